@@ -29,9 +29,9 @@ import { weightCapOf } from '../run/spec/exclusions.ts';
 import {
   combineSettings,
   inHalves,
-  modelAsked,
   packsForOneEvent,
   presets,
+  requestedModel,
 } from '../run/spec/presets.ts';
 import { completeDocument, contradictions, readSpec } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
@@ -231,7 +231,7 @@ function trainingOf(document: Untyped, typed: PartialSettings, { rule }: Untyped
     ...fixedLocalSteps,
     ...(typeof document.tiers === 'number' && { tiers: document.tiers }),
   };
-  const model = modelAsked(requested) ?? (isObject(document.start) ? 'pretrained' : 'char-gpt');
+  const model = requestedModel(requested) ?? (isObject(document.start) ? 'pretrained' : 'char-gpt');
   const preset = presets[model];
   const needsSingleRows = document.screening === true || document.scores === true;
   const ofRows = needsSingleRows ? forSingleRows(preset) : {};

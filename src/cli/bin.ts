@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-/** The executable: runs the command line and ends the process with its exit code. */
+/** The executable: runs the command line and sets the exit code of the process. */
 import { main } from './main.ts';
 
-// whoever read the output has gone (`nostrain … | head`), or the demo this worker belongs to has
+// EPIPE: the reader of the output has ended (`nostrain … | head`), or the demo that started this worker
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(1);
   throw error;

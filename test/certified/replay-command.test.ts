@@ -172,7 +172,7 @@ describe('nostrain explain --events', () => {
     expect(none.stderr).toContain('--round is "0"; it must be a whole number from 1 to');
     const beyond = await runCommand(...asked, '--round', '8');
     expect(beyond.exitCode).toBe(2);
-    expect(beyond.stderr).toContain('no round 8 that is here');
+    expect(beyond.stderr).toContain('round 8 of the run is not in these events');
   });
 });
 
@@ -335,7 +335,7 @@ describe('nostrain archive', () => {
       expect(stderr).toContain(`no relay has the spec of run ${run}`);
       const nothing = await ask(empty.url, 'empty.jsonl');
       expect(nothing.stderr).toContain(
-        `error (archive/empty): no relay has anything of run ${run}`,
+        `error (archive/empty): no relay has any event of run ${run}`,
       );
       const address = ['--run', naddr(relay.url), '--out', inFolder('private.jsonl')];
       expect((await runCommand('archive', ...address)).stderr).toContain('relay/private-hint');

@@ -6,7 +6,7 @@ import { makeSpec, type NamedCorpus, type SpecRequest } from '../../src/certifie
 import { agreeOnSettings, keptSettings } from '../../src/node/files/stored-settings.ts';
 import { readSettings, writeSettings } from '../../src/run/settings.ts';
 import { settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
-import { combineSettings, modelAsked, presets } from '../../src/run/spec/presets.ts';
+import { combineSettings, presets, requestedModel } from '../../src/run/spec/presets.ts';
 import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { readStart } from '../../src/run/spec/start.ts';
@@ -55,7 +55,7 @@ const {
 
 const settingsOf = (asked: Record<string, unknown>) => {
   const read = readSettings(asked, 'vector');
-  const model = modelAsked(read)!;
+  const model = requestedModel(read)!;
   return combineSettings(presets[model], { run: 'winter', relay: ['ws://a'], ...read, model });
 };
 

@@ -1,4 +1,4 @@
-/** `nostrain archive`: writes all events of a certified run to a file that can be replayed. */
+/** `nostrain archive`: writes all events of a certified run to a file from which the run can be replayed. */
 
 import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
@@ -31,15 +31,16 @@ import {
 import { pushFlags, pushFolders } from '../shared/chunks.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
-/** Chunks of a folder's files: what Blossom servers take without asking. */
+/** Default chunk length of --folder: 1 MiB, which Blossom servers accept without special limits. */
 const CHUNK_BYTES = 2 ** 20;
 
 const archiveFlags = {
   ...sourceFlags,
-  out: text('<file>', 'JSON lines, one signed event each, then values of the beacon'),
+  out: text('<file>', 'file to write: JSON lines, one signed event each, then the beacon values'),
   folder: text(
     '<dir>',
-    'the same as run.jsonl, with states, record.json and all of it as content-addressed chunks',
+    'folder to write: run.jsonl, saved states, record.json, and all of it as ' +
+      'content-addressed chunks',
   ),
   every: withDefault(
     whole('<n>', '--folder: also keep the state after every n rounds; 0 for the last', 0),
@@ -51,8 +52,8 @@ const archiveFlags = {
   ),
   to: several(
     '<mirror>',
-    '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or ' +
-      'folder too, repeatable',
+    '--folder: also store its chunks at this Blossom server (https://…), relay (wss://…) or ' +
+      'folder, repeatable',
   ),
   ...pushFlags,
 };
@@ -62,8 +63,8 @@ type ArchiveFlags = FlagValues<typeof archiveFlags>;
 export const archive = (): Command =>
   commandWith(
     'archive',
-    'write every event of a certified run to a file, or all of the run to a folder; called ' +
-      'again it adds what is new',
+    'write all events of a certified run to a file, or the whole run to a folder; run it ' +
+      'again to add what is new',
     archiveFlags,
   ).action(async (flags: ArchiveFlags, command: Command) => {
     const out = fileOf(flags, command);
@@ -81,8 +82,8 @@ function fileOf({ out, folder }: ArchiveFlags, command: Command): string {
   ]);
   if (isFolder && out === undefined) return eventsIn(folder);
   if (!isFolder && out !== undefined) return out;
-  throw new ConfigError('flag/out', 'archive writes a file, or a folder', {
-    hint: 'say --out FILE or --folder DIR',
+  throw new ConfigError('flag/out', 'archive needs a file or a folder to write', {
+    hint: 'use --out FILE or --folder DIR',
   });
 }
 
@@ -92,7 +93,7 @@ async function run(out: string, flags: ArchiveFlags, signal: AbortSignal): Promi
   const { relays: urls } = reach;
   if (run === undefined || urls.length === 0) {
     throw new ConfigError('flag/run', 'archive needs a run and a relay that has it', {
-      hint: 'say --run naddr1…, or --run ID (or --spec FILE) and --relay URL',
+      hint: 'use --run naddr1…, or --run ID (or --spec FILE) and --relay URL',
     });
   }
   const { folder } = flags;
@@ -103,7 +104,7 @@ async function run(out: string, flags: ArchiveFlags, signal: AbortSignal): Promi
   const all = await withRelays(urls, reach, ({ relays }) =>
     archiveRun(run, { ...options, relays, known, onProgress, signal }),
   );
-  if (all.events.length === 0) throw nothingFound(run, urls);
+  if (all.events.length === 0) throw emptyArchive(run, urls);
   await replaceFile(out, formatArchive(all));
   const { events, beacons } = all;
   const added = events.length - known.events.length;
@@ -115,9 +116,12 @@ async function run(out: string, flags: ArchiveFlags, signal: AbortSignal): Promi
       : [`; ${beacons.length} beacon values`]),
   ];
   writeOut(`${out}: ${events.length} events, ${added} new${notes.join('')}\n`);
-  // nobody can replay what nobody has the rules of
+  // without the spec, the events cannot be replayed
   if (published === undefined && options.spec === undefined) {
-    writeNote(`no relay has the spec of run ${run}: ask others, or keep its file beside`);
+    writeNote(
+      `no relay has the spec of run ${run}: try other relays, or keep the spec file next to ` +
+        'the events',
+    );
     process.exitCode = exitCodes.failed.code;
   } else if (folder !== undefined) {
     const packed = await keepRecord(folder, all, {
@@ -129,7 +133,7 @@ async function run(out: string, flags: ArchiveFlags, signal: AbortSignal): Promi
   }
 }
 
-/** Writes what stands beside the events, and says what it is; the folders with its chunks. */
+/** Writes the files next to the events and prints a summary. Returns the folders with chunks. */
 async function keepRecord(
   folder: string,
   all: Archive,
@@ -143,7 +147,9 @@ async function keepRecord(
   );
   for (const { folder: from, digest } of manifests) writeOut(`${from}: manifest ${digest}\n`);
   if (!report.ok) {
-    writeNote('a replay of it is not whole: `nostrain replay --events` says what is missing');
+    writeNote(
+      'a replay of it is incomplete: run `nostrain replay --events` to see what is missing',
+    );
     process.exitCode = exitCodes.failed.code;
   }
   return manifests.map((each) => each.folder);
@@ -151,21 +157,24 @@ async function keepRecord(
 
 const makeFolder = (folder: string): Promise<unknown> =>
   mkdir(folder, { recursive: true }).catch((cause: unknown) => {
-    throw new ConfigError('output/folder', `cannot make ${folder}`, {
-      hint: 'name a folder you may write to with --folder DIR',
+    throw new ConfigError('output/folder', `cannot create ${folder}`, {
+      hint: 'name a writable folder with --folder DIR',
       cause,
     });
   });
 
-const nothingFound = (run: Digest, relays: readonly string[]): RelayError =>
-  new RelayError('archive/empty', `no relay has anything of run ${run}`, {
-    hint: 'ask the relays that its workers use, with --relay URL',
+const emptyArchive = (run: Digest, relays: readonly string[]): RelayError =>
+  new RelayError('archive/empty', `no relay has any event of run ${run}`, {
+    hint: 'name the relays that its workers use, with --relay URL',
     data: { relays: relays.map(withoutSecrets) },
   });
 
 const NO_BEACON = { beacon: { kind: 'none' } } as const;
 
-/** Events of an earlier call. A file with anything else in it is not written over. */
+/**
+ * Reads the events of an earlier archive. Throws `archive/file` if a line is not an event, so the file is not
+ * overwritten.
+ */
 async function readKept(file: string): Promise<Archive> {
   const exists = await stat(file).then(
     () => true,
@@ -177,19 +186,19 @@ async function readKept(file: string): Promise<Archive> {
   const { line, reason } = bad[0]!;
   throw new ConfigError(
     'archive/file',
-    `${file} has lines that are no events: line ${line}: ${reason}`,
+    `${file} has a line that is not an event: line ${line}: ${reason}`,
     { hint: 'move it away, or name another file with --out' },
   );
 }
 
-/** Whole or not at all. */
+/** Replaces a file atomically. */
 async function replaceFile(file: string, text: string): Promise<void> {
-  const beside = `${file}.part`;
-  await writeFile(beside, text)
-    .then(() => rename(beside, file))
+  const temporary = `${file}.part`;
+  await writeFile(temporary, text)
+    .then(() => rename(temporary, file))
     .catch((cause: unknown) => {
       throw new ConfigError('output/file', `cannot write ${file}`, {
-        hint: 'name a file you may write with --out FILE',
+        hint: 'name a writable file with --out FILE',
         cause,
       });
     });

@@ -1,4 +1,4 @@
-/** `nostrain challenge`: runs the inner steps of listed contributions again and compares the results. */
+/** `nostrain challenge`: recomputes the inner steps of listed contributions and compares the results. */
 
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
@@ -44,12 +44,12 @@ import { withRelays } from '../shared/with-relays.ts';
 import { workerKeyOf } from './explain.ts';
 import { openBaseIn } from './replay.ts';
 
-/** The same with its verdict as an event (kind 30078), where it was signed. */
+/** A check, with its verdict as an event (kind 30078) if a key was given. */
 type SignedCheck = ChallengeCheck & { readonly event?: SignedEvent };
 
 interface ChallengeDocument {
   readonly run: Digest;
-  /** How far what comes out may lie from what was said, in millionths, where machines differ. */
+  /** Allowed difference between the results of different machines, in millionths. */
   readonly bandPpm: number;
   readonly checks: readonly SignedCheck[];
 }
@@ -58,13 +58,13 @@ const challengeFlags = {
   ...sourceFlags,
   events: text(
     '<file>',
-    'read this instead of asking relays; those of rerun.relays are asked for private state ' +
-      'all the same',
+    'archive to read instead of asking relays; private state is still fetched from ' +
+      'rerun.relays',
   ),
-  round: roundFlag('<n>', 'a round (default: every one)'),
-  worker: text('<npub>', 'a worker (default: everybody)'),
+  round: roundFlag('<n>', 'check this round only (default: all)'),
+  worker: text('<npub>', 'check this worker only (default: all)'),
   base: text('<path>', 'published model that the run starts from'),
-  corpus: text('<file>', 'text that the run trains on (default: the usual one)'),
+  corpus: text('<file>', 'text that the run trains on (default: the standard corpus)'),
   threads: whole('<n>', 'threads of the engine (default: as many as the worker had)', 1, 1024),
   ...signingFlags,
   json: toggle('print JSON'),
@@ -75,8 +75,8 @@ export type ChallengeFlags = FlagValues<typeof challengeFlags>;
 export const challenge = (): Command =>
   commandWith(
     'challenge',
-    'run the inner steps of listed contributions again and say which are what their ' +
-      'authors say',
+    'recompute the inner steps of listed contributions and report which match what their ' +
+      'authors sent',
     challengeFlags,
   ).action(async (flags: ChallengeFlags, command: Command) => {
     refuseUnused(command, []);
@@ -107,9 +107,9 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
         signal,
         onNotice: writeNote,
       });
-      const here = heapChunks(archive.events, mostPrivateBytes(start.params.layout.size));
+      const localChunks = heapChunks(archive.events, mostPrivateBytes(start.params.layout.size));
       const fromRelays = statesOn(relaySession);
-      const fetch: CheckTools['fetch'] = async (root) => here(root) ?? fromRelays(root);
+      const fetch: CheckTools['fetch'] = async (root) => localChunks(root) ?? fromRelays(root);
       const checks: SignedCheck[] = [];
       try {
         for (const each of checkable(start, gathered, wanted)) {
@@ -117,9 +117,9 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
           const finding = await find(each);
           const check = checkOf(each, finding, trainers.ours, (performance.now() - began) / 1000);
           if (!flags.json) writeOut(formatCheck(check));
-          const { seconds: _, ...said } = check;
+          const { seconds: _, ...verdict } = check;
           const name = `nostrain/verdict/${check.manifest}`;
-          const event = await signedDocument(flags, name, { run: runIdOf(spec), ...said });
+          const event = await signedDocument(flags, name, { run: runIdOf(spec), ...verdict });
           checks.push({ ...check, ...(event && { event }) });
         }
       } finally {
@@ -164,23 +164,27 @@ function checkOf(
 
 function assertRerun({ rerun, data }: RunSpec): void {
   if (rerun.permille > 0) return;
-  const isOwn = data.kind === 'own';
+  const hasPrivateData = data.kind === 'own';
   throw new ConfigError(
     'run/no-rerun',
-    isOwn
-      ? 'each worker of this run trains on a text of its own: nobody else can run its steps again'
-      : 'workers of this run commit to no private state: their steps cannot be run again',
+    hasPrivateData
+      ? 'each worker of this run trains on private data: other machines cannot recompute its ' +
+          'steps'
+      : 'workers of this run do not commit to private state: their steps cannot be recomputed',
     {
-      hint: isOwn
-        ? 'members can still screen and score what they send: `nostrain run create --screening ' +
+      hint: hasPrivateData
+        ? 'members can still screen and score contributions: `nostrain run create --screening ' +
           '--scores`'
-        : 'a run whose steps can be checked is made by `nostrain run create --set ' +
+        : 'to create a run whose steps can be checked: `nostrain run create --set ' +
           'rerun.permille=N --set rerun.relays=URL`',
     },
   );
 }
 
-/** The row that was asked for, drawn or not; else all that were drawn. */
+/**
+ * Returns the contributions to check: the one named by round and worker, drawn or not; otherwise all drawn ones that
+ * match.
+ */
 function wantedOf(
   contributions: readonly ListedContribution[],
   { round, worker }: ChallengeFlags,
@@ -195,14 +199,14 @@ function wantedOf(
   );
   if (wanted.length > 0) return wanted;
   const where = round === undefined ? 'this run' : roundName(round);
-  throw new ConfigError('challenge/nothing', `${where} has no contribution that was asked for`, {
+  throw new ConfigError('challenge/nothing', `${where} has no contribution that matches`, {
     hint:
-      'say --round N and --worker NPUB for one that was not drawn; `nostrain explain` ' +
-      'lists who counted',
+      'use --round N and --worker NPUB for a contribution that was not drawn; `nostrain ' +
+      'explain` lists the contributions that counted',
   });
 }
 
-/** The base of a run that has one. */
+/** Opens the base model of a run; undefined if the run has none. */
 export async function openBaseFor(
   spec: RunSpec,
   { base, corpus }: ChallengeFlags,
@@ -212,7 +216,7 @@ export async function openBaseFor(
   return openBaseIn(spec, { base: base ?? '', corpus, signal, onNotice: writeNote });
 }
 
-/** Relays that the run names for private state; private addresses only if the user allowed them. */
+/** Returns the relays that the run names for private state; private addresses only if the user allowed them. */
 export function disclosureRelays(
   { rerun }: RunSpec,
   { allowPrivateRelays = false }: ChallengeFlags,
@@ -224,32 +228,33 @@ export function disclosureRelays(
   if (dialled.length > 0) return dialled;
   throw new ConfigError(
     'challenge/private-relay',
-    `the run shows private state on ${rerun.relays.join(', ')}, in a private network`,
-    { hint: 'say --relay URL with it, or --allow-private-relays' },
+    `the run discloses private state on ${rerun.relays.join(', ')}, which is on a private ` +
+      'network',
+    { hint: 'name it with --relay URL, or use --allow-private-relays' },
   );
 }
 
 export interface ChallengeCheck extends ListedContribution, CheckFinding {
-  /** What the author says of its machine, and of this one. */
+  /** Engine build that the author reports; `ours` is the one on this machine. */
   readonly theirs: string;
   readonly ours: string;
   readonly seconds: number;
 }
 
 const REASONS: Readonly<Record<CheckReason, string>> = {
-  'not-shown': 'what it starts from is on no relay that the run names',
+  'not-shown': 'its starting state is on no relay that the run names',
   'not-linked': 'the contribution before it is not on this branch',
-  'not-a-state': 'it committed to what is no state of this model',
-  'other-bits': 'its steps lead to other bits on a machine that computes alike',
-  'other-steps': 'its steps lead elsewhere',
+  'not-a-state': 'it committed to data that is not a state of this model',
+  'other-bits': 'recomputing its steps on an equivalent machine gives other bits',
+  'other-steps': 'recomputing its steps gives other values',
   'other-payload': 'it sent other values than it committed to',
-  'other-count': 'it says another number of steps or examples',
+  'other-count': 'it reports a wrong number of steps or examples',
 };
 
 const RESULTS: Readonly<Record<CheckResult, string>> = {
-  same: 'the same bits',
-  near: 'near enough for another machine',
-  fault: 'NOT WHAT IT SAYS',
+  same: 'identical bits',
+  near: 'within the tolerance for another machine',
+  fault: 'MISMATCH',
   unanswered: 'not checked',
 };
 
@@ -271,11 +276,11 @@ export const formatCheck = ({
 export function formatTotal(checks: readonly ChallengeCheck[], wanted: number): string {
   const count = (result: CheckResult) => checks.filter((each) => each.result === result).length;
   const parts = [
-    `${count('same')} the same`,
-    `${count('near')} near enough`,
+    `${count('same')} identical`,
+    `${count('near')} within tolerance`,
     `${count('fault')} at fault`,
     `${count('unanswered')} not checked`,
   ];
   const rest = wanted - checks.length;
-  return `${parts.join(', ')}${rest > 0 ? `; the model is not at hand for ${rest} more` : ''}\n`;
+  return `${parts.join(', ')}${rest > 0 ? `; ${rest} more lack the model of their round` : ''}\n`;
 }

@@ -7,9 +7,9 @@ import { writeOut } from '../../terminal/output.ts';
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 
-/** What can follow a command: its commands, flags, and the words that arguments and flags take. */
+/** One command with the words that can follow it: its subcommands, flags, and the choices of arguments. */
 interface Node {
-  /** `run join`; empty for the program. */
+  /** Path such as `run join`; empty for the program. */
   readonly path: string;
   readonly commands: readonly Word[];
   readonly flags: readonly Flag[];
@@ -18,25 +18,24 @@ interface Node {
 
 interface Word {
   readonly word: string;
-  readonly says: string;
+  readonly description: string;
 }
 
 interface Flag extends Word {
-  /** What comes after it, if anything. */
+  /** Type of its value, if it takes one. */
   readonly value: 'none' | 'file' | 'other';
   readonly choices: readonly string[];
 }
 
-/** The command; `programOf` gives the whole program, which is loaded only for this. */
+/** Creates the command; `programOf` returns the whole program, loaded only when the command runs. */
 export const completion = (programOf: () => Promise<Command>): Command =>
   new Command('completion')
     .description('print a script that completes commands and flags in your shell')
     .addArgument(new Argument('<shell>', 'shell to complete in').choices(SHELLS))
     .addHelpText(
       'after',
-      '\nWhere the script goes:\n  bash  ~/.local/share/bash-completion/completions/nostrain\n' +
-        '  zsh   _nostrain in a folder of $fpath\n' +
-        '  fish  ~/.config/fish/completions/nostrain.fish',
+      '\nWhere to save the script:\n  bash  ' +
+        '~/.local/share/bash-completion/completions/nostrain\n',
     )
     .action(async (shell: Shell) => writeOut(scripts[shell](nodesOf(await programOf(), ''))));
 
@@ -45,7 +44,7 @@ function nodesOf(command: Command, path: string): readonly Node[] {
     path,
     commands: command.commands.map((each) => ({
       word: each.name(),
-      says: firstClause(each.description()),
+      description: firstClause(each.description()),
     })),
     flags: command.options.filter(({ hidden }) => !hidden).map((each) => flagOf(each, command)),
     choices: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
@@ -58,7 +57,7 @@ function nodesOf(command: Command, path: string): readonly Node[] {
 
 const flagOf = (option: Option, command: Command): Flag => ({
   word: option.long ?? option.short ?? '',
-  says: firstClause(option.description),
+  description: firstClause(option.description),
   value: FILE.test(option.flags) ? 'file' : option.required || option.optional ? 'other' : 'none',
   choices:
     option.long === '--set'
@@ -66,7 +65,7 @@ const flagOf = (option: Option, command: Command): Flag => ({
       : (option.argChoices ?? choicesIn(option.description)),
 });
 
-/** What `--set` takes: `owners=`, and `packing=auto` of a choice. */
+/** Returns what `--set` takes: `owners=`, or `packing=auto` for a choice. */
 const assignmentsOf = (command: Command): readonly string[] =>
   [...setOptionsOf(command)].flatMap(([name, { words = [], accepted }]) => {
     const values = accepted === SWITCH ? ['true', 'false'] : words;
@@ -75,19 +74,19 @@ const assignmentsOf = (command: Command): readonly string[] =>
 
 const FILE = /<(?:file|dir|folder)>/;
 
-/** `auto, int8` of `how to pack deltas (auto, int8) (default: auto)`. */
+/** Returns `auto, int8` from `how to pack deltas (auto, int8) (default: auto)`. */
 const choicesIn = (text: string): readonly string[] =>
   /\(([\w/.-]+(?:, [\w/.-]+)+)\)(?: \(default: [^()]*\))?$/.exec(text)?.[1]?.split(', ') ?? [];
 
-/** Up to the first bracket, colon or semicolon: shells show one line. */
+/** Returns the text up to the first bracket, colon or semicolon: shells show one line. */
 const firstClause = (text: string): string => text.split(/[;:(]/)[0]!.trim();
 
-/** In single quotes, for any of the three shells. */
+/** Returns the text in single quotes, for any of the three shells. */
 const quoted = (text: string): string => `'${text.replaceAll("'", '').replaceAll('\\', '')}'`;
 
 const words = (of: readonly Word[]): string => of.map(({ word }) => word).join(' ');
 
-/** What bash and zsh look up: `commands`, `flags` and `values` by path. */
+/** Returns the shell cases that set `commands`, `flags` and `values` by path. */
 const bashCases = (nodes: readonly Node[]): readonly string[] =>
   nodes.flatMap(({ path, commands, flags, choices }) => [
     `    ${quoted(path)})`,
@@ -97,7 +96,7 @@ const bashCases = (nodes: readonly Node[]): readonly string[] =>
     '      ;;',
   ]);
 
-/** What follows the flag before. */
+/** Returns the shell cases for the value of the preceding flag. */
 function valueCases(flags: readonly Flag[]): readonly string[] {
   const listed = flags.filter(({ choices }) => choices.length > 0);
   const lines = listed.map(
@@ -148,7 +147,7 @@ ${bashCases(nodes).join('\n')}
 complete -o filenames -F _nostrain nostrain
 `;
 
-/** Zsh reads completions of bash. */
+/** Zsh runs completions written for bash. */
 const zsh = (nodes: readonly Node[]): string => `#compdef nostrain
 autoload -U +X bashcompinit && bashcompinit
 ${bash(nodes)}`;
@@ -156,7 +155,7 @@ ${bash(nodes)}`;
 const fish = (nodes: readonly Node[]): string =>
   `${['# completes nostrain in fish', ...nodes.flatMap(fishLines)].join('\n')}\n`;
 
-/** Where the line so far leads: every command of the path, and none below it. */
+/** Returns the fish condition for a command line that names this path and none of its subcommands. */
 function fishCondition({ path, commands }: Node): string {
   if (path === '') return '__fish_use_subcommand';
   const seen = path.split(' ').map((each) => `__fish_seen_subcommand_from ${each}`);
@@ -168,11 +167,11 @@ function fishLines(node: Node): readonly string[] {
   const { commands, choices, flags } = node;
   const line = `complete -c nostrain -n ${quoted(fishCondition(node))}`;
   return [
-    ...commands.map(({ word, says }) => `${line} -f -a ${word} -d ${quoted(says)}`),
+    ...commands.map(({ word, description }) => `${line} -f -a ${word} -d ${quoted(description)}`),
     ...(choices.length === 0 ? [] : [`${line} -f -a ${quoted(choices.join(' '))}`]),
-    ...flags.map(({ word, says, value, choices: known }) =>
+    ...flags.map(({ word, description, value, choices: known }) =>
       [
-        `${line} -l ${word.replace(/^-+/, '')} -d ${quoted(says)}`,
+        `${line} -l ${word.replace(/^-+/, '')} -d ${quoted(description)}`,
         ...(known.length > 0 ? [`-x -a ${quoted(known.join(' '))}`] : FISH[value]),
       ].join(' '),
     ),

@@ -1,4 +1,4 @@
-/** `nostrain demo NAME`: the flags of all demos, and which demo takes which; loads the demo from `demos/`. */
+/** `nostrain demo NAME`: declares the flags of all demos and which demo takes which; loads the demo from `demos/`. */
 
 import { Argument, type Command } from 'commander';
 import { elasticOptions } from '../../../demos/elastic/flags.ts';
@@ -16,12 +16,12 @@ import {
 import { refuseUnused } from '../../terminal/options.ts';
 
 interface Demo {
-  /** Its flags besides those that every demo takes. */
+  /** Flags in addition to those that every demo takes. */
   readonly takes: readonly string[];
   run(flags: DemoFlags): Promise<number>;
 }
 
-/** Demos in which workers train one model over a relay and nothing else. */
+/** A demo in which workers train one model over a relay. */
 const training = (
   name: 'gpt' | 'linear' | 'finetune' | 'series' | 'images',
   takes: readonly string[],
@@ -90,7 +90,7 @@ export function demo(): Command {
   });
 }
 
-/** A flag that some demos take and this one does not is refused with the names of those that do. */
+/** Returns the rules that refuse a flag which this demo does not take, naming the demos that do. */
 const flagRules = (name: string) =>
   [...new Set(Object.values(demos).flatMap(({ takes }) => takes))].map((flag) => {
     const takers = Object.keys(demos).filter((each) => demos[each]!.takes.includes(flag));
@@ -104,37 +104,40 @@ const demoFlags = {
   innerSteps: whole('<n>', fields.innerSteps.help, 1),
   seed: withDefault(whole('<n>', fields.seed.help, 0), 1),
   corpus: text(
-    '<file>',
+    'what to train on: a text or .jsonl file, or its https address; series: a CSV; images: a ' +
+      'folder of pictures',
     'what to train on: a text or .jsonl file, or the https address of one; ' +
       'series: a CSV; images: a folder of pictures',
   ),
   base: text(
     '<model>',
-    'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small one made here)',
+    'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small generated model)',
   ),
   certified: toggle(
-    'finetune, series, images, elastic: as a certified run, ' +
-      'whose rounds a committee of the workers signs',
+    'finetune, series, images, elastic: as a certified run, in which a committee signs each ' +
+      'round',
   ),
   relay: several('<url>', 'use this relay instead of starting one, repeatable'),
   profile: parsed('<name>', fields.profile.help, (text) => fields.profile.read(text, '--profile')),
-  settings: text('<file>', 'other settings as JSON, for every worker'),
-  dir: text('<dir>', 'keep the workers there (default: your data folder, replaced each time)'),
-  reference: toggle('linear: with the data and settings of the Python reference'),
-  quick: toggle('a minute instead of several: fewer rounds and steps'),
-  long: toggle('many workers and rounds, until together beats alone'),
+  settings: text('<file>', 'JSON file with other settings for every worker'),
+  dir: text('<dir>', 'folder for the workers (default: in your data folder, replaced each time)'),
+  reference: toggle('linear: use the data and settings of the Python reference'),
+  quick: toggle('fewer rounds and steps: a minute instead of several'),
+  long: toggle('many workers and rounds, until training together beats training alone'),
   attack: text('<name>', 'byzantine: what hostile workers do (default: sign-flip)'),
-  hostile: parsed('<f/n>', 'byzantine: hostile workers of all (default: 2/8)', (text) =>
+  hostile: parsed('<f/n>', 'byzantine: hostile workers out of all (default: 2/8)', (text) =>
     fields.shard.read(text, '--hostile'),
   ),
-  rule: text('<name>', 'byzantine: what is set against them (default: clipped-mean)'),
-  table: toggle('byzantine: every attack against every rule, or those of --attack, --rule'),
+  rule: text('<name>', 'byzantine: aggregation rule (default: clipped-mean)'),
+  table: toggle(
+    'byzantine: table of every attack against every rule, or only of --attack and --rule',
+  ),
   skewed: toggle('byzantine: each worker trains on its own range of the text'),
-  seeds: whole('<n>', 'byzantine: means of so many seeds, from --seed on', 1, 100),
-  keep: text('<file>', 'byzantine: save each battle there as it ends, and play none that is in it'),
-  picture: text('<file>', 'byzantine: draw the table as SVG'),
-  headless: toggle('plain lines even on a terminal'),
-  json: toggle('one JSON document on stdout, everything else on stderr'),
+  seeds: whole('<n>', 'byzantine: average over n seeds, starting at --seed', 1, 100),
+  keep: text('<file>', 'byzantine: save each result to this file and skip results already in it'),
+  picture: text('<file>', 'byzantine: also draw the table as SVG to this file'),
+  headless: toggle('print plain lines even on a terminal'),
+  json: toggle('print one JSON document on stdout, everything else on stderr'),
 };
 
 const demoCommand = (): Command =>

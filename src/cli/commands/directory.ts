@@ -1,4 +1,4 @@
-/** `nostrain directory`: who holds what, and who vouches for holders. */
+/** `nostrain directory`: finds the holders of an object, and publishes attestations about holders. */
 
 import { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
@@ -30,7 +30,7 @@ import { withRelays } from '../shared/with-relays.ts';
 
 export const directory = (): Command =>
   new Command('directory')
-    .description('find who holds chunks of an object; vouch for region and tier of a holder')
+    .description('find the holders of an object; attest the region and trust tier of a holder')
     .addCommand(directoryFind())
     .addCommand(directoryAttest());
 
@@ -39,8 +39,8 @@ const DAY = 86_400;
 const attestFlags = {
   region: text('<name>', 'region of the holder'),
   tier: text('<name>', 'trust tier of the holder'),
-  days: withDefault(whole('<n>', 'days that it holds for', 1, 3650), 90),
-  relay: withDefault(several('<url>', 'where to publish it, repeatable'), [], 'none'),
+  days: withDefault(whole('<n>', 'days the attestation is valid', 1, 3650), 90),
+  relay: withDefault(several('<url>', 'relay to publish it on, repeatable'), [], 'none'),
   ...keyFlags,
   ...connectionFlags,
 };
@@ -50,7 +50,7 @@ type AttestFlags = FlagValues<typeof attestFlags>;
 const directoryAttest = (): Command =>
   commandWith(
     'attest',
-    'vouch for region and tier of a holder; prints the event, publishes with --relay',
+    'attest the region and trust tier of a holder; prints the event, and publishes it with --relay',
     attestFlags,
   )
     .argument('<holder>', 'npub1… or 64 hex digits')
@@ -63,8 +63,8 @@ async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Pr
   const holder = readKey(text);
   const names = [region, tier].filter((name) => name !== undefined);
   if (holder === undefined || names.length === 0 || !names.every(isPolicyName)) {
-    throw new ConfigError('flag/attest', 'that is nothing to vouch for', {
-      hint: 'give a key and --region or --tier with a name of a-z, 0-9, dot, dash and underscore',
+    throw new ConfigError('flag/attest', 'there is nothing to attest', {
+      hint: 'give a key, and --region or --tier with a name of a-z, 0-9, dot, dash and underscore',
     });
   }
   const signer = await homeSigner(flags, writeNote);
@@ -75,18 +75,18 @@ async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Pr
   const outcomes = await withRelays(relay, reach, ({ relays }) => relays.publish(event));
   if (outcomes.some(({ status }) => status === 'accepted')) return;
   const words = outcomes.map((each) => `${each.relay}: ${each.message}`).join('; ');
-  throw new RelayError('directory/not-published', `no relay took it: ${words}`, {
+  throw new RelayError('directory/not-published', `no relay accepted the attestation: ${words}`, {
     hint: 'name other relays, or send the printed line with any Nostr program',
   });
 }
 
 interface FindDocument {
   readonly object: string;
-  /** `relays` where they knew enough holders, else `holders`. */
+  /** `relays` if relays knew enough holders, else `holders`. */
   readonly by: HolderSearchResult['by'];
-  /** Holders that were asked. */
+  /** Number of holders queried. */
   readonly asks: number;
-  /** Asks after each other on the way to the last holder found. */
+  /** Number of consecutive queries that led to the last holder. */
   readonly hops: number;
   readonly holders: readonly {
     readonly key: string;
@@ -100,7 +100,7 @@ interface FindDocument {
 }
 
 const findFlags = {
-  enough: withDefault(whole('<n>', 'ask on until so many holders are known', 1, 16), 3),
+  enough: withDefault(whole('<n>', 'stop the search after n holders', 1, 16), 3),
   json: toggle('print JSON'),
   ...directoryFlags,
 };
@@ -108,28 +108,28 @@ const findFlags = {
 type FindFlags = FlagValues<typeof findFlags>;
 
 const directoryFind = (): Command =>
-  commandWith('find', 'print who says it holds an object', findFlags)
-    .argument('<digest>', 'what `checkpoint pack` printed: 64 hex digits')
+  commandWith('find', 'print the holders that announce an object', findFlags)
+    .argument('<digest>', 'digest that `checkpoint pack` printed: 64 hex digits')
     .action((digest: string, flags: FindFlags) =>
       interruptibly((signal) => find(digest, flags, signal)),
     );
 
 async function find(digest: string, flags: FindFlags, signal: AbortSignal): Promise<void> {
   if (!isHex32(digest)) {
-    throw new ConfigError('directory/digest', `${safeLine(digest)} is no digest`, {
+    throw new ConfigError('directory/digest', `${safeLine(digest)} is not a digest`, {
       hint: 'give the 64 hex digits that `nostrain checkpoint pack` or `list` prints',
     });
   }
   if (flags.directory.length === 0) {
-    throw new ConfigError('flag/directory', 'there is nobody to ask', {
+    throw new ConfigError('flag/directory', 'no relay or holder server to ask', {
       hint: 'name relays or holder servers with --directory URL',
     });
   }
-  const found = await withDirectory(flags, { signal }, (search) =>
+  const searchResult = await withDirectory(flags, { signal }, (search) =>
     findHolders(digest, flags.enough, search),
   );
-  const { by, asks, hops } = found;
-  const holders = found.holders.map(({ key, region, tier, contacts, expiresAt }) => ({
+  const { by, asks, hops } = searchResult;
+  const holders = searchResult.holders.map(({ key, region, tier, contacts, expiresAt }) => ({
     key,
     region,
     tier,
@@ -139,7 +139,7 @@ async function find(digest: string, flags: FindFlags, signal: AbortSignal): Prom
   const document: FindDocument = { object: digest, by, asks, hops, holders };
   writeOut(flags.json ? asJson(document) : words(document));
   if (holders.length > 0) return;
-  writeNote('nobody is known to hold it');
+  writeNote('no holder of this object is known');
   process.exitCode = exitCodes.failed.code;
 }
 

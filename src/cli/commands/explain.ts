@@ -1,4 +1,4 @@
-/** `nostrain explain`: why one worker's contribution to one round was or was not counted. */
+/** `nostrain explain`: prints why one worker's contribution to one round was or was not counted. */
 
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
@@ -21,8 +21,8 @@ import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive
 const explainFlags = {
   ...sourceFlags,
   round: required(roundFlag('<n>', 'the round')),
-  worker: required(text('<npub>', 'worker whose contribution it is')),
-  events: text('<file>', 'read this instead of asking relays'),
+  worker: required(text('<npub>', 'author of the contribution')),
+  events: text('<file>', 'archive to read instead of asking relays'),
   json: toggle('print JSON'),
 };
 
@@ -31,7 +31,7 @@ type ExplainFlags = FlagValues<typeof explainFlags>;
 export const explain = (): Command =>
   commandWith(
     'explain',
-    "say why a worker's contribution to a round was or was not counted",
+    "print why a worker's contribution to a round was or was not counted",
     explainFlags,
   ).action(async (flags: ExplainFlags, command: Command) => {
     refuseUnused(command, [askingRule(flags)]);
@@ -40,18 +40,22 @@ export const explain = (): Command =>
       const { round } = flags;
       const source = await sourceOf(flags, signal);
       const archive = await openSource(flags, source);
-      const told = await explainRound(archive, { ...source.options, worker, round });
-      if (told === undefined) {
-        throw new ConfigError('flag/round', `the run has no ${roundName(round)} that is here`, {
-          hint: '`nostrain replay` with the same flags lists the rounds that are',
-        });
+      const explanation = await explainRound(archive, { ...source.options, worker, round });
+      if (explanation === undefined) {
+        throw new ConfigError(
+          'flag/round',
+          `${roundName(round)} of the run is not in these events`,
+          {
+            hint: '`nostrain replay` with the same flags lists the rounds that they have',
+          },
+        );
       }
-      const text = `${told.why.join('\n')}\n`;
-      writeOut(flags.json ? asJson({ worker, round, ...told }) : text);
+      const text = `${explanation.why.join('\n')}\n`;
+      writeOut(flags.json ? asJson({ worker, round, ...explanation }) : text);
     });
   });
 
-/** The key that `--worker` names. */
+/** Returns the key that `--worker` names. Throws `flag/worker` if it is not a public key. */
 export function workerKeyOf(text: string): WorkerId {
   const key = readKey(text);
   if (key !== undefined) return key;

@@ -1,4 +1,4 @@
-/** `nostrain keygen`: a new secret key, to a file only its owner can read, or to stdout. */
+/** `nostrain keygen`: creates a secret key and writes it to a file that only its owner can read, or to stdout. */
 
 import type { Command } from 'commander';
 import {
@@ -19,7 +19,7 @@ const keygenFlags = {
 };
 
 export const keygen = (): Command =>
-  commandWith('keygen', 'make a secret key', keygenFlags).action(
+  commandWith('keygen', 'create a secret key', keygenFlags).action(
     async ({ output }: FlagValues<typeof keygenFlags>) => {
       const secretKey = createSecretKey();
       const npub = toNpub(publicKeyOf(secretKey));

@@ -1,4 +1,4 @@
-/** `nostrain model`: published models, in the files that others trained them into, and out again. */
+/** `nostrain model`: inspects published models, and exports trained models to the formats of other programs. */
 
 import { basename, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -49,7 +49,7 @@ import { slowly } from '../shared/archive-source.ts';
 
 export const model = (): Command =>
   new Command('model')
-    .description('look at published models, and take what was made of them elsewhere')
+    .description('inspect published models, and export trained ones to other programs')
     .addCommand(inspect())
     .addCommand(exportModel());
 
@@ -60,7 +60,7 @@ const inspectFlags = {
 const inspect = (): Command =>
   commandWith(
     'inspect',
-    'say what a published model is and whether it can be trained here',
+    'describe a published model and check whether it can be trained here',
     inspectFlags,
   )
     .argument(
@@ -82,7 +82,7 @@ const inspect = (): Command =>
       }),
     );
 
-/** How many bytes of the files each number format takes, the most first. */
+/** Returns the total bytes of each number format, largest first. */
 function formatsOf({ tensors }: Pretrained): readonly (readonly [string, number])[] {
   const sums = new Map<string, number>();
   for (const { format, bytes } of tensors.values()) {
@@ -134,7 +134,7 @@ function modelWords(model: Pretrained, files: readonly BaseFile[]): readonly str
   return rows.map(([name, value]) => `${name.padEnd(11)} ${value}`);
 }
 
-/** What a folder and a GGUF file make of each number format; one of the two may lack it. */
+/** Name of each number format in a folder and in a GGUF file; undefined if that format lacks it. */
 const types = {
   f32: { folder: 'f32', gguf: 'f32' },
   f16: { folder: 'f16', gguf: 'f16' },
@@ -143,10 +143,10 @@ const types = {
 } as const;
 
 const exportFlags = {
-  peft: text('<dir>', 'folder to write the adapter to, as PEFT loads it'),
-  merged: text('<dir>', 'folder to write the full model to, as transformers loads it'),
-  gguf: text('<file>', 'file to write the full model to, as llama.cpp loads it'),
-  state: text('<file>', 'models of our own: .safetensors, .npz or .json to write all tensors to'),
+  peft: text('<dir>', 'write the adapter to this folder, in the format of PEFT'),
+  merged: text('<dir>', 'write the full model to this folder, in the format of transformers'),
+  gguf: text('<file>', 'write the full model to this file, in the format of llama.cpp'),
+  state: text('<file>', 'own models: write all tensors to this .safetensors, .npz or .json file'),
   dtype: withDefault(
     choice(
       '<type>',
@@ -161,7 +161,7 @@ const exportFlags = {
 type ExportFlags = FlagValues<typeof exportFlags>;
 
 const exportModel = (): Command =>
-  commandWith('export', 'write what a run has learned, for other programs', exportFlags)
+  commandWith('export', 'export the trained model of a run for other programs', exportFlags)
     .argument('<run>', 'name of a run (`nostrain runs`), its folder, or a state file')
     .action((named: string, flags: ExportFlags, command: Command) =>
       interruptibly(async (signal) => {
@@ -170,14 +170,14 @@ const exportModel = (): Command =>
         if (targets.length === 0 && state === undefined) {
           throw new ConfigError(
             'flag/export',
-            'say what to write: --peft, --merged, --gguf or --state',
+            'nothing to write: use --peft, --merged, --gguf or --state',
             {
-              hint: '--peft DIR is the smallest, --gguf FILE goes to llama.cpp',
+              hint: '--peft DIR writes the smallest files; --gguf FILE is for llama.cpp',
             },
           );
         }
         const run = await readTrainedRun(named, settingsFromFlags(command));
-        if (state !== undefined) return writeOwn(run, state, targets);
+        if (state !== undefined) return writeModelState(run, state, targets);
         const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
         const writes = planned({ ...run, values }, base, flags);
         for (const path of targets) await assertFree(path);
@@ -187,7 +187,7 @@ const exportModel = (): Command =>
 
 type Write = (signal: AbortSignal) => Promise<void>;
 
-/** What cannot be written is refused before anything is. */
+/** Returns the writes to do. Throws before anything is written if one of them is impossible. */
 function planned(run: TrainedRun, base: BaseModel, flags: ExportFlags): readonly Write[] {
   const { peft, merged, gguf, dtype } = flags;
   const learned = learnedOf(run, base);
@@ -224,7 +224,7 @@ function planned(run: TrainedRun, base: BaseModel, flags: ExportFlags): readonly
 const unfit = (message: string, instead: string): ConfigError =>
   new ConfigError('export/unfit', message, { hint: `use ${instead}` });
 
-/** The adapter, or the full model; of a tier in ordinary rows and columns. */
+/** Returns the trained tensors: the adapter or the full model; the slices of a tier joined into ordinary matrices. */
 function learnedOf({ values }: TrainedRun, base: BaseModel): Learned {
   const { pretrained, adapter, spec, model } = base;
   const own = valuesByName(modelLayout(model), values);
@@ -237,7 +237,10 @@ function learnedOf({ values }: TrainedRun, base: BaseModel): Learned {
 const valuesByName = ({ slots }: Layout, values: Float32Array) =>
   new Map(slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)]));
 
-/** As other programs find it: its name on the hub, or where it lies; of a tier that of the slice it fits. */
+/**
+ * Returns the base model's name for other programs: its hub name or its path; for a tier, the name of the matching
+ * slice.
+ */
 function baseName(base: string, { tier, pretrained }: BaseModel): string {
   const name = isHubReference(base) ? parseHubReference(base).repository : resolve(base);
   const own = tier?.spec.tiers.own ?? 0;
@@ -245,22 +248,26 @@ function baseName(base: string, { tier, pretrained }: BaseModel): string {
   return tier?.strategy === 'sliced' ? resolve(pretrained.name) : `${name}-tier${own}`;
 }
 
-/** A model of our own as a state file: of a tier a narrower model, in ordinary rows and columns. */
-async function writeOwn(run: TrainedRun, path: string, others: readonly string[]): Promise<void> {
+/** Writes an own model as a state file; a tier becomes a narrower model with ordinary matrices. */
+async function writeModelState(
+  run: TrainedRun,
+  path: string,
+  others: readonly string[],
+): Promise<void> {
   const { settings } = run;
   if (settings.model === 'pretrained' || others.length > 0) {
-    throw unfit(
-      '--state is for models of our own',
-      '--peft, --merged or --gguf for published ones',
-    );
+    throw unfit('--state is only for own models', '--peft, --merged or --gguf for published ones');
   }
   if (formOf(settings) !== 'tokens')
-    throw unfit('--state is for models of text', 'the state file itself');
+    throw unfit('--state is only for text models', 'the state file itself');
   await assertFree(path);
   const spec = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
   const values = numbersFor(run, modelLayout(spec));
   if (values === undefined)
-    throw unfit(`${run.path} holds another model`, '--tiers and --tier as it was trained');
+    throw unfit(
+      `${run.path} holds a different model`,
+      'the --tiers and --tier it was trained with',
+    );
   const slices = valuesByName(modelLayout(spec), values);
   const narrow = ofTier(spec);
   const layout = modelLayout(narrow);

@@ -21,7 +21,7 @@ import {
   settingNames,
 } from '../../run/settings.ts';
 import { assertAgreeable } from '../../run/settings-rules.ts';
-import { combineSettings, modelAsked, presets } from '../../run/spec/presets.ts';
+import { combineSettings, presets, requestedModel } from '../../run/spec/presets.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { addFlags } from '../../terminal/flag-table.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
@@ -173,7 +173,7 @@ function settingsOf(
   command: Command,
   kept: PartialSettings = {},
 ): Settings {
-  const model = modelAsked(asked);
+  const model = requestedModel(asked);
   if (model === undefined) {
     throw new ConfigError(
       'flag/model',

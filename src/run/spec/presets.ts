@@ -184,7 +184,7 @@ function hostileOf({ peers = [], sync }: PartialSettings, rule: RuleName): numbe
 }
 
 /** The model that was asked for: who names a base means that. */
-export const modelAsked = ({ model, base }: PartialSettings): Settings['model'] | undefined =>
+export const requestedModel = ({ model, base }: PartialSettings): Settings['model'] | undefined =>
   model ?? (base ? 'pretrained' : undefined);
 
 /** Settings as asked, over their preset as it fits them. */

@@ -77,7 +77,7 @@ it('prints a script for zsh, which reads that of bash', async () => {
 it('prints a line for each flag and command for fish', async () => {
   const lines = (await script('fish')).split('\n');
   expect(lines).toContain(
-    "complete -c nostrain -n '__fish_use_subcommand' -f -a keygen -d 'make a secret key'",
+    "complete -c nostrain -n '__fish_use_subcommand' -f -a keygen -d 'create a secret key'",
   );
   const join = '__fish_seen_subcommand_from run; and __fish_seen_subcommand_from join';
   expect(lines.find((line) => line.includes(`'${join}' -l shard `))).toContain(

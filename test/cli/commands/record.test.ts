@@ -132,7 +132,7 @@ describe('nostrain archive --folder', () => {
     const other = await runCommand('replay', '--events', inFolder('other'));
     expect(other.stderr).toContain('is no folder of a run');
     const both = await runCommand('archive', '--run', made.run, '--out', 'a', '--folder', 'b');
-    expect(both.stderr).toContain('say --out FILE or --folder DIR');
+    expect(both.stderr).toContain('use --out FILE or --folder DIR');
     expect((await runCommand('archive', '--run', made.run)).stderr).toContain('flag/out');
   });
 

@@ -1,6 +1,6 @@
 /**
- * `nostrain checkpoint`: large files as chunks that verify themselves, with parity, and getting them from wherever
- * they are.
+ * `nostrain checkpoint`: splits large files into self-verifying chunks with parity, and lists, verifies, joins and
+ * pushes them.
  */
 
 import { Command } from 'commander';
@@ -50,8 +50,8 @@ import { seed } from './seed.ts';
 export const checkpoint = (): Command =>
   new Command('checkpoint')
     .description(
-      'cut a file into chunks that verify themselves, with parity; ' +
-        'check, join, fetch and serve them',
+      'split a file into self-verifying chunks with parity; verify, join, fetch and serve ' +
+        'them',
     )
     .addCommand(pack())
     .addCommand(verify())
@@ -63,20 +63,15 @@ export const checkpoint = (): Command =>
 
 const DEFAULT_CHUNK = 2 ** 22;
 
-/** How many threads work beside the program itself. */
-const threadsFlag = whole(
-  '<n>',
-  'threads that hash beside the program (default: by cores and size)',
-  0,
-  64,
-);
+/** Number of hashing threads in addition to the main thread. */
+const threadsFlag = whole('<n>', 'hashing threads (default: by cores and file size)', 0, 64);
 
 const packFlags = {
-  out: { ...required(text('<folder>', 'where the manifest and the chunks go')), short: 'o' },
+  out: { ...required(text('<folder>', 'folder for the manifest and the chunks')), short: 'o' },
   chunk: withDefault(
     byteCount(
       '<bytes>',
-      'length of a chunk: 16k to 64m; 16k suits relays',
+      'chunk length: 16k to 64m; use 16k for relays',
       LEAST_CHUNK_BYTES,
       MOST_CHUNK_BYTES,
     ),
@@ -86,7 +81,7 @@ const packFlags = {
   stripe: withDefault(
     parsed<ErasureCode | null>(
       '<k/n>',
-      'parity: of every n chunks any k restore the rest',
+      'parity: any k of every n chunks restore the rest',
       readErasure,
     ),
     null,
@@ -100,7 +95,7 @@ type PackFlags = FlagValues<typeof packFlags>;
 const pack = (): Command =>
   commandWith(
     'pack',
-    'cut a file into chunks; prints the digest of the manifest, which names all of it',
+    'split a file into chunks; prints the digest of the manifest, which identifies the file',
     packFlags,
   )
     .argument('<file>', 'a state, a model, a text: any file')
@@ -141,12 +136,14 @@ function readErasure(text: string): ErasureCode {
   const erasure = { data: Number(k), parity: Number(n) - Number(k) };
   if (erasure.data >= 1 && erasure.parity >= 1 && Number(n) <= MOST_SHARDS) return erasure;
   throw new ConfigError('flag/value', `--stripe is ${JSON.stringify(text)}`, {
-    hint: 'say k/n: of n chunks any k restore the rest, for example 4/6; n is at most 256',
+    hint: 'use k/n: any k of n chunks restore the rest, for example 4/6; n is at most 256',
   });
 }
 
 const verifyFlags = {
-  quick: toggle('BLAKE3 of the chunks alone, neither SHA-256 nor the hashes of the whole'),
+  quick: toggle(
+    'check only the BLAKE3 of each chunk, not SHA-256 and not the hashes of the whole file',
+  ),
   threads: threadsFlag,
   json: toggle('print JSON'),
 };
@@ -156,7 +153,7 @@ type VerifyFlags = FlagValues<typeof verifyFlags>;
 const verify = (): Command =>
   commandWith(
     'verify',
-    'name every chunk that is lost or changed; exit code 1 where one is',
+    'list every missing or changed chunk; exit code 1 if there are any',
     verifyFlags,
   )
     .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
@@ -176,7 +173,7 @@ function documentOf(manifest: FileManifest, { damage, beyond, whole }: VerifiedF
     /** SHA-256 of the manifest. */
     digest: manifestDigest(manifest, nativeSha256),
     bytes: manifest.bytes,
-    /** Chunks and parity chunks. */
+    /** Number of chunks, parity chunks included. */
     chunks: piecesOf(manifest).length,
     damage: damage.map(({ piece: { name, sha256, blake3, group }, what }) => ({
       name,
@@ -185,9 +182,9 @@ function documentOf(manifest: FileManifest, { damage, beyond, whole }: VerifiedF
       sha256,
       blake3,
     })),
-    /** Whether parity restores all that is damaged. */
+    /** True if parity restores all damaged chunks. */
     restorable: beyond.length === 0,
-    /** Whether the whole has its hashes; null where that was not looked at. */
+    /** True if the whole file has the hashes of the manifest; null if that was not checked. */
     whole: whole ?? null,
   };
 }
@@ -208,17 +205,18 @@ function verdict(
     const cure =
       beyond.length === 0
         ? '`checkpoint unpack` restores them from parity'
-        : `parity does not restore group ${beyond.join(', ')}`;
-    return `${damaged} of ${formatCount(all)} chunks are lost or changed; ${cure}`;
+        : `parity cannot restore group ${beyond.join(', ')}`;
+    return `${damaged} of ${formatCount(all)} chunks are missing or changed; ${cure}`;
   }
-  if (whole === false) return 'every chunk is right, but the whole is not what the manifest says';
-  const what = whole === undefined ? '' : ', and so is the whole';
-  return `all ${formatCount(all)} chunks are right${what}`;
+  if (whole === false)
+    return 'every chunk is valid, but the whole file does not match the manifest';
+  const what = whole === undefined ? '' : ', and so is the whole file';
+  return `all ${formatCount(all)} chunks are valid${what}`;
 }
 
 const unpackFlags = {
-  out: { ...required(text('<file>', 'where the file goes')), short: 'o' },
-  mend: toggle('put restored chunks into the folder too'),
+  out: { ...required(text('<file>', 'file to write')), short: 'o' },
+  mend: toggle('also write restored chunks into the folder'),
   threads: threadsFlag,
 };
 
@@ -227,7 +225,7 @@ type UnpackFlags = FlagValues<typeof unpackFlags>;
 const unpack = (): Command =>
   commandWith(
     'unpack',
-    'make the file again, from parity where chunks are lost or changed',
+    'rebuild the file, using parity if chunks are missing or changed',
     unpackFlags,
   )
     .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
@@ -245,28 +243,28 @@ const unpack = (): Command =>
     });
 
 interface Listed {
-  /** Null of what relays have. */
+  /** Null for a file on relays. */
   readonly folder: string | null;
   /** SHA-256 of the manifest. */
   readonly digest: string;
   readonly bytes: number;
   readonly sha256: string;
-  /** Chunks and parity chunks. */
+  /** Number of chunks, parity chunks included. */
   readonly chunks: number;
-  /** Of these, files of the right length; `verify` reads them. Null of what relays have. */
+  /** Chunks that have a file of the right length here; only `verify` reads them. Null for a file on relays. */
   readonly here: number | null;
-  /** Of every `n` chunks any `k` restore the rest; null without parity. */
+  /** Erasure code: any `k` of every `n` chunks restore the rest; null without parity. */
   readonly stripe: { readonly k: number; readonly n: number } | null;
 }
 
-/** Files of strangers that are looked at. */
+/** Maximum number of files listed per relay: anybody may have pushed them. */
 const MOST_LISTED = 200;
-/** Manifests that travel as chunks themselves, each of which is asked for. */
+/** Maximum number of chunked manifests that are downloaded: each costs one more query. */
 const MOST_LONG = 16;
 const FIND_MS = 15_000;
 
 const listFlags = {
-  from: several('<relay>', 'list what was pushed to this relay instead, repeatable'),
+  from: several('<relay>', 'list the files on this relay instead, repeatable'),
   json: toggle('print JSON'),
   ...connectionFlags,
 };
@@ -279,7 +277,7 @@ const list = (): Command =>
     'list the chunked files in a folder or in the folders inside it, or on relays',
     listFlags,
   )
-    .argument('[folder]', 'where to look', '.')
+    .argument('[folder]', 'folder to search', '.')
     .action(async (folder: string, flags: ListFlags) => {
       const { from = [], json } = flags;
       const packed: Listed[] = [];
@@ -289,7 +287,7 @@ const list = (): Command =>
       writeOut(json ? asJson({ packed }) : listWords(packed, from.length > 0 ? undefined : folder));
     });
 
-/** What relays have the right manifest of. */
+/** Returns the files whose manifests the relays have and that match their digest. */
 async function listAt(
   urls: readonly string[],
   flags: ListFlags,
@@ -297,7 +295,7 @@ async function listAt(
 ): Promise<readonly Listed[]> {
   const reach = { connection: connectionOf(flags), signal };
   const manifests = await withRelays(urls, reach, manifestsAt);
-  return manifests.map((manifest) => ({ folder: null, ...said(manifest), here: null }));
+  return manifests.map((manifest) => ({ folder: null, ...summarize(manifest), here: null }));
 }
 
 async function manifestsAt(
@@ -315,8 +313,8 @@ async function manifestsAt(
     else long.add(read.value.id);
   }
   for (const id of [...long].slice(0, MOST_LONG)) {
-    const found = await findAddressed(kind, id, relaySession);
-    if (found.ok) texts.set(toHex(nativeSha256(found.value)), found.value);
+    const body = await findAddressed(kind, id, relaySession);
+    if (body.ok) texts.set(toHex(nativeSha256(body.value)), body.value);
   }
   return [...texts.values()].flatMap((text) => {
     const parsed = parseManifest(new TextDecoder().decode(text));
@@ -324,8 +322,8 @@ async function manifestsAt(
   });
 }
 
-/** What a manifest says. */
-function said(manifest: FileManifest) {
+/** Returns the part of a list entry that the manifest holds. */
+function summarize(manifest: FileManifest) {
   const { bytes, sha256, erasure, chunks, parity } = manifest;
   return {
     digest: manifestDigest(manifest, nativeSha256),
@@ -338,18 +336,18 @@ function said(manifest: FileManifest) {
 
 async function describe(folder: string): Promise<Listed> {
   const manifest = await readManifest(folder);
-  let here = 0;
+  let present = 0;
   for (const piece of piecesOf(manifest))
-    if ((await pieceFileState(folder, piece)) === 'there') here++;
-  const { stripe: erasure, ...rest } = said(manifest);
-  return { folder, ...rest, here, stripe: erasure };
+    if ((await pieceFileState(folder, piece)) === 'there') present++;
+  const { stripe: erasure, ...rest } = summarize(manifest);
+  return { folder, ...rest, here: present, stripe: erasure };
 }
 
-/** For people; `folder` is undefined where relays were asked. */
+/** Formats the list for people; `folder` is undefined if relays were queried. */
 function listWords(packed: readonly Listed[], folder: string | undefined): string {
   if (packed.length === 0) {
     return folder === undefined
-      ? 'no chunked files are there\n  try: nostrain checkpoint push FOLDER --to RELAY\n'
+      ? 'the relays have no chunked files\n  try: nostrain checkpoint push FOLDER --to RELAY\n'
       : `no chunked files in ${folder}\n  try: nostrain checkpoint pack FILE --out ${folder}\n`;
   }
   const heading = ['folder', 'digest', 'size', 'chunks', 'here', 'stripe'];
@@ -368,10 +366,10 @@ const pushToFlags = {
   to: required(
     several(
       '<mirror>',
-      'wss://… of a relay, https://… of a Blossom server, or a folder, repeatable',
+      'where to store: wss://… of a relay, https://… of a Blossom server, or a folder, repeatable',
     ),
   ),
-  mirror: text('<url>', 'let servers fetch from there what they have not got (BUD-04)'),
+  mirror: text('<url>', 'URL from which servers fetch missing chunks (BUD-04)'),
   ...connectionFlags,
   ...pushFlags,
 };
@@ -379,8 +377,8 @@ const pushToFlags = {
 const push = (): Command =>
   commandWith(
     'push',
-    'store the chunks of a folder and their manifest on relays, ' +
-      'on Blossom servers or in folders',
+    'store the chunks of a folder and their manifest on relays, on Blossom servers or in ' +
+      'folders',
     pushToFlags,
   )
     .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')

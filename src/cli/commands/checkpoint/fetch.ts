@@ -1,6 +1,6 @@
 /**
- * `nostrain checkpoint fetch`: a chunked file from wherever its chunks are, into a folder that others can be served
- * from.
+ * `nostrain checkpoint fetch`: downloads a chunked file from several sources into a folder, and can serve it from
+ * there.
  */
 
 import type { Command } from 'commander';
@@ -33,22 +33,27 @@ import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { reportFetch } from '../../shared/chunks.ts';
 import { directoryFlags, withDirectory } from '../../shared/holder-flags.ts';
 
-/** Bytes that may come for every byte of the file, where nothing else is said. */
+/** Default download limit, as a multiple of the file size. */
 const USUAL_EXCESS = 2;
 const LEAST_CAP = 2 ** 26;
-/** Holders after which no more are looked for. */
+/** The directory search stops after this many holders. */
 const ENOUGH_HOLDERS = 6;
 
 const fetchFlags = {
-  from: several('<source>', 'https://…, wss://… or a folder, repeatable'),
-  near: several('<source>', 'the same, asked first, repeatable'),
-  out: { ...required(text('<folder>', 'where the chunks go')), short: 'o' },
-  file: text('<file>', 'make the file too'),
-  tier: whole('<n>', 'with --file: of a state with tiers, only what this one has', 0, MOST_TIERS),
-  maxBytes: whole('<n>', 'most bytes to take in all (default: twice the file)', 1),
-  maxSeconds: whole('<s>', 'seconds it may take; what came is kept', 1),
+  from: several('<source>', 'source: https://…, wss://… or a folder, repeatable'),
+  near: several('<source>', 'source to try first, repeatable'),
+  out: { ...required(text('<folder>', 'folder for the chunks')), short: 'o' },
+  file: text('<file>', 'also write the file'),
+  tier: whole('<n>', 'with --file: write only this tier of a state with tiers', 0, MOST_TIERS),
+  maxBytes: whole('<n>', 'maximum bytes to download (default: twice the file size)', 1),
+  maxSeconds: whole('<s>', 'time limit in seconds; downloaded chunks are kept', 1),
   perPlace: whole('<n>', 'chunks requested from one source at once', 1, 64),
-  seed: whole('<port>', 'serve to others what is here, until it is all here', 0, 65_535),
+  seed: whole(
+    '<port>',
+    'serve the downloaded chunks on this port until the download is complete',
+    0,
+    65_535,
+  ),
   ...directoryFlags,
 };
 
@@ -70,7 +75,7 @@ export const fetch = (): Command =>
       );
     });
 
-/** Ends the work after so many seconds. */
+/** Aborts the work after this many seconds. */
 async function limited(
   seconds: number | undefined,
   signal: AbortSignal,
@@ -89,8 +94,8 @@ async function limited(
 }
 
 const tooLate = (seconds: number): CheckpointError =>
-  new CheckpointError('checkpoint/too-late', `not all is here after ${seconds} s`, {
-    hint: 'give the same command again: what came is kept; more --from make it faster',
+  new CheckpointError('checkpoint/too-late', `the download is incomplete after ${seconds} s`, {
+    hint: 'run the same command again to resume; more --from sources make it faster',
   });
 
 async function run(what: string, flags: CheckpointFetchFlags, signal: AbortSignal): Promise<void> {
@@ -134,7 +139,7 @@ const namedSources = ({ from = [], near = [] }: CheckpointFetchFlags): readonly 
   ...from.map((text) => ({ text, isTrusted: true })),
 ];
 
-/** Holders that `--directory` knows: strangers, so that none at a private address is asked. */
+/** Returns the holders that `--directory` finds. They are untrusted, so private addresses are not dialed. */
 async function holdersOf(
   what: string,
   flags: CheckpointFetchFlags,
@@ -143,7 +148,7 @@ async function holdersOf(
   if (flags.directory.length === 0) return [];
   if (!isHex32(what)) {
     throw new ConfigError('flag/directory', '--directory finds the holders of a digest', {
-      hint: 'name the file by the 64 hex digits that `nostrain checkpoint pack` printed',
+      hint: 'give the 64 hex digits that `nostrain checkpoint pack` printed',
     });
   }
   const { holders } = await withDirectory(flags, { signal }, (search) =>
@@ -154,13 +159,13 @@ async function holdersOf(
 }
 
 const nowhere = (): ConfigError =>
-  new ConfigError('flag/from', 'there is nowhere to fetch from', {
+  new ConfigError('flag/from', 'there is no source to fetch from', {
     hint: 'name sources with --from: https://…, wss://… or a folder',
   });
 
 async function seedAt(port: number, manifest: FileManifest, folder: string) {
   const server = await serveFolder(folder, manifest, { port, host: '0.0.0.0', clock: systemClock });
-  writeNote(`serving what is here at ${server.url}`);
+  writeNote(`serving downloaded chunks at ${server.url}`);
   return server;
 }
 
@@ -173,7 +178,7 @@ function words(
   return [
     `digest   ${manifestDigest(manifest, nativeSha256)}`,
     `bytes    ${formatCount(manifest.bytes)} in ${file ?? out}, ${formatSeconds(ms / 1000)}; ` +
-      `${formatBytes(bytes)} came, ${formatBytes(kept)} were here`,
+      `${formatBytes(bytes)} downloaded, ${formatBytes(kept)} already here`,
     ...(restored > 0 ? [`parity   restored ${restored} chunks`] : []),
     ...(manifest.root === null ? [] : [`root     ${manifest.root}`]),
     ...sources.map(sourceLine),

@@ -32,10 +32,13 @@ import {
 import { keyFlags } from '../../shared/signed-document.ts';
 
 const seedFlags = {
-  port: withDefault(whole('<n>', 'where to listen; 0 for any port', 0, 65_535), 8790),
-  host: withDefault(text('<address>', 'where to listen; 0.0.0.0 for every network'), '127.0.0.1'),
-  rate: whole('<bytes>', 'most bytes a second, to all together', 1024),
-  copies: whole('<n>', 'how often one chunk goes out in a minute: others pass it on', 1),
+  port: withDefault(whole('<n>', 'port to listen on; 0 for any free port', 0, 65_535), 8790),
+  host: withDefault(
+    text('<address>', 'address to listen on; 0.0.0.0 for all interfaces'),
+    '127.0.0.1',
+  ),
+  rate: whole('<bytes>', 'maximum bytes per second, all clients together', 1024),
+  copies: whole('<n>', 'maximum times one chunk is sent per minute; peers pass it on', 1),
   ...directoryFlags,
   ...offerFlags('--announce'),
   ...keyFlags,
@@ -71,13 +74,16 @@ export const seed = (): Command =>
       stop.abort();
       await kept;
       await server.close();
-      writeNote(`${formatBytes(server.sentBytes)} went out`);
+      writeNote(`${formatBytes(server.sentBytes)} sent`);
     });
 
 const HOLDS_SECONDS = 2 * 3600;
 const REANNOUNCE_MS = 30 * 60_000;
 
-/** The directory of this server, and what announces it until a signal aborts; undefined without `--announce`. */
+/**
+ * Returns the directory route of this server and its announcer, which runs until a signal aborts; undefined without
+ * `--announce`.
+ */
 async function announcing(flags: SeedFlags) {
   const { announce: url, region, trustTier: tier, weight } = flags;
   if (url === undefined) return undefined;
@@ -90,28 +96,28 @@ async function announcing(flags: SeedFlags) {
     crypto: nativeCrypto,
     allowPrivate,
   });
-  const offer = (held: readonly Digest[]): HolderOffer => ({
+  const offer = (digests: readonly Digest[]): HolderOffer => ({
     region,
     tier,
     weight,
-    held,
+    held: digests,
     contacts: [url.replace(/\/+$/, '')],
-    // what this server has is all it serves
+    // it stores nothing for others
     classes: [],
     freeBytes: 0,
   });
-  const once = async (held: readonly Digest[], signal: AbortSignal): Promise<void> => {
-    const event = signer.sign(buildHolder(offer(held), unixSeconds(), HOLDS_SECONDS));
-    const told = await withDirectory(flags, { signer, signal }, (search) =>
-      announce(event, held, directory, search),
+  const once = async (digests: readonly Digest[], signal: AbortSignal): Promise<void> => {
+    const event = signer.sign(buildHolder(offer(digests), unixSeconds(), HOLDS_SECONDS));
+    const reached = await withDirectory(flags, { signer, signal }, (search) =>
+      announce(event, digests, directory, search),
     );
-    writeNote(`announced to ${told.relays} relays and ${told.holders} holders`);
+    writeNote(`announced to ${reached.relays} relays and ${reached.holders} holders`);
   };
   return {
     route: directoryRoute(directory),
-    keep: async (held: readonly Digest[], signal: AbortSignal): Promise<void> => {
+    keep: async (digests: readonly Digest[], signal: AbortSignal): Promise<void> => {
       while (!signal.aborted) {
-        await once(held, signal).catch((error: Error) => {
+        await once(digests, signal).catch((error: Error) => {
           if (!signal.aborted) writeNote(`not announced: ${error.message}`);
         });
         await systemClock.sleep(REANNOUNCE_MS, signal).catch(() => undefined);

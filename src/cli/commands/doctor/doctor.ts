@@ -1,4 +1,4 @@
-/** `nostrain doctor`: tries what training a model needs on this machine, and what the given relays offer. */
+/** `nostrain doctor`: checks whether this machine can train a model, and whether the given relays can carry a run. */
 
 import { existsSync } from 'node:fs';
 import { access, constants, rm, statfs, writeFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import { physicalCores } from '../../../node/engine/trainer.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../node/net/relays.ts';
 import type { Settings } from '../../../run/settings.ts';
-import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
+import { combineSettings, presets, requestedModel } from '../../../run/spec/presets.ts';
 import {
   choice,
   commandWith,
@@ -31,7 +31,7 @@ import { settingsFromFlags } from '../../../terminal/options.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { fixCuda } from './fix-cuda.ts';
 
-/** What decides which model devices are tried on. */
+/** Flags that choose the model on which devices are tested. */
 const MODEL_FLAGS = [
   'model',
   'base',
@@ -56,15 +56,15 @@ const isOfRelay = ({ name }: DoctorCheck): boolean => name.startsWith('relay ');
 const isGoodRelay = (check: DoctorCheck): boolean => isOfRelay(check) && check.level !== 'broken';
 
 const doctorFlags = {
-  relay: withDefault(several('<url>', 'look at this relay too, repeatable'), [], 'none'),
+  relay: withDefault(several('<url>', 'also check this relay, repeatable'), [], 'none'),
   fix: choice(
     '<part>',
-    'put the part of onnxruntime for NVIDIA cards in place, from its package for Python; ' +
-      "pip fetches it where --from doesn't say",
+    'install the onnxruntime part for NVIDIA GPUs from its Python package; pip downloads it ' +
+      'unless --from names a file',
     ['cuda'],
   ),
-  from: text('<file>', 'the package: a .whl or .nupkg file'),
-  sha256: text('<hash>', 'what a package that this program does not know must hash to'),
+  from: text('<file>', 'package to install from: a .whl or .nupkg file'),
+  sha256: text('<hash>', 'expected SHA-256 of a package that this version does not know'),
   json: toggle('print JSON'),
   ...settingFlags(MODEL_FLAGS),
 };
@@ -79,7 +79,7 @@ export const doctor = (): Command =>
   ).action(async ({ relay, json, ...flags }: DoctorFlags, command: Command) => {
     const fixed = flags.fix === undefined ? [] : [await fixCuda(flags)];
     const given = settingsFromFlags(command);
-    const model = modelAsked(given) ?? 'char-gpt';
+    const model = requestedModel(given) ?? 'char-gpt';
     const settings = combineSettings(presets[model], { ...given, model, run: 'doctor', relay: [] });
     const [relays, machine] = await Promise.all([checkRelays(relay), checkMachine(settings)]);
     const checks = [...fixed, ...machine, ...relays];
@@ -92,17 +92,17 @@ export const doctor = (): Command =>
       'doctor/broken',
       isHindered
         ? `training will not work here: ${names}`
-        : `training will work over the other relays only: ${names}`,
+        : `training will work only over the other relays: ${names}`,
     );
   });
 
 export interface DoctorCheck {
-  /** What was looked at: `node`, `device cpu`, `relay ws://…`. */
+  /** What was checked: `node`, `device cpu`, `relay ws://…`. */
   readonly name: string;
-  /** `absent`: not here, and not needed. `note`: works, with something to know. */
+  /** `absent`: missing, but not needed. `note`: works, with a remark. */
   readonly level: 'ok' | 'note' | 'absent' | 'broken';
   readonly words: string;
-  /** What to do about it. */
+  /** How to fix it. */
   readonly hint?: string;
 }
 
@@ -113,7 +113,7 @@ const MARKS: Readonly<Record<DoctorCheck['level'], string>> = {
   broken: 'BROKEN',
 };
 
-/** One line per check, in columns, and a second one where there is something to do. */
+/** Formats one line per check, in columns, and a second line if there is a hint. */
 export function formatChecks(checks: readonly DoctorCheck[]): string {
   const width = Math.max(...checks.map(({ name }) => name.length));
   const margin = ' '.repeat(8);
@@ -126,11 +126,11 @@ export function formatChecks(checks: readonly DoctorCheck[]): string {
 }
 
 const NEEDED_NODE = [20, 19] as const;
-/** Less free memory than this and a run of the larger models swaps; less free disk and a run may not be saved. */
+/** Below this much free memory, runs of larger models swap; below this much free disk, a run may fail to save. */
 const LOW_MEMORY_BYTES = 1e9;
 const LOW_DISK_BYTES = 2e8;
 
-/** Devices are tried on the model of these settings. */
+/** Devices are tested with the model of these settings. */
 async function checkMachine(settings: Settings): Promise<readonly DoctorCheck[]> {
   return [
     checkNode(process.versions.node),
@@ -158,14 +158,14 @@ function checkEngine(): DoctorCheck {
   }
 }
 
-/** Only the CPU is needed, and only the CPU was ever timed by us. */
+/** Describes a device. Only the CPU is required, and only the CPU has been benchmarked. */
 export function wordDevice({ device, works, message, halves }: DeviceReport): DoctorCheck {
   const name = `device ${device}`;
   const why = message.replace(`${device} does not work here: `, '').split(' was false. ').at(-1)!;
-  const words = works ? `works: ${message}` : `not here: ${why.trim().replace(/\s+/g, ' ')}`;
+  const words = works ? `works: ${message}` : `not available: ${why.trim().replace(/\s+/g, ' ')}`;
   if (device !== 'cpu') {
     const half = works ? `; half precision: ${halves.join(', ') || 'none'}` : '';
-    return { name, level: works ? 'ok' : 'absent', words: `${words}${half} (not measured by us)` };
+    return { name, level: works ? 'ok' : 'absent', words: `${words}${half} (not benchmarked)` };
   }
   if (works) return { name, level: 'ok', words };
   return { name, level: 'broken', words, hint: 'reinstall onnxruntime-node' };
@@ -174,7 +174,7 @@ export function wordDevice({ device, works, message, halves }: DeviceReport): Do
 function checkCores(): readonly DoctorCheck[] {
   const physical = physicalCores();
   const threads = `${availableParallelism()} hardware threads`;
-  const cores = `${threads}; training uses ${physical} unless told otherwise with --threads`;
+  const cores = `${threads}; training uses ${physical} unless --threads says otherwise`;
   const limit = process.constrainedMemory() || totalmem();
   const free = Math.min(freemem(), limit);
   return [
@@ -189,7 +189,7 @@ function checkCores(): readonly DoctorCheck[] {
 
 const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
 
-/** Writes to the data folder, or asks whether it could be made. */
+/** Checks that the data folder can be written, or created. */
 export async function checkFolder(folder: string): Promise<DoctorCheck> {
   const name = 'data folder';
   const parent = existingPart(folder);
@@ -201,11 +201,11 @@ export async function checkFolder(folder: string): Promise<DoctorCheck> {
     } else await access(parent, constants.W_OK | constants.X_OK);
     const { bavail, bsize } = await statfs(parent);
     const free = bavail * bsize;
-    const words = `${folder} can be written, ${gigabytes(free)} free`;
+    const words = `${folder} is writable, ${gigabytes(free)} free`;
     return { name, level: free < LOW_DISK_BYTES ? 'note' : 'ok', words };
   } catch (error) {
-    const words = `${folder} cannot be written: ${(error as Error).message}`;
-    const hint = 'set NOSTRAIN_HOME to a folder you may write to';
+    const words = `${folder} is not writable: ${(error as Error).message}`;
+    const hint = 'set NOSTRAIN_HOME to a writable folder';
     return { name, level: 'broken', words, hint };
   }
 }
@@ -215,9 +215,9 @@ function existingPart(folder: string): string {
 }
 
 const TIMEOUT_MS = 5000;
-/** Dates of HTTP are whole seconds; a smaller difference says nothing. */
+/** HTTP dates are whole seconds, so smaller differences are ignored. */
 const NOTED_SKEW_SECONDS = 5;
-/** Heartbeats dated this far back look like those of a worker that is gone. */
+/** Heartbeats dated this far back look like those of a stopped worker. */
 const BROKEN_SKEW_SECONDS = 60;
 
 interface Probe {
@@ -225,11 +225,11 @@ interface Probe {
   /** Milliseconds until the connection was open, or why it is not. */
   readonly opened: number | string;
   readonly info: RelayInfo | undefined;
-  /** This machine's clock minus the relay's; undefined where it gave no time. */
+  /** This machine's clock minus the relay's; undefined if the relay sent no time. */
   readonly skewSeconds: number | undefined;
 }
 
-/** All relays at once; throws a ConfigError when an address is wrong. */
+/** Checks all relays at once. Throws a ConfigError if an address is invalid. */
 export async function checkRelays(urls: readonly string[]): Promise<readonly DoctorCheck[]> {
   if (urls.length === 0) return [];
   const probes = await Promise.all(parseRelayUrls(urls).map(probe));
@@ -261,7 +261,7 @@ async function timeToOpen(url: string): Promise<number | string> {
     };
     socket.onopen = () => settle(performance.now() - startedMs);
     socket.onerror = settle;
-    socket.onclose = () => settle('closed at once');
+    socket.onclose = () => settle('closed immediately');
   });
   socket.close();
   return opened;
@@ -269,13 +269,13 @@ async function timeToOpen(url: string): Promise<number | string> {
 
 const isReached = ({ opened }: Probe): boolean => typeof opened === 'number';
 
-/** Why a run cannot use the relay; undefined when nothing speaks against it. */
+/** Returns why a run cannot use the relay; undefined if it can. */
 function problemOf({ opened, info }: Probe): string | undefined {
   if (typeof opened === 'string') return `cannot be reached: ${opened}`;
   const { paymentRequired, minPowDifficulty = 0 } = info?.limitation ?? {};
-  if (paymentRequired) return 'asks for payment';
+  if (paymentRequired) return 'requires payment';
   return minPowDifficulty > MAX_WORK_BITS
-    ? `asks for proof of work of ${minPowDifficulty} bits, more than nostrain does`
+    ? `requires proof of work of ${minPowDifficulty} bits, more than nostrain does`
     : undefined;
 }
 
@@ -286,13 +286,15 @@ function wordRelay(
 ): DoctorCheck {
   const name = `relay ${withoutSecrets(url)}`;
   const reached = typeof opened === 'number' ? [`reached in ${opened.toFixed(0)} ms`] : [];
-  const said = reached.length === 0 ? [] : wordInfo(info);
-  const words = [...reached, ...(problem === undefined ? [] : [problem]), ...said].join('; ');
+  const description = reached.length === 0 ? [] : wordInfo(info);
+  const words = [...reached, ...(problem === undefined ? [] : [problem]), ...description].join(
+    '; ',
+  );
   return { name, level: problem === undefined ? 'ok' : level, words };
 }
 
 function wordInfo(info: RelayInfo | undefined): readonly string[] {
-  if (info === undefined) return ['does not describe itself (NIP-11)'];
+  if (info === undefined) return ['serves no information document (NIP-11)'];
   const { name, software, version, limitation } = info;
   const { maxMessageLength, maxContentLength, restrictedWrites } = limitation;
   const made = [software, version].filter((word) => word !== undefined).join(' ');
@@ -301,22 +303,22 @@ function wordInfo(info: RelayInfo | undefined): readonly string[] {
     made,
     maxMessageLength === undefined ? '' : `messages up to ${kilobytes(maxMessageLength)}`,
     maxContentLength === undefined ? '' : `content up to ${kilobytes(maxContentLength)}`,
-    restrictedWrites ? 'not everything may be written' : '',
+    restrictedWrites ? 'restricts who or what may be written' : '',
   ];
   const printable = parts.map((part) => safeLine(part).trim());
   return printable.filter((part) => part !== '');
 }
 
-/** The middle one of the relays' clocks counts: one wrong relay says nothing about this machine. */
+/** Uses the median of the relays' clocks, so that one wrong relay does not count. */
 function checkClock(probes: readonly Probe[]): DoctorCheck {
   const name = 'clock';
   const skews = probes.map(({ skewSeconds }) => skewSeconds).filter((skew) => skew !== undefined);
   skews.sort((a, b) => a - b);
   const skew = skews[Math.floor(skews.length / 2)];
-  if (skew === undefined) return { name, level: 'absent', words: 'no relay said what time it is' };
+  if (skew === undefined) return { name, level: 'absent', words: 'no relay sent the time' };
   const size = Math.abs(skew);
   const words = `${size.toFixed(0)} s ${skew < 0 ? 'behind' : 'ahead of'} the relays`;
   if (size < NOTED_SKEW_SECONDS) return { name, level: 'ok', words: 'agrees with the relays' };
   const level = size < BROKEN_SKEW_SECONDS ? 'note' : 'broken';
-  return { name, level, words, hint: 'set the clock of this machine, best by NTP' };
+  return { name, level, words, hint: 'set the clock of this machine, preferably with NTP' };
 }

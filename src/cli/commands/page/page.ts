@@ -1,4 +1,4 @@
-/** `nostrain page`: serves the run page, opened on one run, or writes it into a folder for any web server. */
+/** `nostrain page`: serves the run page for one run, writes it to a folder for any web server, or publishes it. */
 
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,17 +35,18 @@ import { pageFolder } from '../../shared/page-folder.ts';
 import { assertSite, publishSite } from './publish.ts';
 
 const pageFlags = {
-  relay: withDefault(several('<url>', 'relay to read it from, repeatable'), [], 'those of it'),
-  events: text('<file>', 'show this archive, a file or a folder, instead of asking relays'),
-  drand: withDefault(
-    several('<url>', 'drand endpoint, for runs whose draws wait for one'),
+  relay: withDefault(
+    several('<url>', 'relay to read the run from, repeatable'),
     [],
-    'none',
+    'those of the run',
   ),
-  out: text('<folder>', 'write the page there, for any web server, and do not serve it'),
+  events: text('<file>', 'archive (file or folder) to show instead of asking relays'),
+  drand: withDefault(several('<url>', 'drand endpoint, for runs with a drand beacon'), [], 'none'),
+  out: text('<folder>', 'write the page to this folder for any web server, and do not serve it'),
   publish: withDefault(
     several(
-      '<url>',
+      'Blossom server to publish the page on as a Nostr static site (NIP-5A), repeatable; ' +
+        'its manifest goes to --relay',
       'Blossom server to put the page on as a Nostr static site (NIP-5A), repeatable; ' +
         '--relay gets its manifest',
     ),
@@ -54,8 +55,11 @@ const pageFlags = {
   ),
   site: withDefault(text('<name>', 'name of that site under your key'), 'nostrain'),
   keyFile: text('<file>', 'secret key to sign the site with (default: in your data folder)'),
-  secKey: text('<key>', 'the same as hex or nsec; other users of this machine see it'),
-  host: withDefault(text('<address>', 'address to listen on; 0.0.0.0 lets others in'), '127.0.0.1'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
+  host: withDefault(
+    text('<address>', 'address to listen on; 0.0.0.0 for all interfaces'),
+    '127.0.0.1',
+  ),
   port: withDefault(whole('<n>', 'port to listen on; 0 takes any free one', 0, 65535), 8088),
   json: toggle('print the address as JSON'),
 };
@@ -65,10 +69,10 @@ type PageFlags = FlagValues<typeof pageFlags>;
 export const page = (): Command =>
   commandWith(
     'page',
-    'show a run in a browser: losses, workers, votes, and a replay that proves them',
+    'show a run in a browser: losses, workers, votes, and a replay that verifies them',
     pageFlags,
   )
-    .argument('[run]', 'the run: naddr1…, its id, or its name on this machine')
+    .argument('[run]', 'run: naddr1…, its id, or its name on this machine')
     .action(async (run: string | undefined, flags: PageFlags, command: Command) => {
       const { out } = flags;
       const isPublished = flags.publish.length > 0;
@@ -91,11 +95,11 @@ export const page = (): Command =>
 
 interface Content {
   readonly files: PageFiles;
-  /** After the #. */
+  /** The URL fragment, with its #. */
   readonly address: string;
 }
 
-/** The page, what goes beside it, and what it opens. */
+/** Returns the files of the page, those it opens, and the URL fragment that opens them. */
 async function contentOf(run: string | undefined, flags: PageFlags): Promise<Content> {
   const files = new Map(await readPage(pageFolder()));
   const query = new URLSearchParams();
@@ -113,7 +117,7 @@ async function contentOf(run: string | undefined, flags: PageFlags): Promise<Con
   return { files, address: query.size === 0 ? '' : `#${query}` };
 }
 
-/** Losses and texts of a run on this machine; of a certified one also where the rest is. */
+/** Adds the losses and texts of a local run; for a certified run also its id, so that the page finds the events. */
 async function addLocal(kept: LocalRun, files: Map<string, Uint8Array>, query: URLSearchParams) {
   const spec = await readKeptSpec(kept.worker);
   const id = spec && runIdOf(spec);
@@ -122,10 +126,10 @@ async function addLocal(kept: LocalRun, files: Map<string, Uint8Array>, query: U
   if (id !== undefined) query.set('run', id);
 }
 
-/** An archive, or the one in a folder that `archive --folder` wrote. */
+/** Reads an archive file, or the archive in a folder that `archive --folder` wrote. */
 const readEvents = (path: string): Promise<Uint8Array> =>
   stat(path)
-    .then((found) => readFile(found.isDirectory() ? eventsIn(path) : path))
+    .then((stats) => readFile(stats.isDirectory() ? eventsIn(path) : path))
     .catch((cause: unknown) => {
       throw new ConfigError('events/file', `cannot read the events in ${path}`, {
         hint: 'give a file or a folder that `nostrain archive` wrote',
@@ -138,17 +142,17 @@ async function serve(files: PageFiles, address: string, { host, port, json }: Pa
   const url = `${server.url}${address}`;
   const interrupted = untilInterrupted();
   writeOut(json ? asJson({ url }) : `${url}\n`);
-  writeNote('open it in a browser; Ctrl-C stops it');
+  writeNote('open it in a browser; press Ctrl-C to stop');
   await interrupted;
   await server.close();
 }
 
-/** Before anything is read or sent. */
+/** Checks the flags before anything is read or sent. Throws `flag/relay` or `page/site`. */
 function assertPublishable({ relay, site }: PageFlags): void {
   assertSite(site);
   if (relay.length > 0) return;
-  throw new ConfigError('flag/relay', 'a site needs a relay that has its manifest', {
-    hint: 'name relays with --relay wss://…, best those of your relay list',
+  throw new ConfigError('flag/relay', 'a site needs a relay for its manifest', {
+    hint: 'name relays with --relay wss://…, preferably those of your relay list',
   });
 }
 
@@ -159,9 +163,9 @@ async function publish(files: PageFiles, address: string, flags: PageFlags): Pro
     const connection = connectionOf({ timeout: 10 });
     const means = { site, title: 'nostrain', servers, relays, signer, connection, signal };
     const published = await publishSite(files, means);
-    const { label, event, files: sent, relays: took } = published;
+    const { label, event, files: sent, relays: accepting } = published;
     writeOut(
-      json ? asJson({ site: label, event, address, files: sent, relays: took }) : `${label}\n`,
+      json ? asJson({ site: label, event, address, files: sent, relays: accepting }) : `${label}\n`,
     );
     writeNote(`hosts of Nostr sites serve it at https://${label}.HOST/${address}`);
   });
@@ -172,7 +176,7 @@ async function write(folder: string, files: PageFiles, address: string, { json }
   for (const [name, bytes] of files) {
     await writeFile(join(folder, name), bytes).catch((cause: unknown) => {
       throw new ConfigError('output/file', `cannot write ${name} in ${folder}`, {
-        hint: 'name a folder that you may write to',
+        hint: 'name a writable folder',
         cause,
       });
     });
@@ -181,7 +185,7 @@ async function write(folder: string, files: PageFiles, address: string, { json }
   writeOut(json ? asJson({ url, folder, files: [...files.keys()] }) : `${join(folder, url)}\n`);
 }
 
-/** The picture; `run` is the id of a certified run. */
+/** Returns the view of a local run; `run` is the id of a certified run. */
 function localPicture(kept: LocalRun, run: Digest | undefined): RunPicture {
   const { name, model = '', kind, rounds: planned, history, state, lossUnit = '' } = kept;
   const rounds = history.map(roundOf);

@@ -1,4 +1,4 @@
-/** `nostrain page --publish`: the page as a Nostr static site (NIP-5A), on Blossom servers and relays. */
+/** Publishes the run page as a Nostr static site (NIP-5A): files on Blossom servers, manifest on relays. */
 import { extname } from 'node:path';
 import { systemClock } from '../../../base/async.ts';
 import { toHex } from '../../../base/bytes.ts';
@@ -11,10 +11,10 @@ import { contentTypeOf, type PageFiles } from '../../../node/net/http-server.ts'
 import type { Connection } from '../../../node/net/relays.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 
-/** A site of its own under a key: others of the key, and its root site, stay as they are. */
+/** Kind of a named site: other sites of the key, and its root site, stay unchanged. */
 const NAMED_SITE = 35_128;
 const SITE = /^[a-z0-9-]{0,12}[a-z0-9]$/;
-/** Letters of a key in the name of a host, always so many. */
+/** Length of a key in base 36, fixed by NIP-5A. */
 const KEY_LETTERS = 50;
 
 export interface Publication {
@@ -31,22 +31,22 @@ export interface Publication {
 export interface Published {
   /** Id of the manifest event. */
   readonly event: string;
-  /** What stands before the name of a host of such sites: `https://LABEL.example.org/`. */
+  /** First label of the host name: `https://LABEL.example.org/`. */
   readonly label: string;
   readonly files: readonly { readonly path: string; readonly sha256: string }[];
-  /** Relays that took the manifest. */
+  /** Relays that accepted the manifest. */
   readonly relays: readonly string[];
 }
 
-/** Throws `page/site` for a name that no host can serve, before anything is sent. */
+/** Throws `page/site` if hosts cannot serve this name. */
 export function assertSite(site: string): void {
   if (SITE.test(site)) return;
-  throw new ConfigError('page/site', `${site} is no name of a site`, {
-    hint: 'take at most 13 of a-z, 0-9 and -, not ending in -, such as --site nostrain',
+  throw new ConfigError('page/site', `${site} is not a valid site name`, {
+    hint: 'use at most 13 characters of a-z, 0-9 and -, not ending in -, such as --site nostrain',
   });
 }
 
-/** Uploads what the servers have not got, then says in one event what the site is. */
+/** Uploads the files that the servers lack, then publishes the manifest event. */
 export async function publishSite(files: PageFiles, options: Publication): Promise<Published> {
   const { site, title, servers, relays: urls, signer, connection, signal } = options;
   const blobs = [...files].map(([name, bytes]) => {
@@ -75,23 +75,25 @@ export async function publishSite(files: PageFiles, options: Publication): Promi
   const outcomes = await withRelays(urls, { connection, signer, signal }, ({ relays }) =>
     relays.publish(event, { signal }),
   );
-  const took = outcomes.filter(({ status }) => status === 'accepted').map(({ relay }) => relay);
-  if (took.length === 0) {
+  const accepting = outcomes
+    .filter(({ status }) => status === 'accepted')
+    .map(({ relay }) => relay);
+  if (accepting.length === 0) {
     throw new ConfigError(
       'page/unpublished',
-      `no relay took the manifest: ${outcomes[0]?.message ?? ''}`,
+      `no relay accepted the manifest: ${outcomes[0]?.message ?? ''}`,
       { hint: 'name another --relay' },
     );
   }
-  const told = blobs.map(({ path, sha256 }) => ({ path, sha256 }));
+  const paths = blobs.map(({ path, sha256 }) => ({ path, sha256 }));
   return {
     event: event.id,
     label: `${keyLabel(signer.publicKey)}${site}`,
-    files: told,
-    relays: took,
+    files: paths,
+    relays: accepting,
   };
 }
 
-/** The key in base 36, as hosts of named sites read it. */
+/** Returns the key in base 36, as hosts of named sites read it. */
 export const keyLabel = (publicKey: string): string =>
   BigInt(`0x${publicKey}`).toString(36).padStart(KEY_LETTERS, '0');

@@ -56,7 +56,7 @@ const HINT = 'docs/placement.md has an example of a placement document';
  */
 export async function readPlacementFiles(
   files: readonly string[],
-  ask: (own: PlacementPolicy | undefined) => Promise<PlacementQuery>,
+  ask: (filePolicy: PlacementPolicy | undefined) => Promise<PlacementQuery>,
   now: number,
 ): Promise<PlacementInput> {
   const isEvents = (file: string) => file.endsWith('.jsonl');
@@ -98,7 +98,7 @@ export async function readPlacementFiles(
           Math.floor(freeBytes / CHECKPOINT_CHUNK_BYTES),
         ]),
   );
-  const holders = attested.map((holder) => ({ ...holder, capacity: capacities.get(holder.key) }));
+  const holders = attested.map((holder) => ({ ...holder, room: capacities.get(holder.key) }));
   const absent = members?.filter((member) => all.every(({ key }) => key !== member)) ?? [];
   return { policy, holders, absent };
 }
@@ -168,32 +168,32 @@ export function checkAskFlags(command: Command, { relay, run }: AskFlags): void 
 /** Holders that announce themselves, what attestors say of them, and the members of the run that is named. */
 export async function askRelays(
   flags: AskFlags,
-  own: PlacementPolicy | undefined,
+  filePolicy: PlacementPolicy | undefined,
   signal: AbortSignal,
 ): Promise<PlacementQuery> {
   const { relay, run, allowPrivateRelays } = flags;
   const connection = connectionOf(flags);
   if (run === undefined && relay === undefined)
-    return { events: [], members: undefined, policy: own };
-  const found =
+    return { events: [], members: undefined, policy: filePolicy };
+  const target =
     run === undefined
       ? { relays: relay ?? [], connection, spec: undefined }
       : await findRun(run, { relays: relay, allowPrivateRelays, connection, signal });
-  if (found.relays.length === 0) {
+  if (target.relays.length === 0) {
     throw new ConfigError('flag/relay', 'the file of a run names no relay', {
       hint: 'say where its workers meet: --relay URL',
     });
   }
-  const policy = own ?? found.spec?.placement ?? undefined;
+  const policy = filePolicy ?? target.spec?.placement ?? undefined;
   const attestors = policy?.attestors ?? [];
   const filters = [holderFilter(), ...(attestors.length > 0 ? [attestationFilter(attestors)] : [])];
   const waitMs = flags.timeout * 1000;
   return withRelays(
-    found.relays,
-    { connection: found.connection, signal },
+    target.relays,
+    { connection: target.connection, signal },
     async (relaySession) => {
       const { events } = await relaySession.relays.query(filters, { waitMs, signal });
-      const members = found.spec && (await membersOf(found.spec, flags, relaySession));
+      const members = target.spec && (await membersOf(target.spec, flags, relaySession));
       return { events, members, policy };
     },
   );

@@ -111,7 +111,7 @@ async function check(
   flags: PlacementFlags,
   signal: AbortSignal,
 ): Promise<void> {
-  const ask = (own: PlacementPolicy | undefined) => askRelays(flags, own, signal);
+  const ask = (filePolicy: PlacementPolicy | undefined) => askRelays(flags, filePolicy, signal);
   const input = await readPlacementFiles(files, ask, Math.floor(Date.now() / 1000));
   const known = Object.keys(input.policy.objects);
   if (flags.class !== undefined && !known.includes(flags.class)) {
@@ -193,11 +193,12 @@ function rulesOf(
     ['min_distinct.tiers', minDistinct.tiers, ({ tier }) => tier],
   ];
   const counts = parts.map(([part, needed, of]) => {
-    const found = objects
+    const fewest = objects
       .map((holders) => [...new Set(holders.map(of))])
       .reduce((a, b) => (b.length < a.length ? b : a));
-    const { length } = found;
-    const has = part === 'replicas' ? `${length} holders` : `${length}: ${found.sort().join(', ')}`;
+    const { length } = fewest;
+    const has =
+      part === 'replicas' ? `${length} holders` : `${length}: ${fewest.sort().join(', ')}`;
     return ruleOf(part, String(needed), has, length >= needed);
   });
   const all = [...new Set(objects.flat())];
@@ -208,9 +209,9 @@ function rulesOf(
   });
   const limits = (['regions', 'tiers'] as const).flatMap((part) => {
     if (only[part].length === 0) return [];
-    const found = [...new Set(all.map((each) => (part === 'regions' ? each.region : each.tier)))];
-    const holds = found.every((each) => only[part].includes(each));
-    return [ruleOf(`only.${part}`, only[part].join(', '), found.sort().join(', '), holds)];
+    const fewest = [...new Set(all.map((each) => (part === 'regions' ? each.region : each.tier)))];
+    const holds = fewest.every((each) => only[part].includes(each));
+    return [ruleOf(`only.${part}`, only[part].join(', '), fewest.sort().join(', '), holds)];
   });
   return [...counts, ...demands, ...limits];
 }

@@ -11,7 +11,7 @@ import { expectedWorkers } from '../../../node/data/task.ts';
 import { erasureOver } from '../../../node/net/relays.ts';
 import { openBase } from '../../../node/pretrained/base-model.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
-import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
+import { combineSettings, presets, requestedModel } from '../../../run/spec/presets.ts';
 import {
   commandWith,
   type FlagValues,
@@ -89,7 +89,7 @@ export const plan = (): Command =>
 async function readAll(command: Command, flags: PlanFlags): Promise<Settings> {
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
-  const model = modelAsked(asked);
+  const model = requestedModel(asked);
   if (model === undefined && flags.payloadBytes === undefined) {
     throw new ConfigError('flag/model', 'nothing to plan: give --model NAME or --payload-bytes N', {
       hint: `the models are ${Object.keys(presets).join(', ')}`,

@@ -80,7 +80,7 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
   const isStated = maxMessageLength !== undefined || maxContentLength !== undefined;
   const bits = limitation.minPowDifficulty ?? 0;
   const problem = paymentRequired
-    ? 'asks for payment'
+    ? 'requires payment'
     : authRequired && !workerAbilities.authenticates
       ? 'asks for authentication, which nostrain does not do'
       : workLimit(bits) === 0

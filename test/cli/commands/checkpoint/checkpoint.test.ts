@@ -28,7 +28,7 @@ describe('checkpoint', () => {
     expect(told).toMatch(/^digest {3}[0-9a-f]{64}\nbytes {4}100,000 in 7 chunks of 16.4 kB\n/);
     expect(told).toContain('parity   4 chunks, 66 % more: any 4 of 6 restore the rest');
     const verified = await runCommand('checkpoint', 'verify', at('chunks'));
-    expect(verified).toMatchObject({ exitCode: 0, stdout: 'all 11 chunks are right, and so is the whole\n' }); // biome-ignore format: one line
+    expect(verified).toMatchObject({ exitCode: 0, stdout: 'all 11 chunks are valid, and so is the whole file\n' }); // biome-ignore format: one line
     const { packed } = JSON.parse((await runCommand('checkpoint', 'list', at(), '--json')).stdout);
     expect(packed).toMatchObject([{ folder: at('chunks'), bytes: 100_000, chunks: 11, here: 11, stripe: { k: 4, n: 6 } }]); // biome-ignore format: one line
     expect((await runCommand('checkpoint', 'list', at())).stdout).toContain(packed[0].digest);
@@ -46,11 +46,11 @@ describe('checkpoint', () => {
     const { exitCode, stdout } = await runCommand('checkpoint', 'verify', at('chunks'));
     expect(exitCode).toBe(1);
     expect(stdout).toBe(
-      `lost     chunk 2  ${manifest.chunks[2][1]}\n1 of 11 chunks are lost or changed; \`checkpoint unpack\` restores them from parity\n`,
+      `lost     chunk 2  ${manifest.chunks[2][1]}\n1 of 11 chunks are missing or changed; \`checkpoint unpack\` restores them from parity\n`,
     );
     const out = await runCommand('checkpoint', 'unpack', at('chunks'), '--out', at('again'), '--mend'); // biome-ignore format: one line
     expect(out.stderr).toBe(`restored chunk 2  ${manifest.chunks[2][1]}\n`);
-    expect((await runCommand('checkpoint', 'verify', at('chunks'), '--quick')).stdout).toBe('all 11 chunks are right\n'); // biome-ignore format: one line
+    expect((await runCommand('checkpoint', 'verify', at('chunks'), '--quick')).stdout).toBe('all 11 chunks are valid\n'); // biome-ignore format: one line
   });
 
   it.each([

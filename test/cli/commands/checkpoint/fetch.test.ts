@@ -57,7 +57,7 @@ describe('checkpoint fetch', () => {
       '--out',
       at('b'),
     );
-    expect(none.stderr).toContain('there is nowhere to fetch from');
+    expect(none.stderr).toContain('there is no source to fetch from');
     const what = await runCommand('checkpoint', 'fetch', at('nothing'), '--out', at('b'));
     expect(what.stderr).toContain('checkpoint/what');
     const gone = await runCommand('checkpoint', 'push', at('a'), '--to', at('c'), KEY, SECRET);

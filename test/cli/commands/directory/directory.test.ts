@@ -54,7 +54,7 @@ describe('directory find', () => {
   it('ends with 1 where nobody holds it, and asks no private address that another names', async () => {
     const other = await run('find', keyOf(2), '--directory', url, '--allow-private');
     expect([other.exitCode, other.stdout]).toEqual([1, '']);
-    expect(other.stderr).toContain('nobody is known to hold it');
+    expect(other.stderr).toContain('no holder of this object is known');
     expect((await run('find', object, '--directory', url)).exitCode).toBe(1);
   });
 

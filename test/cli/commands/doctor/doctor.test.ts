@@ -67,8 +67,8 @@ describe('doctor', () => {
       'clock',
     ]);
     expect(checks[2]).toMatchObject({ level: 'ok', words: expect.stringMatching(/^works: two/) });
-    expect(checks[3].words).toContain('(not measured by us)');
-    expect(checks[4].words).toContain('(not measured by us)');
+    expect(checks[3].words).toContain('(not benchmarked)');
+    expect(checks[4].words).toContain('(not benchmarked)');
     expect(await readdir(file())).toEqual([]);
   });
 
@@ -88,7 +88,7 @@ describe('doctor', () => {
     expect(exitCode).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({ ok: false });
     expect(stderr).toBe(
-      `error (doctor/broken): training will work over the other relays only: relay ${NOWHERE}\n`,
+      `error (doctor/broken): training will work only over the other relays: relay ${NOWHERE}\n`,
     );
   });
 
@@ -121,8 +121,8 @@ describe('relays', () => {
   });
 
   it.each([
-    [{ payment_required: true }, 'asks for payment'],
-    [{ min_pow_difficulty: 40 }, 'asks for proof of work of 40 bits'],
+    [{ payment_required: true }, 'requires payment'],
+    [{ min_pow_difficulty: 40 }, 'requires proof of work of 40 bits'],
   ])('that say %j cannot be used', async (limitation, words) => {
     const [relay] = await checkRelays([await pretend({ limitation })]);
     expect(relay).toMatchObject({ level: 'broken', words: expect.stringContaining(words) });
@@ -172,7 +172,7 @@ describe('the machine', () => {
     expect([level('cuda', true), level('cuda', false)]).toEqual(['ok', 'absent']);
     expect(
       wordDevice({ device: 'cuda', works: false, message: message('cuda'), halves: [] }).words,
-    ).toBe('not here: No driver (not measured by us)');
+    ).toBe('not available: No driver (not benchmarked)');
   });
 
   it('needs a data folder that can be written', async () => {
@@ -183,7 +183,7 @@ describe('the machine', () => {
     await writeFile(file('taken'), '');
     expect(await checkFolder(file('taken'))).toMatchObject({
       level: 'broken',
-      hint: 'set NOSTRAIN_HOME to a folder you may write to',
+      hint: 'set NOSTRAIN_HOME to a writable folder',
     });
     expect((await checkFolder(file('taken', 'home'))).level).toBe('broken');
   });

@@ -43,8 +43,8 @@ describe('doctor --fix cuda', () => {
   });
 
   it.each([
-    ['of unknown contents', whole, {}, 'none that is known of version 1.30.0'],
-    ['of another hash', whole, { sha256: '00' }, 'hashes to'],
+    ['of unknown contents', whole, {}, 'not a known file of version 1.30.0'],
+    ['of another hash', whole, { sha256: '00' }, 'has the SHA-256'],
     ['without the provider', { [`a/${shared}`]: 'other' }, { sha256: 'own' }, `has no ${cuda}`],
   ] as const)('refuses a package %s and writes nothing', async (_, members, given, said) => {
     const into = await empty();

@@ -154,7 +154,7 @@ describe('relays', () => {
     // x = 12 * (4 + x / 60)
     expect(relays[1].why).toEqual([expect.stringContaining('rounds of 60 s, not 50 s')]);
     expect(relays[2].why).toEqual(['carries no chunks']);
-    expect(relays[4].why).toEqual(['asks for payment']);
+    expect(relays[4].why).toEqual(['requires payment']);
     expect(relays[5].why).toEqual([expect.stringContaining('cannot be reached')]);
     expect(advice.join('\n')).toContain('longer rounds: at least 60 s');
     expect(advice.join('\n')).toContain('nostrain relay');
