@@ -1,20 +1,20 @@
-/** Content formats of events: empty, base64, JSON. Checks form and size; payloads are validated by their decoders. */
+/** Content formats of events: empty, base64, JSON. Checks form and size only; decoders validate the payloads. */
 import type { Read } from './_tags.ts';
 import { base64Text, type Text } from './_tags.ts';
 
-/** 16 Mi characters: above what any relay carries, below what a string costs to refuse. */
+/** Maximum length of a content, 16 Mi characters: more than any relay carries, and cheap enough to check. */
 const MAX_CHARS = 16 * 1024 * 1024;
 
 export interface Content<T extends object = object> {
   readonly says: string;
-  /** Of a JSON object, a list of its members: the page has it in place of `<members>` in the notes. */
+  /** For a JSON object: the list of its members, which replaces `<members>` in the notes on the generated page. */
   readonly members?: string;
-  /** Members of the kind's value, or why the content is refused. */
+  /** Returns the members of the kind's value, or why the content is refused. */
   read(content: string): Read<T>;
   write(value: T): string;
 }
 
-/** No content at all. */
+/** An empty content. */
 export const empty: Content<Record<never, never>> = {
   says: 'the empty string',
   read: (content) => (content === '' ? { value: {} } : { problem: 'is not empty' }),
@@ -27,7 +27,7 @@ export const base64 = <K extends string>(key: K, doc: string): Content<Record<K,
     return base64Text.read(content) !== undefined;
   });
 
-/** The same, or the empty string for nothing. */
+/** Canonical base64 under `key`, or the empty string if the value has none. */
 export const base64OrNothing = <K extends string>(
   key: K,
   doc: string,
@@ -40,7 +40,7 @@ export const base64OrNothing = <K extends string>(
   };
 };
 
-/** A JSON object, kept as text under `key` because its hash is over its spelling. */
+/** A JSON object, kept as text under `key` because its hash depends on the exact text. */
 export const jsonObject = <K extends string>(key: K, doc: string): Content<Record<K, string>> =>
   under(key, `JSON object: ${doc}`, 'is not a JSON object', (content) => {
     return parseObject(content) !== undefined;
@@ -62,12 +62,12 @@ function under<K extends string>(
   };
 }
 
-/** A member of a JSON object: texts and integers spelled as they would be in a tag, or a list of them. */
+/** A member of a JSON object: a text or integer in the same form as in a tag, or a list of them. */
 export interface Member<T = unknown, P = 'required' | 'optional'> {
   readonly presence: P;
   readonly says: string;
   readonly doc: string;
-  /** The value, or undefined when the JSON value is none. */
+  /** Returns the value, or undefined if the JSON value is not valid. */
   read(raw: unknown): T | undefined;
 }
 
@@ -83,7 +83,7 @@ export const optionalMember = <T>(text: Text<T>, doc: string): Member<T, 'option
   presence: 'optional',
 });
 
-/** A list of 1 to `most` values; an empty one is left out. */
+/** A list of 1 to `most` values; an empty list is omitted. */
 export const listMember = <T>(
   text: Text<T>,
   doc: string,
@@ -102,17 +102,17 @@ export const listMember = <T>(
 const readPlain = <T>(text: Text<T>, raw: unknown): T | undefined =>
   typeof raw === 'string' || typeof raw === 'number' ? text.read(String(raw)) : undefined;
 
-/** By feature name, then field. */
+/** Values by feature name, then field. */
 export type Features = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
-/** A value is nested at most so deep, so that reading one cannot exhaust the stack. */
+/** Maximum nesting depth of a value, so that reading it cannot exhaust the stack. */
 const MOST_DEPTH = 8;
 
-/** What features of the run add: kept as JSON, judged against the run spec by whoever knows it. */
+/** Fields that features of the run add: kept as JSON; code that knows the run spec validates them. */
 export const featuresMember: Member<Features, 'optional'> = {
   presence: 'optional',
   says: 'object of objects',
-  doc: 'what features of the run add, by the name of the feature; left out where nothing is added',
+  doc: 'fields that features of the run add, by the name of the feature; absent if there are none',
   read: (raw) => {
     if (!isObject(raw) || Object.keys(raw).length === 0) return undefined;
     const isGood = Object.values(raw).every(isObject) && isShallow(raw, MOST_DEPTH);
@@ -130,19 +130,19 @@ function isShallow(value: unknown, depth: number): boolean {
   return (
     depth > 0 &&
     Object.entries(value).every(
-      ([key, held]) => isShallow(key, depth) && isShallow(held, depth - 1),
+      ([key, item]) => isShallow(key, depth) && isShallow(item, depth - 1),
     )
   );
 }
 
-/** JSON by RFC 8785; members that are undefined are left out. */
+/** Returns JSON by RFC 8785; undefined members are omitted. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (!isObject(value)) return JSON.stringify(value);
   const members = Object.entries(value)
-    .filter(([, held]) => held !== undefined)
+    .filter(([, item]) => item !== undefined)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, held]) => `${JSON.stringify(key)}:${canonical(held)}`);
+    .map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`);
   return `{${members.join(',')}}`;
 }
 
@@ -157,7 +157,7 @@ type Allowed<M extends Members> = {
     | undefined;
 };
 
-/** A JSON object with exactly these members in its one canonical spelling (RFC 8785): keys sorted, no spaces. */
+/** A JSON object with exactly these members in canonical form (RFC 8785): keys sorted, no spaces. */
 export function canonicalObject<const M extends Members>(
   members: M,
   longest: number,
@@ -180,7 +180,7 @@ export function canonicalObject<const M extends Members>(
           continue;
         }
         value[key] = read(json[key]);
-        if (value[key] === undefined) return { problem: `says a ${key} that is not ${says}` };
+        if (value[key] === undefined) return { problem: `has a ${key} that is not: ${says}` };
       }
       if (write(value) !== content) return { problem: 'is not canonical JSON of these members' };
       return { value: value as Needed<M> & Allowed<M> };
@@ -197,7 +197,7 @@ function parseObject(content: string): Readonly<Record<string, unknown>> | undef
   }
 }
 
-/** One line for each member, in the order they are declared. */
+/** Returns one line for each member, in the order of declaration. */
 const describeMembers = (members: Members): string =>
   Object.entries(members)
     .map(([key, { presence, says, doc }]) => {

@@ -19,14 +19,14 @@ type Of<F extends Tags, P extends Presence> = {
 type ValueOf<T> = T extends Tag<infer V, Presence> ? V : never;
 type Flat<T> = { readonly [K in keyof T]: T[K] };
 
-/** What a declaration's parser gives and its builder takes. */
+/** The value that a declaration's parser returns and its builder takes. */
 export type Value<F extends Tags, C extends object> = Flat<
   { [K in Of<F, 'required'>]: ValueOf<F[K]> } & {
     [K in Of<F, 'optional'>]?: ValueOf<F[K]> | undefined;
   } & C
 >;
 
-/** Something that must hold between fields. */
+/** A condition that involves several fields. */
 export interface Rule<T> {
   readonly says: string;
   holds(value: T): boolean;
@@ -35,11 +35,11 @@ export interface Rule<T> {
 export interface Declaration<F extends Tags, C extends object> {
   readonly kind: number;
   readonly name: string;
-  /** What it says, in one line. */
+  /** What the event states, in one line. */
   readonly summary: string;
   /** When it is sent and what replaces it. */
   readonly sent: string;
-  /** In the order they are written. */
+  /** Tags in the order in which they are written. */
   readonly tags: F;
   readonly content: Content<C>;
   readonly rules?: readonly Rule<Value<F, C>>[];
@@ -47,7 +47,7 @@ export interface Declaration<F extends Tags, C extends object> {
   readonly notes?: string;
 }
 
-/** The part of a filter that is about time and authors rather than about the kind. */
+/** The part of a filter that does not depend on the kind: authors, time, limit. */
 export interface Window {
   readonly authors?: readonly string[];
   readonly since?: number;
@@ -65,18 +65,18 @@ export interface Filter extends Window {
 export interface Kind<T> {
   readonly kind: number;
   readonly name: string;
-  /** An unsigned event. Throws a TypeError when the value breaks the kind's own rules. */
+  /** Builds an unsigned event. Throws a TypeError if the value breaks the kind's rules. */
   build(value: T, createdAt: number): Draft;
-  /** The value of an event from anyone, or why it is refused; never throws on any JSON. */
+  /** Parses an untrusted event: returns its value, or why it is refused. Never throws, whatever the JSON. */
   parse(event: unknown): Parsed<T>;
-  /** A REQ filter as narrow as the given fields allow; `{}` also finds peers that write no scope tags. */
+  /** Builds a REQ filter as narrow as the given fields allow; `{}` also finds events without scope tags. */
   filter(where: Partial<T>, window?: Window): Filter;
 }
 
 type Untyped = Readonly<Record<string, unknown>>;
 type Field = readonly [key: string, tag: Tag];
 
-/** A kind; its value type is inferred, so a new tag breaks every caller that lacks it. */
+/** Defines a kind. Its value type is inferred, so that a new tag is a type error in every caller that lacks it. */
 export function defineKind<const F extends Tags, C extends object>(
   declaration: Declaration<F, C>,
 ): Kind<Value<F, C>> & { readonly declaration: Declaration<F, C> } {
@@ -96,7 +96,7 @@ export function defineKind<const F extends Tags, C extends object>(
     const broken = rules.find((rule) => !rule.holds(value));
     return broken === undefined
       ? { ok: true, value }
-      : refuse('broken-rule', 'tags', `it does not hold that ${broken.says}`);
+      : refuse('broken-rule', 'tags', `broken rule: ${broken.says}`);
   };
 
   const build = (value: Value<F, C>, createdAt: number): Draft => {
@@ -125,7 +125,7 @@ export function defineKind<const F extends Tags, C extends object>(
   return { kind, name, declaration, build, parse, filter };
 }
 
-/** Tags made of other tags come after those. */
+/** Sorts tags that are derived from other tags after those. */
 const byDependence = (fields: readonly Field[]): readonly Field[] => [
   ...fields.filter(([, { templates }]) => templates === undefined),
   ...fields.filter(([, { templates }]) => templates !== undefined),
@@ -138,22 +138,22 @@ function readTags(fields: readonly Field[], rowsOf: (tag: string) => Rows): Pars
     if (rows.length === 0 && presence !== 'optional') {
       return refuse('missing-tag', `tags.${tag}`, `the ${tag} tag is missing`);
     }
-    const found = read(rows, (other) => rowsOf(other)[0]?.[0]);
-    if ('problem' in found) return refuse('bad-tag', `tags.${tag}`, `${tag} ${found.problem}`);
-    if (presence !== 'derived' && found.value !== undefined) value[key] = found.value;
+    const result = read(rows, (other) => rowsOf(other)[0]?.[0]);
+    if ('problem' in result) return refuse('bad-tag', `tags.${tag}`, `${tag} ${result.problem}`);
+    if (presence !== 'derived' && result.value !== undefined) value[key] = result.value;
   }
   return { ok: true, value };
 }
 
-/** Rows by tag name of every field the (partial) value has. */
+/** Returns the rows, by tag name, of every field that the (partial) value has. */
 function writeTags(fields: readonly Field[], value: Untyped): ReadonlyMap<string, Rows> {
   const written = new Map<string, Rows>();
   for (const [key, { tag, presence, write }] of byDependence(fields)) {
-    const held = presence === 'derived' ? true : value[key];
-    if (held === undefined) continue;
+    const field = presence === 'derived' ? true : value[key];
+    if (field === undefined) continue;
     written.set(
       tag,
-      write(held, (other) => written.get(other)?.[0]?.[0]),
+      write(field, (other) => written.get(other)?.[0]?.[0]),
     );
   }
   return written;

@@ -1,12 +1,12 @@
 /**
- * Renders docs/protocol.md and the table in kinds/README.md from the declarations. Run `node --import tsx
- * kinds/_render.ts` after changing a kind; a test fails while the pages are stale.
+ * Renders docs/protocol.md and the table in kinds/README.md from the declarations. Run `npm run docs` after changing a
+ * kind; a test fails while the pages are stale.
  */
 import type { Content } from './_content.ts';
 import type { Presence, Tag } from './_tags.ts';
 import { kinds } from './index.ts';
 
-/** What a page needs of a declaration; value types do not matter here. */
+/** The part of a declaration that a page needs; value types do not matter here. */
 interface Page {
   readonly kind: number;
   readonly name: string;
@@ -26,7 +26,7 @@ const NEEDED: Readonly<Record<Presence, string>> = {
   optional: 'no',
 };
 
-/** The table of kinds/README.md. */
+/** Renders the table of kinds/README.md. */
 const renderTable = (): string =>
   table(
     ['kind', 'name', 'says', 'sent', 'content'],
@@ -39,7 +39,7 @@ const renderTable = (): string =>
     ]),
   );
 
-/** A Markdown table with its columns aligned, as the formatter leaves it. */
+/** Returns a Markdown table with aligned columns, as the formatter would print it. */
 export function table(head: readonly string[], body: readonly (readonly string[])[]): string {
   const rows = [head, ...body].map((row) => row.map((text) => text.replaceAll('|', '\\|')));
   const widths = head.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
@@ -53,13 +53,13 @@ export function table(head: readonly string[], body: readonly (readonly string[]
 const START = '<!-- table: rendered by _render.ts -->';
 const END = '<!-- end of table -->';
 
-/** A README with its table replaced. */
+/** Returns the README with its table replaced. */
 export function renderReadme(readme: string): string {
   const before = readme.slice(0, readme.indexOf(START) + START.length);
   return `${before}\n${renderTable()}\n${readme.slice(readme.indexOf(END))}`;
 }
 
-/** The whole of docs/protocol.md. */
+/** Renders docs/protocol.md. */
 export function renderProtocol(): string {
   return `${[
     '# Protocol',
@@ -67,17 +67,18 @@ export function renderProtocol(): string {
     'Rendered from `kinds/`. Edit the declarations there, then run `npm run docs`.',
     '',
     'Kinds 33333 to 33335 are addressable (NIP-01): of one kind, author and `d`, relays keep the',
-    'newest; of one second, the one with the lowest id. Unrelated programs use them too, so always',
-    'filter by `t` and check every tag. They are the wire of the Python reference. Kinds 7810 to',
-    '7818 are ours, regular and never replaced. Relays take events of 64 KiB: what is larger',
-    'travels as chunks (7811) that go before the event that names it.',
+    'newest event, and at the same second the one with the lowest id. Unrelated programs use these',
+    'kinds too, so always filter by `t` and check every tag. The Python reference sends them. Kinds',
+    '7810 to 7820 are our own and regular: nothing replaces them. Kinds 37810 to 37813 are our own',
+    'and addressable. Relays accept events of 64 KiB; larger data travels as chunks (7811), which',
+    'are sent before the event that names them.',
     '',
-    'Receivers verify id and signature first, then read the event. Known tags are read strictly:',
+    'Receivers verify id and signature first, then parse the event. Known tags are parsed strictly:',
     'integers are plain decimals up to 4294967295, tags that are not repeatable appear once with',
-    'one value, `d` and `s` equal what the other tags make of them. Unknown tags are ignored; a',
-    'tag with an empty item spoils the event. `<name>` in `d` and `s` stands for the value of the',
-    'tag `name`. The `worker` tag must be the key that signs. `s` is there for relays, which index',
-    'single-letter tags only; peers of other programs may leave it out.',
+    'one value, and `d` and `s` equal their templates filled from the other tags. Unknown tags are',
+    'ignored; an event with an empty item in any tag is refused. `<name>` in `d` and `s` stands for',
+    'the value of the tag `name`. The `worker` tag must be the signing key. Relays index',
+    'single-letter tags only, hence `s`; events of other programs may lack it.',
     ...pages.flatMap(renderPage),
   ].join('\n')}\n`;
 }
@@ -100,7 +101,7 @@ function renderPage({ kind, name, summary, sent, tags, content, rules, notes }: 
     ),
     '',
     `Content: ${content.says}.`,
-    ...(rules ?? []).map(({ says }) => `\nIt must hold that ${says}.`),
+    ...(rules?.length ? [`\nRules:\n\n${rules.map(({ says }) => `- ${says}`).join('\n')}`] : []),
     ...(notes === undefined
       ? []
       : [notes.trimEnd().replace('<members>', () => content.members ?? '')]),
@@ -109,7 +110,7 @@ function renderPage({ kind, name, summary, sent, tags, content, rules, notes }: 
 
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
-/** The two things this script needs of Node when it is run; without it the module only renders. */
+/** What the script needs of Node.js; without it the module only exports the renderers. */
 interface Host {
   readonly argv: readonly string[];
   getBuiltinModule(name: string): object | undefined;

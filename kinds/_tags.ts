@@ -1,4 +1,4 @@
-/** Shapes of events: the NIP-01 envelope, text forms of values, and how each tag of a kind is read and written. */
+/** The NIP-01 envelope of an event, the text forms of values, and parsers and writers for the tags of a kind. */
 
 /** An event before its author signs it. */
 export interface Draft {
@@ -8,14 +8,14 @@ export interface Draft {
   readonly content: string;
 }
 
-/** Why an event is refused: a stable code, the place, a sentence. */
+/** Why an event is refused: a stable code, the path of the field, a sentence. */
 export interface Issue {
   readonly code: string;
   readonly at: string;
   readonly message: string;
 }
 
-/** What `Kind.parse` gives: the value, or why the event is refused. */
+/** The result of `Kind.parse`: the value, or why the event is refused. */
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly issue: Issue };
@@ -29,11 +29,11 @@ const MAX_TAGS = 512;
 
 export interface Envelope {
   readonly content: string;
-  /** Values of every tag of that name, in order. */
+  /** Returns the values of every tag with that name, in order. */
   rowsOf(tag: string): Rows;
 }
 
-/** Reads any JSON value as an event of one kind. */
+/** Parses any JSON value as an event of one kind. */
 export function openEnvelope(event: unknown, kind: number): Parsed<Envelope> {
   if (!isRecord(event)) return refuse('not-an-event', 'event', 'an event is a JSON object');
   if (event.kind !== kind) return refuse('wrong-kind', 'kind', `the kind is not ${kind}`);
@@ -64,16 +64,16 @@ const isRow = (row: unknown): row is readonly [string, ...string[]] =>
   row.every((item) => typeof item === 'string' && item !== '');
 
 export interface Text<T> {
-  /** What the generated page says of it. */
+  /** Description for the generated page and for messages. */
   readonly says: string;
-  /** The value, or undefined when the spelling is any other than the canonical one. */
+  /** Returns the value, or undefined if the text is not in canonical form. */
   read(text: string): T | undefined;
   write(value: T): string;
 }
 
 const LARGEST = 4_294_967_295;
 
-/** No control character beyond those NIP-01 lists, no lone surrogate: programs hash the others differently. */
+/** Reports whether all programs hash a text alike: no lone surrogates, only the control characters NIP-01 lists. */
 const isHashable = (text: string): boolean =>
   !/\p{Surrogate}/u.test(text) &&
   [...text].every((char) => char >= ' ' || '\b\t\n\f\r'.includes(char));
@@ -89,18 +89,18 @@ export const integer = (least: number, most: number = LARGEST): Text<number> => 
   write: (value) => String(value),
 });
 
-/** 0 and up, to 2^32 - 1. */
+/** 0 to 2^32 - 1. */
 export const index = integer(0);
-/** 1 and up, to 2^32 - 1. */
+/** 1 to 2^32 - 1. */
 export const count = integer(1);
 
-/** A moment, in unix seconds. */
+/** A time in Unix seconds. */
 export const seconds: Text<number> = {
   ...integer(1, Number.MAX_SAFE_INTEGER),
   says: 'unix seconds',
 };
 
-/** Text of some length that every JSON writer escapes the same way. */
+/** Text of limited length that every JSON writer escapes the same way. */
 const text = (longest: number): Text<string> => ({
   says: `text, 1..${longest} characters`,
   read: (value) =>
@@ -108,24 +108,24 @@ const text = (longest: number): Text<string> => ({
   write: (value) => value,
 });
 
-/** Names of runs and workers, URLs, free words. */
+/** A name of a run or worker, or a URL. */
 export const name = text(256);
 
-/** Free text without blanks around it; blanks on the wire are dropped. */
+/** Free text without leading or trailing spaces; the parser trims it. */
 export const word: Text<string> = {
   says: 'text, trimmed',
   read: (value) => name.read(value.trim()),
   write: (value) => value.trim(),
 };
 
-/** Text of one form, given as a regular expression and in words. */
+/** Text that matches a regular expression; `says` describes it. */
 export const pattern = (form: RegExp, says: string): Text<string> => ({
   says,
   read: (value) => (form.test(value) ? value : undefined),
   write: (value) => value,
 });
 
-/** 32 bytes: a digest, a hash, a key. */
+/** 32 bytes in hex: a digest, a hash or a key. */
 export const hex32 = pattern(/^[0-9a-f]{64}$/, '64 lowercase hex digits');
 
 /** Standard base64 with padding. */
@@ -140,7 +140,7 @@ const isSymbol = Uint8Array.from({ length: 65_536 }, (_, code) =>
   SYMBOLS.has(String.fromCharCode(code)) ? 1 : 0,
 );
 
-/** The same as a regular expression, ten times as fast on the long texts that payloads are. */
+/** Reports whether a text is padded base64; ten times as fast as a regular expression on long payloads. */
 function isBase64(value: string): boolean {
   if (value.length === 0 || value.length % 4 !== 0) return false;
   const end = value.length - (value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0);
@@ -148,42 +148,42 @@ function isBase64(value: string): boolean {
   return true;
 }
 
-/** How many bytes padded base64 stands for. */
+/** Returns the number of bytes that a padded base64 text encodes. */
 export const base64Bytes = (value: string): number =>
   (value.length / 4) * 3 - (value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0);
 
 export type Presence = 'required' | 'optional' | 'derived';
 
-/** What a reader found: a value, nothing, or why the tag is refused. */
+/** The result of a parser: a value, undefined if the tag is absent, or why the tag is refused. */
 export type Read<T> = { readonly value: T | undefined } | { readonly problem: string };
 
-/** The written value of another tag of the same event. */
+/** Returns the text of another tag of the same event. */
 export type Sibling = (tag: string) => string | undefined;
 
-/** One row of values per tag of that name, the name itself left off. */
+/** One row of values per tag with that name, without the name. */
 export type Rows = readonly (readonly string[])[];
 
 export interface Tag<T = unknown, P extends Presence = Presence> {
   readonly tag: string;
   readonly presence: P;
-  /** What its values look like, for the generated page. */
+  /** Description of the values, for the generated page. */
   readonly form: string;
   readonly doc: string;
-  /** Texts with `<tag>` placeholders, most specific last; only derived tags and scopes have them. */
+  /** Texts with `<tag>` placeholders, the most specific last; only for derived tags and scopes. */
   readonly templates?: readonly string[];
-  /** The one value its readers compare with; only marks have it. */
+  /** The fixed value of a mark; only for marks. */
   readonly mark?: string;
   read(rows: Rows, sibling: Sibling): Read<T>;
   write(value: T, sibling: Sibling): Rows;
 }
 
-/** A tag that must be there once, with one value. */
+/** A tag that must occur once, with one value. */
 export const one = <T>(tag: string, text: Text<T>, doc: string): Tag<T, 'required'> => ({
   ...single(tag, text, doc),
   presence: 'required',
 });
 
-/** A tag that may be there once, with one value. */
+/** A tag that may occur once, with one value. */
 export const optional = <T>(tag: string, text: Text<T>, doc: string): Tag<T, 'optional'> => ({
   ...single(tag, text, doc),
   presence: 'optional',
@@ -196,7 +196,7 @@ function single<T>(tag: string, text: Text<T>, doc: string): Omit<Tag<T>, 'prese
     doc,
     read: (rows) => {
       if (rows.length === 0) return { value: undefined };
-      if (rows.length > 1) return { problem: 'is there more than once' };
+      if (rows.length > 1) return { problem: 'occurs more than once' };
       const [row] = rows;
       const value = row?.length === 1 ? text.read(row[0]!) : undefined;
       return value === undefined ? { problem: `is not ${text.says}` } : { value };
@@ -205,7 +205,7 @@ function single<T>(tag: string, text: Text<T>, doc: string): Omit<Tag<T>, 'prese
   };
 }
 
-/** A tag that may repeat, one value each; repeats of a value are dropped, order is kept. */
+/** A tag that may occur several times with one value each; repeated values are dropped, the order is kept. */
 export const many = <T>(
   tag: string,
   text: Text<T>,
@@ -218,7 +218,7 @@ export const many = <T>(
   doc,
   read: (rows) => {
     if (rows.length === 0) return { value: undefined };
-    if (rows.length > most) return { problem: `is there more than ${most} times` };
+    if (rows.length > most) return { problem: `occurs more than ${most} times` };
     const values = rows.map((row) => (row.length === 1 ? text.read(row[0]!) : undefined));
     const read = values.filter((value) => value !== undefined);
     return read.length < rows.length
@@ -228,7 +228,7 @@ export const many = <T>(
   write: (values) => [...new Set(values.map((value) => text.write(value)))].map((value) => [value]),
 });
 
-/** A tag that may be there once, with any number of values in one row; distinct ones unless they `mayRepeat`. */
+/** A tag that may occur once, with any number of values; they must be distinct unless `mayRepeat` is set. */
 export const list = <T>(
   tag: string,
   text: Text<T>,
@@ -243,7 +243,7 @@ export const list = <T>(
   read: (rows) => {
     const [row] = rows;
     if (row === undefined) return { value: undefined };
-    if (rows.length > 1) return { problem: 'is there more than once' };
+    if (rows.length > 1) return { problem: 'occurs more than once' };
     const read = row.map((value) => text.read(value)).filter((value) => value !== undefined);
     const distinct = mayRepeat ? read.length : new Set(read).size;
     if (row.length > most || distinct < row.length) {
@@ -255,7 +255,7 @@ export const list = <T>(
   write: (values) => [values.map((value) => text.write(value))],
 });
 
-/** A tag that is there with one fixed value, or not there. */
+/** A tag that has one fixed value or is absent. */
 export const flag = (tag: string, mark: string, doc: string): Tag<true, 'optional'> => ({
   tag,
   presence: 'optional',
@@ -270,7 +270,7 @@ export const flag = (tag: string, mark: string, doc: string): Tag<true, 'optiona
   write: () => [[mark]],
 });
 
-/** The application's own mark: other values may stand before it, the last one counts. */
+/** The mark of this application; of several tags with that name the last one counts. */
 const marker = (tag: string, mark: string, doc: string): Tag<true, 'derived'> => ({
   tag,
   presence: 'derived',
@@ -281,7 +281,7 @@ const marker = (tag: string, mark: string, doc: string): Tag<true, 'derived'> =>
   write: () => [[mark]],
 });
 
-/** A tag made of other tags: the last template whose placeholders are all there. */
+/** A tag derived from other tags: the last template whose placeholders can all be filled. */
 export const derived = (
   tag: string,
   doc: string,
@@ -308,7 +308,7 @@ export const address = (doc: string, ...templates: readonly string[]): Tag<true,
 const lastFilled = (templates: readonly string[], sibling: Sibling): string =>
   templates.map((template) => fill(template, sibling)).findLast((made) => made !== undefined) ?? '';
 
-/** Indexed names of what the event belongs to: all of them, or none. */
+/** Index tags that name what the event belongs to: all of the templates, or none. */
 export const scope = (doc: string, ...templates: readonly string[]): Tag<true, 'optional'> => ({
   tag: 's',
   presence: 'optional',
@@ -325,7 +325,7 @@ export const scope = (doc: string, ...templates: readonly string[]): Tag<true, '
   write: (_, sibling) => templates.map((template) => [fill(template, sibling) ?? '']),
 });
 
-/** A tag that repeats the content for relays to index; a rule of the kind compares. Filters take the first value. */
+/** A tag that repeats part of the content, for relays to index; a rule compares them. Filters use the first value. */
 export const repeats = (
   tag: string,
   form: string,
@@ -338,7 +338,9 @@ export const repeats = (
   templates: [`<${tag}>`],
   read: (rows) => {
     const values = rows.map(sole).filter((value) => value !== undefined);
-    return values.length < rows.length ? { problem: 'has not one value each' } : { value: values };
+    return values.length < rows.length
+      ? { problem: 'must have one value each' }
+      : { value: values };
   },
   write: (values) => values.map((value) => [value]),
 });
@@ -346,7 +348,7 @@ export const repeats = (
 const sole = (row: readonly string[]): string | undefined =>
   row.length === 1 ? row[0] : undefined;
 
-/** Fills the placeholders of a template, or returns undefined if one is unknown; `<x:16>` is 16 characters of x. */
+/** Fills the placeholders of a template; undefined if one is unknown. `<x:16>` stands for 16 characters of x. */
 export function fill(template: string, sibling: Sibling): string | undefined {
   let known = true;
   const made = template.replace(/<([a-z-]+)(?::(\d+))?>/g, (_, tag: string, most?: string) => {
@@ -357,8 +359,8 @@ export function fill(template: string, sibling: Sibling): string | undefined {
   return known ? made : undefined;
 }
 
-/** The tags every kind of ours starts its declaration with. */
+/** Tags that most kinds declare. */
 export const run = one('run', name, 'name of the run');
-export const worker = one('worker', name, 'who sends it: the public key that signs the event');
-export const nostrain = marker('t', 'nostrain', 'marks the event as ours; the last `t` counts');
-export const expiration = one('expiration', seconds, 'when relays may forget it (NIP-40)');
+export const worker = one('worker', name, 'the sender: the public key that signs the event');
+export const nostrain = marker('t', 'nostrain', 'mark of this protocol; the last `t` counts');
+export const expiration = one('expiration', seconds, 'when relays may delete the event (NIP-40)');

@@ -1,4 +1,4 @@
-/** Attestation (37813, addressable): a key confirms in which region and trust tier a holder is. */
+/** Attestation (37813, addressable): a key confirms the region and trust tier of a holder. */
 import { canonicalObject, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, nostrain, one, pattern, seconds } from './_tags.ts';
@@ -10,31 +10,32 @@ const word = pattern(
 );
 
 const members = {
-  region: optionalMember(word, 'where the holder is'),
-  tier: optionalMember(word, 'its trust tier'),
+  region: optionalMember(word, 'region of the holder'),
+  tier: optionalMember(word, 'trust tier of the holder'),
 };
 
-/** 37813: a key confirms region and trust tier of a holder. */
+/** 37813: a key confirms the region and trust tier of a holder. */
 export const attestation = defineKind({
   kind: 37813,
   name: 'attestation',
-  summary: 'a key confirms in which region and trust tier a holder is',
-  sent: 'by whoever vouches for holders, once per holder; a newer one replaces it',
+  summary: 'a key confirms the region and trust tier of a holder',
+  sent: 'by an attestor, once per holder; a newer one replaces it',
   tags: {
-    holder: one('d', hex32, 'the key of the holder: one attestation of it per key'),
+    holder: one('d', hex32, 'key of the holder: one attestation per holder and attestor'),
     nostrain,
-    expiration: one('expiration', seconds, 'until when it holds (NIP-40)'),
+    expiration: one('expiration', seconds, 'until when the attestation is valid (NIP-40)'),
   },
   content: canonicalObject(members, LONGEST_CONTENT),
   rules: [
     {
-      says: 'it confirms something',
+      says: 'at least one of `region` and `tier` is present',
       holds: ({ region, tier }) => region !== undefined || tier !== undefined,
     },
   ],
   notes: `
-It confirms what a holder says of itself (kind 37812) exactly as it says it, and counts for those
-who name the signing key as an attestor. The content is canonical JSON, as a manifest's is.
+An attestation confirms what a holder reports about itself (kind 37812) if both values are equal. It
+counts for readers that list the signing key as an attestor. The content is canonical JSON, like that
+of a manifest.
 
 <members>
 `,

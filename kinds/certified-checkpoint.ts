@@ -1,4 +1,4 @@
-/** Certified checkpoint (7812, regular): where the state after a certified outcome can be had, for whoever joins. */
+/** Certified checkpoint (7812, regular): names the chunks of the state after a certified outcome, for joining. */
 import { canonicalObject, featuresMember, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { roundRules, roundTags } from './_shared.ts';
@@ -11,26 +11,26 @@ const length = integer(1, CHUNK_BYTES * MAX_CHUNKS);
 
 const members = {
   run: member(hex32, 'id of the run'),
-  round: member(index, 'the round whose outcome made the state'),
+  round: member(index, 'round whose outcome leads to the state'),
   outcome: member(hex32, 'digest of that outcome'),
   modelRoot: member(
     hex32,
-    'as the outcome has it: root of the chunks of parameters and momentum, or over those of slices',
+    'as in the outcome: root of the chunks of parameters and momentum, or over the roots of slices',
   ),
   modelBytes: member(length, 'length of parameters and momentum'),
-  ledgerRoot: member(hex32, 'as the outcome has it'),
+  ledgerRoot: member(hex32, 'as in the outcome'),
   ledgerChunks: member(hex32, 'root of the chunks of the ledger'),
   ledgerBytes: member(length, 'length of the ledger'),
-  relays: listMember(word, 'where the chunks were sent', 16),
+  relays: listMember(word, 'relays to which the chunks were sent', 16),
   features: featuresMember,
 };
 
-/** 7812: where the state after a certified outcome can be had. */
+/** 7812: names the chunks of the state after a certified outcome. */
 export const certifiedCheckpoint = defineKind({
   kind: 7812,
   name: 'certified-checkpoint',
-  summary: 'where the state after a certified outcome can be had',
-  sent: 'every so many rounds by whoever holds the state, once its chunks are out',
+  summary: 'names the chunks of the state after a certified outcome',
+  sent: 'at the checkpoint interval by workers that hold the state, after its chunks',
   tags: roundTags('model root of the content'),
   content: canonicalObject(members, LONGEST_CONTENT),
   rules: [...roundRules('modelRoot', '`x` is the model root')],
@@ -39,13 +39,13 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 <members>
 
-It proves nothing. Take both roots from an outcome with a certificate, the chunks (kind 7811) from
-anybody, and the state is the certified one or it is refused.
+The event itself proves nothing. Take both roots from an outcome with a certificate and the chunks
+(kind 7811) from any source: the state is the certified one, or its hash does not match.
 
-Several keepers send one state, each a share of its chunks, and say so when the first copies of
-their share are out; the others may still be on their way. A chunk of nothing but zeros, such as
-momentum that is none, is not sent, unless it is the first. Readers know it from the paths of
-others: every subtree of zeros that is as large as can be is a neighbour in the path of a chunk that
-is sent, and its hash follows from its place alone.
+Several keepers send one state, each a share of its chunks, and publish this event when the first
+copies of their share are out; other copies may still follow. A chunk that consists of zeros, such
+as that of unused momentum, is not sent unless it is the first. Readers derive it from the paths of
+other chunks: every maximal subtree of zeros is a neighbour in the path of a chunk that is sent, and
+its hash follows from its position alone.
 `,
 });

@@ -1,4 +1,4 @@
-/** Checkpoint (33335, addressable): the whole training state of a worker after a round, for whoever resumes. */
+/** Checkpoint (33335, addressable): the complete training state of a worker after a round, to resume from. */
 import { jsonObject } from './_content.ts';
 import { defineKind } from './_define.ts';
 import {
@@ -20,27 +20,27 @@ verbatim, integers as integers, floats as Python prints them (shortest digits th
 \`1.0\`, \`1e-05\`, \`1e+16\`). Its members:
 
 - \`format\` and \`version\`: \`nostrain-training-checkpoint\` and 2
-- \`run\`, \`worker\`, \`relays\` (list), \`runtime\`: who wrote it and what is trained
+- \`run\`, \`worker\`, \`relays\` (list), \`runtime\`: the author, and the kind of model
 - \`next_round\`, \`rounds_completed\`: integers, equal to the tags
 - \`current_state\`, \`current_model_hash\`: parameters and their digest
-- \`momentum_state\`: outer momentum, in the direction of improvement; absent when there is none
+- \`momentum_state\`: outer momentum, in the direction of improvement; absent without momentum
 - \`rounds\`, \`late_gradients\`, \`late_reconciliations\`: history, lists of objects
 - \`late_gradient_since\`, \`updated_at\`: unix seconds
 
-A state is \`{"parameters": {"<name>": {"shape": [...], "values": [...]}}}\`, values row by row.
-Only \`run\`, \`next_round\`, \`rounds_completed\` (or \`rounds\`) and \`current_state\` are needed
-to accept one.
+A state is \`{"parameters": {"<name>": {"shape": [...], "values": [...]}}}\`, values in row-major
+order. A reader needs only \`run\`, \`next_round\`, \`rounds_completed\` (or \`rounds\`) and
+\`current_state\` to accept a checkpoint.
 `;
 
-/** 33335: the whole training state of a worker after a round. */
+/** 33335: the complete training state of a worker after a round. */
 export const checkpoint = defineKind({
   kind: 33335,
   name: 'checkpoint',
-  summary: 'the whole training state of a worker after a round',
-  sent: 'after a round, for whoever resumes or joins late; slots are reused in turn',
+  summary: 'the complete training state of a worker after a round',
+  sent: 'after a round, for workers that resume or join late; slots are reused in turn',
   tags: {
     place: address(
-      'one checkpoint per worker and slot; the round serves when there is no slot',
+      'one checkpoint per worker and slot, or per round without a slot',
       'run:<run>:worker:<worker>:checkpoint:round:<round>',
       'run:<run>:worker:<worker>:checkpoint:slot:<slot>',
     ),
@@ -48,12 +48,12 @@ export const checkpoint = defineKind({
     run,
     worker,
     round: one('round', index, 'last completed round'),
-    slot: optional('slot', index, 'which of the kept checkpoints this one replaces'),
-    nextRound: one('next-round', count, 'the round the state is ready for'),
+    slot: optional('slot', index, 'slot of the checkpoint that this one replaces'),
+    nextRound: one('next-round', count, 'round to continue with'),
     model: one('model', hex32, "digest of the content's `current_state`"),
-    roundsCompleted: one('rounds-completed', count, 'rounds behind this state'),
+    roundsCompleted: one('rounds-completed', count, 'number of completed rounds'),
     checkpoint: one('checkpoint', hex32, 'SHA-256 of the canonical content'),
-    scope: scope('what relays index', '<run>'),
+    scope: scope('for relays to index', '<run>'),
   },
   content: jsonObject('body', 'the training state below'),
   rules: [

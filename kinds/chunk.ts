@@ -1,4 +1,4 @@
-/** Chunk (7811, regular): 44 KiB of a payload too large for one event, with the proof that it belongs there. */
+/** Chunk (7811, regular): 44 KiB of data too large for one event, with a Merkle proof. */
 import { base64 } from './_content.ts';
 import { defineKind } from './_define.ts';
 import {
@@ -13,22 +13,21 @@ import {
   one,
 } from './_tags.ts';
 
-/** Bytes of every chunk but the last, which has the rest. */
+/** Bytes of every chunk except the last, which has the rest. */
 export const CHUNK_BYTES = 45_056;
-/** Chunks of the largest payload there can be; hence at most 16 hashes in a path. */
+/** Maximum number of chunks of a payload; hence at most 16 hashes in a path. */
 export const MAX_CHUNKS = 65_536;
 const LONGEST_PATH = 16;
 
 const notes = `
-Payloads of manifests travel so, bodies of proposals and fault proofs, and states that checkpoints
-name.
+Chunks carry the payloads of manifests, the bodies of proposals and fault proofs, and the states
+that checkpoints name.
 
-A chunk is content-addressed: who signed the event and when does not matter. \`<x:16>\` in \`c\`
-stands for the first 16 digits of \`x\`, and readers ask for exact chunks with \`#c\`.
+A chunk is content-addressed: the author and the date of the event do not matter. \`<x:16>\` in
+\`c\` stands for the first 16 digits of \`x\`; readers query single chunks with \`#c\`.
 
-A payload of \`bytes\` bytes is cut into \`count\` chunks of ${CHUNK_BYTES} bytes, the last one
-having what is left. \`x\` follows from them by SHA-256, texts being ASCII and integers
-little-endian:
+A payload of \`bytes\` bytes is cut into \`count\` chunks of ${CHUNK_BYTES} bytes; the last one
+has the rest. \`x\` follows from them by SHA-256, with ASCII texts and little-endian integers:
 
 \`\`\`text
 leaf    = sha256("nostrain:leaf:" | chunk)
@@ -36,26 +35,26 @@ node    = sha256("nostrain:node:" | left | right)
 root    = sha256("nostrain:root:" | u32 count | u64 bytes | top)
 \`\`\`
 
-Neighbours are joined level by level; the last node of an odd level moves up as it is, never joined
-with itself (the tree of RFC 6962 section 2.1). \`top\` is what remains. \`path\` has the neighbours
-met on the way from the leaf to the top, the lowest first; a level at which the node has no
-neighbour adds nothing. It is left out when there is only one chunk.
+Neighbours are joined level by level; the last node of an odd level moves up unchanged, never joined
+with itself (the tree of RFC 6962 section 2.1). \`top\` is the last node. \`path\` lists the
+neighbours on the way from the leaf to the top, the lowest first; a level at which the node has no
+neighbour adds nothing. \`path\` is absent if there is only one chunk.
 `;
 
-/** 7811: a piece of a large payload and the proof that it belongs there. */
+/** 7811: a part of a large payload, with a Merkle proof. */
 export const chunk = defineKind({
   kind: 7811,
   name: 'chunk',
-  summary: 'a piece of a large payload and the proof that it belongs there',
-  sent: 'before the event that names its root, and by any holder when asked',
+  summary: 'a part of a large payload, with a Merkle proof',
+  sent: 'before the event that names its root, and by any holder on request',
   tags: {
     nostrain,
-    root: one('x', hex32, 'root of the payload, below'),
-    key: derived('c', 'what readers ask for', '<x:16>/<index>'),
-    index: one('index', index, 'which chunk this is, from 0'),
-    count: one('count', integer(1, MAX_CHUNKS), 'chunks of the payload'),
-    bytes: one('bytes', integer(1, CHUNK_BYTES * MAX_CHUNKS), 'bytes of the whole payload'),
-    // equal chunks may be neighbours at two heights
+    root: one('x', hex32, 'Merkle root of the payload, below'),
+    key: derived('c', 'key for queries', '<x:16>/<index>'),
+    index: one('index', index, 'index of the chunk, from 0'),
+    count: one('count', integer(1, MAX_CHUNKS), 'number of chunks of the payload'),
+    bytes: one('bytes', integer(1, CHUNK_BYTES * MAX_CHUNKS), 'length of the whole payload'),
+    // with equal chunks the same hash may be a neighbour at two levels
     path: list('path', hex32, 'from the leaf to the root, below', LONGEST_PATH, true),
     expiration,
   },
@@ -67,7 +66,7 @@ export const chunk = defineKind({
       holds: ({ count, bytes }) => count === Math.ceil(bytes / CHUNK_BYTES),
     },
     {
-      says: `the content is ${CHUNK_BYTES} bytes, or what is left for the last chunk`,
+      says: `the content has ${CHUNK_BYTES} bytes, in the last chunk the rest`,
       holds: ({ index, bytes, data }) =>
         base64Bytes(data) === Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES),
     },

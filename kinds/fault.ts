@@ -4,7 +4,7 @@ import { defineKind } from './_define.ts';
 import { bodyMembers, bodyRules, MOST_CONTENT_BYTES, runScopeRule } from './_shared.ts';
 import { expiration, hex32, nostrain, repeats, type Text } from './_tags.ts';
 
-/** As JSON: twice what most relays take. A larger event of a certified run says nothing. */
+/** Maximum bytes of an event as JSON: twice what most relays accept. Larger events of certified runs are ignored. */
 export const MOST_EVENT_BYTES = 131_072;
 const MOST_PAIR_BYTES = 2 * MOST_EVENT_BYTES + '[,]'.length;
 
@@ -27,24 +27,26 @@ The content is canonical JSON: keys sorted, no spaces.
 <members>
 
 The body is JSON without spaces: a list of objects with \`id\`, \`pubkey\`, \`created_at\`,
-\`kind\`, \`tags\`, \`content\` and \`sig\`, in this order. So everybody who shows the same events
-makes the same body, and the same chunks of it.
+\`kind\`, \`tags\`, \`content\` and \`sig\`, in this order. Hence all proofs with the same events
+have the same body and the same chunks.
 
-There are two events of one author, with ids and signatures that hold. They prove a fault when they
-say two different things in one place, or when one is a commit and the other a prepare of something
-else in a later view that was not justified by a view since. Or there are two or more verdicts
-(7818) on one contribution, each of another author, which prove that it is not what its author's
-steps lead to where those authors are a quorum of the committee of the round after it
-([rounds](rounds.md#members-check-by-themselves)). The proof counts whoever signed it. A proposal
-proves it without its outcome: what is in the event is enough.
+A proof takes one of two forms, and its own author does not matter:
+
+- Two events of one author, with valid ids and signatures. They prove a fault if they have different
+  contents in the same slot, or if one is a commit and the other a prepare of something else in a
+  later view that no view since then justifies. Of a proposal the event is enough, without its
+  outcome.
+- Two or more verdicts (7818) on one contribution, each of a different author. They prove that the
+  contribution is not the result of its author's steps if their authors are a quorum of the
+  committee of the round after it ([rounds](rounds.md#members-check-by-themselves)).
 `;
 
-/** 7817: events that prove that somebody broke the rules. */
+/** 7817: events that prove that a key broke the rules. */
 export const fault = defineKind({
   kind: 7817,
   name: 'fault',
-  summary: 'events that prove that somebody broke the rules',
-  sent: 'by whoever holds them; nothing replaces it',
+  summary: 'events that prove that a key broke the rules',
+  sent: 'by any key that has the events; nothing replaces it',
   tags: {
     nostrain,
     scope: repeats('s', '`<run>`', 'run of the content'),

@@ -1,14 +1,14 @@
-/** Manifest (7810, regular): a worker commits to one payload for one round, and says where it is. */
+/** Manifest (7810, regular): a worker commits to one payload for one round, and carries it or names its chunks. */
 import { canonicalObject, featuresMember, listMember, member, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { roundRules, roundTags } from './_shared.ts';
 import { base64Bytes, base64Text, count, hex32, index, integer, name, pattern } from './_tags.ts';
 import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
-/** More than a manifest of 44 KiB of payload needs. */
+/** Maximum length of a content: more than a manifest with 44 KiB of payload needs. */
 const LONGEST_CONTENT = 65_536;
 
-/** A byte names a shard. */
+/** Maximum number of shards: their index in GF(2^8) is one byte. */
 const MOST_SHARDS = 256;
 
 const members = {
@@ -16,33 +16,33 @@ const members = {
   round: member(index, 'round index, from 0'),
   parent: optionalMember(
     hex32,
-    'digest of the outcome before, the run id in round 0; in a certified run',
+    'digest of the previous outcome, the run id in round 0; only in a certified run',
   ),
   base: member(
     hex32,
-    'digest of the state the worker started the round from; in a certified run its model root',
+    'digest of the state from which the worker started the round; in a certified run its model root',
   ),
   codec: member(
     pattern(/^[a-z0-9][a-z0-9.+-]{0,63}$/, '1..64 of `a-z`, `0-9`, `.`, `+`, `-`'),
-    'how the payload is packed',
+    'encoding of the payload',
   ),
   hash: member(hex32, 'SHA-256 of the payload'),
   bytes: member(integer(1, CHUNK_BYTES * MAX_CHUNKS), 'length of the payload'),
   root: member(hex32, "root of the payload's chunks, see kind 7811"),
   roster: optionalMember(
     hex32,
-    'digest of the workers that share the parameters (docs/payload.md); not where each sends all',
+    'digest of the workers that share the parameters (docs/payload.md); absent if each sends all',
   ),
   examples: member(count, 'training examples seen; the weight in a weighted mean'),
   steps: member(count, 'inner steps taken'),
-  prev: optionalMember(hex32, "id of the author's last manifest; not in the first one"),
+  prev: optionalMember(hex32, "id of the author's last manifest; absent in the first one"),
   payload: optionalMember(
     base64Text,
-    `the payload; there when \`bytes\` is at most ${CHUNK_BYTES}`,
+    `the payload; present if \`bytes\` is at most ${CHUNK_BYTES}`,
   ),
   need: optionalMember(
     integer(1, MOST_SHARDS - 1),
-    'how many of the shards are enough; only with `shards`',
+    'number of shards that restore the payload; only with `shards`',
   ),
   shards: listMember(
     hex32,
@@ -53,20 +53,18 @@ const members = {
 };
 
 const notes = `
-The worker is the key that signs. The content is canonical JSON (RFC 8785), so that the same values
-always make the same text; any other spelling and any other member is refused.
+The worker is the signing key. The content is canonical JSON (RFC 8785), so that the same values
+always have the same text; any other spelling and any other member is refused.
 
 <members>
 
-Receivers take the chunks they want from anybody, by \`root\`, and check \`hash\` when they have
-them all.
+Receivers fetch chunks by \`root\` from any source, and check \`hash\` when they have all of them.
 
-An erasure-coded payload is sent as shards instead, each chunked under a root of its own, so that
-relays can hold a part each: with k = \`need\` and n shards, shards 0 to k-1 are the payload cut
-into k parts of \`bytes\` / k bytes, rounded up, zeros after its end; shard k+i is the sum over
-j < k of shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition
-being XOR (a Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked,
-not asked for.
+An erasure-coded payload is sent as shards instead, each with its own chunks and root, so that each
+relay can store one part. With k = \`need\` and n shards, shards 0 to k-1 are the payload cut into k
+parts of \`bytes\` / k bytes, rounded up and padded with zeros. Shard k+i is the sum over j < k of
+shard j times 1 / ((k+i) + j) in GF(2^8) with the polynomial 0x11d, where addition is XOR (a Cauchy
+matrix). Any k shards restore the payload; \`root\` is then only checked, not queried.
 `;
 
 /** 7810: one worker's commitment to its payload for one round. */
@@ -80,14 +78,14 @@ export const manifest = defineKind({
   rules: [
     ...roundRules('root', '`x` is the root of the content'),
     {
-      says: `a payload of at most ${CHUNK_BYTES} bytes is in the content, and a larger one is not`,
+      says: `a payload is in the content if and only if it has at most ${CHUNK_BYTES} bytes`,
       holds: ({ bytes, payload }) =>
         payload === undefined
           ? bytes > CHUNK_BYTES
           : bytes <= CHUNK_BYTES && base64Bytes(payload) === bytes,
     },
     {
-      says: '`need` and `shards` are both there, and parity with them, or neither is',
+      says: '`need` and `shards` are both present or both absent, and there are more shards than `need`',
       holds: ({ need, shards }) =>
         (need === undefined) === (shards === undefined) && (need ?? 0) < (shards?.length ?? 1),
     },

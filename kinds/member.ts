@@ -1,4 +1,4 @@
-/** Member (7818, regular): a key joins a run, leaves it, casts a view-change vote, or says that a check failed. */
+/** Member (7818, regular): a key joins a run, leaves it, casts a view-change vote, or reports a failed check. */
 import { canonicalObject, featuresMember, listMember, member, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { isAscending } from './_shared.ts';
@@ -11,27 +11,24 @@ const members = {
   run: member(hex32, 'id of the run'),
   type: member(
     pattern(/^(?:join|leave|ballot|verdict)$/, '`join`, `leave`, `ballot` or `verdict`'),
-    'what it is',
+    'type of the event',
   ),
-  after: optionalMember(
-    hex32,
-    'join: digest of one of the last outcomes; the run id before there is one',
-  ),
+  after: optionalMember(hex32, 'join: digest of a recent outcome; the run id before the first one'),
   tip: optionalMember(hex32, "join: end of the author's reveal chain, see docs/committee.md"),
   evidence: optionalMember(
     pattern(
       /^[^\p{Cc}\p{Surrogate}]{1,256}$/u,
       'text, 1..256 characters without control characters',
     ),
-    "join: what the run's admission asks for, if anything",
+    "join: the proof that the run's admission requires, if any",
   ),
   last: optionalMember(index, 'leave: the last round the author takes part in'),
   round: optionalMember(index, 'ballot: round index'),
   attempt: optionalMember(
     index,
-    'ballot: the author votes in no recovery epoch below this one any more',
+    'ballot: the author no longer votes in recovery epochs below this one',
   ),
-  parent: optionalMember(hex32, 'ballot: digest of the outcome before; the run id in round 0'),
+  parent: optionalMember(hex32, 'ballot: digest of the previous outcome; the run id in round 0'),
   preparedAttempt: optionalMember(
     index,
     'ballot: recovery epoch of the highest outcome known to be prepared',
@@ -40,12 +37,12 @@ const members = {
   preparedDigest: optionalMember(hex32, 'ballot: its digest'),
   preparedProposal: optionalMember(hex32, 'ballot: id of a proposal of it in that view'),
   prepares: listMember(hex32, 'ballot: ids of a quorum of its prepares, ascending', MOST_IDS),
-  checked: optionalMember(index, 'verdict: round of the contribution whose steps were run again'),
+  checked: optionalMember(index, 'verdict: round of the contribution whose steps were recomputed'),
   accused: optionalMember(hex32, 'verdict: its author'),
   manifest: optionalMember(hex32, 'verdict: id of its manifest'),
   reason: optionalMember(
-    pattern(/^[a-z][a-z-]{0,31}$/, '1..32 small letters and hyphens'),
-    'verdict: why it fails, see docs/rounds.md',
+    pattern(/^[a-z][a-z-]{0,31}$/, '1..32 lowercase letters and hyphens'),
+    'verdict: why the check failed, see docs/rounds.md',
   ),
   features: featuresMember,
 };
@@ -55,18 +52,18 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 <members>
 
-Outcomes list joins and leaves with their dates and signatures, so each must be one that can be made
-again from that: it has the tags below in this order and no others, but for one \`nonce\` (NIP-13)
-at the end.
+Outcomes list joins and leaves with their dates and signatures only, so readers must be able to
+restore these events: they have exactly the tags below in this order, and optionally one \`nonce\`
+(NIP-13) at the end.
 
-A view-change vote (\`ballot\`) has the five members of the prepared outcome, or none of them. Two
-different ones of one key for one recovery epoch (\`attempt\`) are a fault.
+A view-change vote (\`ballot\`) has all five members of the prepared outcome or none. Two different
+votes of one key for one recovery epoch (\`attempt\`) are a fault.
 
-A \`verdict\` is one member's word; those of a quorum, side by side in a fault proof (7817), put the
-accused out of the run.
+A \`verdict\` is the claim of one member. The verdicts of a quorum, together in a fault proof (7817),
+expel the accused from the run.
 `;
 
-/** Members of a type, besides `run` and `type`: needed, optional, and those of which all are there or none. */
+/** Members of a type in addition to `run` and `type`; those of `together` are all present or all absent. */
 interface TypeMembers {
   readonly needs: readonly string[];
   readonly takes: readonly string[];
@@ -84,28 +81,28 @@ const MEMBERS_OF: Readonly<Record<string, TypeMembers>> = {
   verdict: { needs: ['checked', 'accused', 'manifest', 'reason'], takes: [], together: [] },
 };
 
-/** Members of its type, and of no other. */
-function isOfType(said: Readonly<Record<string, unknown>>, type: string): boolean {
+/** Reports whether a content has the members of its type and no others. */
+function isOfType(content: Readonly<Record<string, unknown>>, type: string): boolean {
   const { needs, takes, together } = MEMBERS_OF[type]!;
-  const has = (name: string): boolean => said[name] !== undefined;
-  const own = ['run', 'type', ...needs, ...takes, ...together];
-  const others = Object.keys(members).filter((name) => !own.includes(name));
+  const has = (name: string): boolean => content[name] !== undefined;
+  const allowed = ['run', 'type', ...needs, ...takes, ...together];
+  const others = Object.keys(members).filter((name) => !allowed.includes(name));
   const isWhole = together.every(has) || !together.some(has);
   return needs.every(has) && isWhole && !others.some(has);
 }
 
-/** 7818: a key joins a run, leaves it, votes to leave a recovery epoch, or says that a check failed. */
+/** 7818: a key joins a run, leaves it, votes to leave a recovery epoch, or reports a failed check. */
 export const memberKind = defineKind({
   kind: 7818,
   name: 'member',
   summary:
-    'a key joins a run, leaves it, votes to leave a recovery epoch, or says that a check failed',
+    'a key joins a run, leaves it, votes to leave a recovery epoch, or reports a failed check',
   sent: 'when a worker joins or leaves, a round is stuck, or a check failed; nothing replaces it',
   tags: {
     nostrain,
     scope: repeats(
       's',
-      '`<run>`, of a view-change vote also `<run>/<round>`',
+      '`<run>`, in a view-change vote also `<run>/<round>`',
       'run and round of the content',
     ),
     expiration,
@@ -113,11 +110,11 @@ export const memberKind = defineKind({
   content: canonicalObject(members, LONGEST_CONTENT),
   rules: [
     {
-      says: 'it has the members of its type and no others',
-      holds: (said) => isOfType({ ...said }, said.type),
+      says: 'the content has the members of its type and no others',
+      holds: (content) => isOfType({ ...content }, content.type),
     },
     {
-      says: '`s` is the run of the content, of a view-change vote then its run and round',
+      says: '`s` is the run of the content; in a view-change vote a second `s` is its run and round',
       holds: ({ scope, run, round }) =>
         scope.join() === (round === undefined ? [run] : [run, `${run}/${round}`]).join(),
     },

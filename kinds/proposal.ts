@@ -1,4 +1,4 @@
-/** Proposal (7814, regular): an outcome put to the vote of a committee; it counts as its author's prepare. */
+/** Proposal (7814, regular): proposes an outcome to a committee; it counts as its author's prepare. */
 import { canonicalObject, listMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import {
@@ -13,7 +13,7 @@ import {
 import { hex32, type Text } from './_tags.ts';
 
 const MOST_IDS = 1024;
-/** An outcome with a row for each of 65,536 workers is 3 MB. */
+/** Maximum bytes of an outcome: one with a row for each of 65,536 workers has 3 MB. */
 export const MOST_OUTCOME_BYTES = 4_194_304;
 
 const body: Text<string> = {
@@ -24,10 +24,10 @@ const body: Text<string> = {
 
 const members = {
   ...castMembers,
-  prepares: listMember(hex32, 'ids of the prepares behind `justify`, ascending', MOST_IDS),
+  prepares: listMember(hex32, 'ids of the prepares that prove `justify`, ascending', MOST_IDS),
   ballots: listMember(
     hex32,
-    'ids of the view-change votes the committee is drawn from, ascending',
+    'ids of the view-change votes from which the committee is drawn, ascending',
     MOST_IDS,
   ),
   ...bodyMembers(body, 'the outcome, see docs/rounds.md', MOST_OUTCOME_BYTES),
@@ -41,26 +41,28 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 <members>
 
 \`digest\` is the SHA-256 of \`nostrain/outcome/2\` and the body. The body is canonical JSON too,
-kept as text because the digest is over its spelling. A body that does not fit goes out in
-chunks before the proposal. Anybody may serve them, and until all are here there is nothing to vote
-on. One that is in chunks although it fits is refused, so each body has one form.
+kept as text because the digest depends on the exact text. A body that does not fit is sent in chunks
+before the proposal. Any key may serve the chunks, and members vote only after they have all of them.
+A body in chunks that would have fit is refused, so that each body has one form.
 
-One proposal has one place with its author's prepare of the same view: two different contents there
+A proposal shares a slot with its author's prepare of the same view: two different contents there
 are a fault, whatever their bodies.
 `;
 
-/** 7814: an outcome put to the vote. */
+/** 7814: a proposed outcome. */
 export const proposal = defineKind({
   kind: 7814,
   name: 'proposal',
-  summary: 'an outcome put to the vote',
-  sent: 'by the member whose turn it is, once per view; nothing replaces it',
+  summary: 'proposes an outcome to a committee',
+  sent: 'by the proposer of a view, once per view; nothing replaces it',
   tags: roundTags('digest of the content'),
   content,
   rules: [
     ...roundRules('digest', '`x` is the digest of the content'),
     {
-      says: '`prepares` is there if `justify` is a view, and `ballots` if `attempt` is above 0',
+      says:
+        '`prepares` is present if and only if `justify` is a view, ' +
+        'and `ballots` if and only if `attempt` is above 0',
       holds: ({ justify, prepares, attempt, ballots }) =>
         justify >= 0 === (prepares !== undefined) && attempt > 0 === (ballots !== undefined),
     },

@@ -1,14 +1,14 @@
-/** Run (37810, addressable): the spec of a run, so that an address is all that friends need. */
+/** Run (37810, addressable): the spec of a run, so that an address is enough to join it. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { jsonObject } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { expiration, hex32, nostrain, one, repeats } from './_tags.ts';
 
 const notes = `
-The content is the run spec in its canonical text, JSON by RFC 8785 (JCS); docs/run-spec.md has
-every field. The run id is the SHA-256 of that text in UTF-8, and the key that signs is the spec's
-\`author\`. Events of a run name the run id; whoever serves the spec is not trusted, since its hash
-is in the address.
+The content is the canonical text of the run spec, JSON by RFC 8785 (JCS); docs/run-spec.md lists
+all fields. The run id is the SHA-256 of that text in UTF-8, and the signing key is the spec's
+\`author\`. Events of a run name the run id. A server of the spec need not be trusted, since the
+address contains the hash.
 `;
 
 const hashOf = (text: string): string =>
@@ -16,16 +16,16 @@ const hashOf = (text: string): string =>
     byte.toString(16).padStart(2, '0'),
   ).join('');
 
-/** 37810: the spec of a run: everything that all its workers do alike. */
+/** 37810: the spec of a run: everything that all its workers must do alike. */
 export const run = defineKind({
   kind: 37810,
   name: 'run',
-  summary: 'the spec of a run: everything that all its workers do alike',
-  sent: 'when the run is made; a newer one with the same `d` says the same',
+  summary: 'the spec of a run: everything that all its workers must do alike',
+  sent: 'when the run is created; a newer one with the same `d` has the same content',
   tags: {
     run: one('d', hex32, 'the run id'),
     nostrain,
-    scope: repeats('s', '`<run id>`', 'the run id again'),
+    scope: repeats('s', '`<run id>`', 'the run id, for relays to index'),
     expiration,
   },
   content: jsonObject('spec', 'the run spec below'),

@@ -9,11 +9,11 @@ const MOST_ROWS = 1024;
 
 const members = {
   ...castMembers,
-  step: member(pattern(/^(?:prepare|commit)$/, '`prepare` or `commit`'), 'what the vote says'),
+  step: member(pattern(/^(?:prepare|commit)$/, '`prepare` or `commit`'), 'phase of the vote'),
   unlisted: listMember(
     integer(0, 65_535),
-    'of a commit: roster positions, ascending, of workers whose manifest its author received on ' +
-      'time and the outcome does not list',
+    'commit: roster positions, ascending, of workers whose manifest the author received on time ' +
+      'but the outcome does not list',
     MOST_ROWS,
   ),
   features: featuresMember,
@@ -24,12 +24,13 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 <members>
 
-A prepare says that the outcome is valid, that its author holds all it lists, and prefers it in this
-view. A commit says that a quorum prepared it in this view, and that its author is bound by that. A
-quorum of commits for one digest, of one view of one committee, is a certificate. The next outcome
-lists the commits with their dates and signatures, so each must be one that can be made again from
-that: it has the tags below in this order and no others, but for one \`nonce\` (NIP-13) at the end.
-Two different contents in one place (key, run, round, attempt, parent, view, step) are a fault.
+A prepare states that the outcome is valid, that its author has everything the outcome lists, and
+that the author prefers it in this view. A commit states that a quorum prepared the outcome in this
+view, and locks its author on it. A quorum of commits for one digest, in one view of one committee,
+is a certificate. The next outcome lists the commits with their dates and signatures only, so readers
+must be able to restore these events: they have exactly the tags below in this order, and optionally
+one \`nonce\` (NIP-13) at the end. Two different contents in one slot (key, run, round, attempt,
+parent, view, step) are a fault.
 `;
 
 /** 7813: a committee member prepares or commits an outcome. */
@@ -43,7 +44,7 @@ export const vote = defineKind({
   rules: [
     ...roundRules('digest', '`x` is the digest of the content'),
     {
-      says: 'a prepare has neither `unlisted` nor `features`, a commit no `justify` but -1',
+      says: 'a prepare has neither `unlisted` nor `features`, and a commit has `justify` -1',
       holds: ({ step, justify, unlisted, features }) =>
         step === 'commit' ? justify === -1 : unlisted === undefined && features === undefined,
     },

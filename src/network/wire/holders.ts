@@ -50,7 +50,7 @@ const MOST_EVENTS = 65_536;
 export function buildHolder(offer: HolderOffer, createdAt: number, seconds: number): EventDraft {
   const { classes, freeBytes, contacts, held, ...said } = offer;
   const list = <T>(values: readonly T[]) => (values.length > 0 ? values : undefined);
-  const lists = { held: list(held), contacts: list(contacts), classes: list(classes) };
+  const lists = { objects: list(held), contacts: list(contacts), classes: list(classes) };
   const expiration = createdAt + Math.min(seconds, LONGEST_SECONDS);
   return kind.build({ slot: 'holder', ...said, ...lists, free: freeBytes, expiration }, createdAt);
 }
@@ -63,7 +63,7 @@ export const buildAttestation = (
 
 /** What relays are asked for: all holders, or those that say they hold an object. */
 export const holderFilter = (held?: Digest): ReturnType<typeof kind.filter> =>
-  kind.filter(held === undefined ? {} : { held: [held] });
+  kind.filter(held === undefined ? {} : { objects: [held] });
 
 export const attestationFilter = (attestors: readonly WorkerId[]): ReturnType<typeof kind.filter> =>
   attestation.filter({}, { authors: attestors });
@@ -72,7 +72,15 @@ export const attestationFilter = (attestors: readonly WorkerId[]): ReturnType<ty
 export function readHolder(event: SignedEvent, now: number): Result<HolderRecord> {
   const parsed = kind.parse(event);
   if (!parsed.ok) return parsed;
-  const { region, tier, weight, classes = [], free, contacts = [], held = [] } = parsed.value;
+  const {
+    region,
+    tier,
+    weight,
+    classes = [],
+    free,
+    contacts = [],
+    objects: held = [],
+  } = parsed.value;
   const dated = judgeDates(event, parsed.value.expiration, now);
   if (!dated.ok) return dated;
   return ok({
