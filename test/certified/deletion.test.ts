@@ -110,7 +110,7 @@ describe('a member dates what it signs to be forgotten soon (NIP-40)', () => {
       expect(member.events).toContainEqual(
         expect.objectContaining({
           ...{ type: 'refused', worker: keyOf(3) },
-          detail: 'it expires before the run is over and can be archived',
+          detail: 'it expires before the run ends and can be archived',
         }),
       );
     }

@@ -1,6 +1,6 @@
 /**
- * Copies of the events that decided a round, signed by another key, for when their authors delete them or let them
- * expire. A copier is not trusted: every event inside is verified.
+ * Archives the events that decided a round under another key (kind 7815), in case their authors delete them or they
+ * expire. The archiver is not trusted: every event inside is verified. Publishes, finds and reads such archives.
  */
 
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
@@ -24,7 +24,7 @@ import { byAuthors, DECIDING } from './certified-events.ts';
 
 export interface ArchivedVotesDraft {
   readonly draft: EventDraft;
-  /** What travels as chunks, to be sent before; undefined where all of it is inside. */
+  /** Bytes to send as chunks before the event; undefined if the event contains everything. */
   readonly payload: Uint8Array | undefined;
 }
 
@@ -32,7 +32,7 @@ export interface ArchivedVotesClaim extends PayloadRoot {
   readonly worker: WorkerId;
 }
 
-/** Unsigned events with copies of these: several where one is too large. */
+/** Builds unsigned archive events for these events: several if one would be too large. */
 export function buildArchivedVotes(
   { run, round }: { readonly run: Digest; readonly round: number },
   events: readonly SignedEvent[],
@@ -70,7 +70,8 @@ function inBundles(events: readonly SignedEvent[]): readonly Uint8Array[] {
 }
 
 /**
- * Filters for copies by these keys, of a round or of the whole run. Strangers are not asked, so none can fill a reader.
+ * Returns filters for archives by these keys, of one round or of the whole run. Strangers are not queried, so none can
+ * flood a reader.
  */
 export function archivedVotesFilters(
   run: Digest,
@@ -80,7 +81,7 @@ export function archivedVotesFilters(
   return byAuthors(round === undefined ? run : `${run}/${round}`, [archivedVotes.kind], keys);
 }
 
-/** The genuine events inside a verified event, or where their chunks are; a refusal for anything else. */
+/** Returns the verified events in an archive event, or the root of their chunks; refuses any other event. */
 export function readArchivedVotes(
   event: SignedEvent,
   run: Digest,
@@ -89,14 +90,14 @@ export function readArchivedVotes(
   const parsed = archivedVotes.parse(event);
   if (!parsed.ok) return parsed;
   const { scope, data, root, bytes } = parsed.value;
-  if (scope[0] !== run) return refuse('other-run', 's', 'copies of another run');
+  if (scope[0] !== run) return refuse('other-run', 's', 'archived votes of another run');
   if (data === undefined) return ok({ root: root!, bytes: bytes!, worker: event.pubkey });
   const decoded = fromBase64(data);
   if (decoded === undefined) return refuse('bad-content', 'content', 'not canonical base64');
   return ok(openArchivedVotes(decoded, run, crypto));
 }
 
-/** The genuine events of a run in bytes from anybody; what is not one is left out. */
+/** Returns the verified events of this run in untrusted bytes; skips everything else. */
 export function openArchivedVotes(
   bytes: Uint8Array,
   run: Digest,
@@ -111,14 +112,14 @@ export function openArchivedVotes(
   if (!Array.isArray(json)) return [];
   return json.flatMap((each: unknown) => {
     const parsed = parseEvent(each);
-    // of manifests there are none: a payload is too large to be kept by others than its author
+    // manifests are not archived: their payloads are too large
     if (!parsed.ok || !DECIDING.includes(parsed.value.kind)) return [];
     const isOfRun = parsed.value.tags.some(([name, value]) => name === 's' && value === run);
     return isOfRun && verifyEvent(parsed.value, crypto).ok ? [parsed.value] : [];
   });
 }
 
-/** Events, and the bodies that travel beside them. */
+/** Events, and the bodies that are sent as chunks. */
 export interface Bundle {
   readonly events: readonly SignedEvent[];
   readonly bodies: readonly Uint8Array[];
@@ -136,10 +137,10 @@ export interface ArchivedVotesSearch {
   readonly crypto?: EventCrypto | undefined;
 }
 
-/** How long relays may take to answer. */
+/** Time for relays to answer a query. */
 const FIND_MS = 10_000;
 
-/** Publishes copies of these events, after their chunks and bodies; resolves when relays have answered. */
+/** Publishes archives of these events after their chunks and bodies; resolves when relays have answered. */
 export async function publishArchivedVotes(
   where: RoundOfRun,
   { events, bodies }: Bundle,
@@ -156,7 +157,10 @@ export async function publishArchivedVotes(
   );
 }
 
-/** Hands over what these members copied of a round; resolves when relays have answered. Never rejects. */
+/**
+ * Passes the events of a round that these members archived to `take`; resolves when relays have answered. Never
+ * rejects.
+ */
 export async function findArchivedVotes(
   { run, round }: RoundOfRun,
   members: readonly WorkerId[],
@@ -175,12 +179,15 @@ export async function findArchivedVotes(
     else read.value.forEach(take);
   };
   const filters = archivedVotesFilters(run, members, round);
-  // nothing is asked any more
+  // rejects when the search is aborted
   await relays.query(filters, { waitMs: FIND_MS, signal, onEvent }).catch(() => undefined);
   await Promise.all(pulls);
 }
 
-/** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
+/**
+ * Returns which of these members have an archive of the round on a relay; undefined if no relay answered. Never
+ * rejects.
+ */
 export async function findArchivers(
   { run, round }: RoundOfRun,
   members: readonly WorkerId[],

@@ -1,4 +1,7 @@
-/** All events of a certified run in one place: what to ask relays for, what each says, and drafts of one's own. */
+/**
+ * The events of a certified run: filters to query them, reading an event into a protocol message, and building unsigned
+ * events from messages.
+ */
 import { fault, MOST_EVENT_BYTES } from '../../../kinds/fault.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { memberKind } from '../../../kinds/member.ts';
@@ -36,7 +39,7 @@ export interface Submission {
   readonly manifest: Manifest;
 }
 
-/** An event of a kind of ours that its author signed and that says nothing of any use. */
+/** A correctly signed event of a known kind whose content is unusable. */
 export interface Unreadable {
   readonly type: 'unreadable';
   readonly reason: RejectReason;
@@ -49,33 +52,36 @@ export type ProtocolMessage = Signed<
 export const isCommit = (message: ProtocolMessage): message is Signed<Commit> =>
   message.type === 'vote' && message.step === 'commit';
 
-/** Whether the round machine takes it. */
+/** Reports whether the round machine takes this message as input. */
 export const isMessage = (
   message: ProtocolMessage,
 ): message is Extract<ProtocolMessage, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
   message.type === 'vote' || message.type === 'proposal' || message.type === 'ballot';
 
-/** Contributions are not among them: without one the round is certified all the same. */
+/** Kinds that decide rounds. Manifests are not among them: rounds can be certified without any one of them. */
 export const DECIDING: readonly number[] = [vote, proposal, memberKind, fault].map(
   ({ kind }) => kind,
 );
 const KINDS: readonly number[] = [manifest.kind, ...DECIDING];
-/** How long relays are asked to keep what decides a round. */
+/** Default lifetime of events that decide a round, in seconds. */
 const CONTROL_SECONDS = 90 * 86_400;
 
-/** Dates of such an event that is made now; default for about three months. */
+/** Returns the dates of a new event; the default lifetime is about three months. */
 export function controlLifetime(clock: Clock, seconds = CONTROL_SECONDS): Lifetime {
   const createdAt = Math.floor(clock.now() / 1000);
   return { createdAt, expiresAt: createdAt + seconds };
 }
 
 export interface LeastLifetime {
-  /** Unix seconds of the last certified outcome: a date before it says nothing. */
+  /** Time of the last certified outcome, in Unix seconds; earlier dates on events are not trusted. */
   readonly since: number;
   readonly seconds: number;
 }
 
-/** Why an event does not count that ends too early: relays would forget it before anybody could archive the run. */
+/**
+ * Refuses an event that decides a round but expires too early: relays would delete it before anyone could archive the
+ * run.
+ */
 export function refuseShortLived(
   { kind, pubkey: worker, created_at, tags }: SignedEvent,
   { since, seconds }: LeastLifetime,
@@ -83,56 +89,59 @@ export function refuseShortLived(
   if (!DECIDING.includes(kind)) return undefined;
   const expiration = Number(tags.find(([name]) => name === 'expiration')?.[1]);
   if (!(expiration < Math.max(since, created_at) + seconds)) return undefined;
-  const detail = 'it expires before the run is over and can be archived';
+  const detail = 'it expires before the run ends and can be archived';
   return { reason: 'malformed', detail, worker };
 }
 
-/** Everything of one round that decides it. */
+/** Returns a filter for manifests and for the events that decide one round. */
 export const roundFilter = (run: Digest, round: number): Filter => ({
   kinds: [manifest.kind, vote.kind, proposal.kind, memberKind.kind],
   '#s': [`${run}/${round}`],
 });
 
-/** Relays take lists of so many values. */
+/** Maximum authors in one filter, as relays accept them. */
 const MOST_AUTHORS = 64;
 
-/** What these keys committed to for one round; what anybody did, where they are too many for a filter. */
+/**
+ * Returns a filter for the manifests of these keys in one round; for everyone's if there are too many keys for a
+ * filter.
+ */
 export const manifestsFilter = (run: Digest, round: number, by: readonly WorkerId[]): Filter => ({
   kinds: [manifest.kind],
   '#s': [`${run}/${round}`],
   ...(by.length <= MOST_AUTHORS ? { authors: by } : {}),
 });
 
-/** Joins, leaves, view-change votes and verdicts of the whole run. */
+/** Returns a filter for joins, leaves, view-change votes and verdicts of the whole run. */
 export const membersFilter = (run: Digest): Filter => ({ kinds: [memberKind.kind], '#s': [run] });
 
 export const faultsFilter = (run: Digest): Filter => ({ kinds: [fault.kind], '#s': [run] });
 
-/** Proposals of an outcome, whichever round it is of. */
+/** Returns a filter for the proposals of an outcome in any round. */
 export const outcomeFilter = (run: Digest, digest: Digest): Filter => ({
   kinds: [proposal.kind],
   '#s': [run],
   '#x': [digest],
 });
 
-/** What anybody signed of the whole run but chunks. */
+/** Returns a filter for all events of a run by any author, except chunks. */
 export const historyFilter = (run: Digest): Filter => ({ kinds: KINDS, '#s': [run] });
 
-/** Filters of an onlooker: all that is signed from this second on, and the newest heartbeats. */
+/** Returns filters for an observer: events signed since `since` (Unix seconds), and the latest heartbeats. */
 export const onlookerFilters = (run: Digest, since: number): readonly Filter[] => [
   { ...historyFilter(run), since },
   { kinds: [presence.kind], '#s': [run] },
 ];
 
-/** What these keys signed of the whole run but chunks; some keys to a filter. */
+/** Returns filters for all events of a run by these keys, except chunks; several filters if there are many keys. */
 export const historyBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>
   byAuthors(run, KINDS, keys);
 
-/** The same without manifests: what decides the rounds. */
+/** Returns filters for the events by these keys that decide rounds. */
 export const decisionsBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>
   byAuthors(run, DECIDING, keys);
 
-/** What these keys signed of some kinds under this scope, which is a run or a round of it. */
+/** Returns filters for events of these kinds and keys under a scope: a run id, or `<run>/<round>`. */
 export const byAuthors = (
   scope: string,
   kinds: readonly number[],
@@ -150,13 +159,13 @@ export function buildMessage(message: Message | Notice, lifetime: Lifetime): Eve
   return buildMember(message, lifetime);
 }
 
-/** Returns the body of a message that may not fit in its event. */
+/** Returns the body of a message that may be sent in chunks; undefined for messages without one. */
 export const bodyOfMessage = (message: Message | Notice): string | undefined =>
   message.type === 'proposal' ? outcomeBody(message.outcome) : undefined;
 
 /**
- * What a verified event says, with the fields of the run's features; undefined for other kinds and runs, and while its
- * body is not here. The reader's clock plays no part.
+ * Reads a verified event into a message, with the fields of the run's features. Undefined for other kinds and runs, and
+ * while its body is missing. Does not depend on the reader's clock.
  */
 export function toProtocolMessage(
   event: SignedEvent,
@@ -182,7 +191,7 @@ function read(
   features: FeatureSet,
 ): Judged<Exclude<ProtocolMessage, Signed<Unreadable>>> | undefined {
   if (!KINDS.includes(event.kind)) return undefined;
-  // a proof has to hold two of them
+  // a fault proof must fit two of them
   if (utf8(JSON.stringify(event)).length > MOST_EVENT_BYTES) {
     return reject(event, 'too-large', `an event of over ${MOST_EVENT_BYTES} bytes`);
   }

@@ -1,6 +1,6 @@
 /**
- * Certified checkpoints: the state in chunks on relays, the event that names its outcome, and, with places or
- * placement, chunks at mirrors and holders. All are compared with the certified root.
+ * Certified checkpoints: publishes the state as chunks on relays and the event that names its outcome; with features
+ * `places` or `placement` also at mirrors and holders. Readers check everything against the certified root.
  */
 import { certifiedCheckpoint } from '../../../kinds/certified-checkpoint.ts';
 import type { Clock } from '../../base/async.ts';
@@ -35,23 +35,23 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { CertifiedPorts } from '../rounds/events.ts';
 
-/** What a checkpoint event says, which is not trusted. */
+/** The untrusted content of a checkpoint event. */
 export interface CheckpointClaim {
   readonly author: WorkerId;
-  /** The round whose outcome made the state. */
+  /** Round whose outcome led to the state. */
   readonly round: number;
   /** Digest of that outcome. */
   readonly outcome: Digest;
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
-  /** What features of the run add. */
+  /** Fields that features of the run add. */
   readonly features?: FeatureValues<'checkpoint'>;
 }
 
-/** A state that a certified outcome led to. */
+/** The state after a certified outcome. */
 export interface CheckpointedState extends Omit<CheckpointClaim, 'author'> {
   readonly run: Digest;
-  /** Canonical bytes; in a run with tiers of each slice, which travels under a root of its own. */
+  /** Canonical bytes of the model; in a run with tiers one part per slice, each under its own root. */
   readonly model: readonly Uint8Array[];
   readonly ledger: Uint8Array;
 }
@@ -62,8 +62,8 @@ export const checkpointsFilter = (run: Digest): Filter => ({
 });
 
 /**
- * Sends this keeper's share of the chunks, then the event, then second copies. False if no relay took the event, or
- * relays do not hold the whole share. One event leads readers to the shares of all keepers.
+ * Sends this keeper's share of the chunks, then the event, then second copies. Returns false if no relay took the event
+ * or relays lack part of the share. Any one event leads readers to the shares of all keepers.
  */
 export async function publishCheckpoint(
   state: CheckpointedState,
@@ -109,7 +109,7 @@ export function publishedDraft(
   );
 }
 
-/** The claim inside a verified event; undefined for anything else. */
+/** Returns the claim in a verified event; undefined for any other event. */
 export function toCheckpointClaim(
   event: SignedEvent,
   run: Digest,
@@ -126,44 +126,47 @@ export function toCheckpointClaim(
 
 export interface PackedBytes {
   readonly manifest: FileManifest;
-  /** Every chunk by its SHA-256: views, nothing is copied. */
+  /** Chunks by SHA-256, as views of the packed bytes. */
   readonly chunks: ReadonlyMap<Digest, Uint8Array>;
 }
 
-/** A checkpoint that is to be had, and where to look for it. */
+/** A checkpoint to fetch, and where to look for it. */
 export interface CheckpointRequest {
-  /** Of the manifest, on the word of whoever published the checkpoint. */
+  /** Digest of the chunk manifest, as the publisher of the checkpoint claims it. */
   readonly digest: Digest;
-  /** What is certified of it. */
+  /** Certified root and length. */
   readonly payload: PayloadRoot;
-  /** The roster after its round: who of the run may hold chunks. */
+  /** Roster after its round: the members that may hold chunks. */
   readonly members: readonly WorkerId[];
   readonly relays: RelaySet;
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;
 }
 
-/** Stores, holds and fetches chunks of the checkpoints of a run. */
+/** Stores, holds and fetches checkpoint chunks of a run. */
 export interface CheckpointChunks {
-  /** Stores all of it at the mirrors of the run; rejects if no mirror took all of it. */
+  /** Stores all chunks at the run's mirrors; rejects if no mirror took all of them. */
   store(packed: PackedBytes, signal: AbortSignal): Promise<void>;
   /** Rejects if no source has it. */
   fetch(wanted: CheckpointRequest): Promise<Uint8Array>;
-  /** Of a worker that holds chunks for others. */
+  /** Set if this worker holds chunks for others. */
   readonly holder?: ChunkHolder | undefined;
 }
 
-/** A worker's share of the checkpoints of its run. */
+/** Holds a worker's share of its run's checkpoints. */
 export interface ChunkHolder {
-  /** Says what it holds from now on, until the signal aborts. */
+  /** Announces the held chunks until the signal aborts. */
   announce(relays: RelaySet, signal: AbortSignal): void;
-  /** Keeps what placement gives this worker of a checkpoint, with the roster after its round. Never rejects. */
+  /**
+   * Stores the chunks of a checkpoint that placement assigns to this worker; `members` is the roster after its round.
+   * Never rejects.
+   */
   hold(packed: PackedBytes, members: readonly WorkerId[]): Promise<void>;
 }
 
-/** Of every checkpoint of a run, so that all holders name one manifest. */
+/** Chunk size of every checkpoint in bytes; fixed, so that all holders compute the same manifest. */
 export const CHECKPOINT_CHUNK_BYTES = 2 ** 20;
-/** Manifests that are tried of one checkpoint. */
+/** Maximum manifests tried for one checkpoint. */
 const MOST_MANIFESTS = 3;
 
 interface Machine {
@@ -172,10 +175,10 @@ interface Machine {
   readonly createSha256?: CreateSha256 | undefined;
 }
 
-/** Features under which checkpoints are chunks with a manifest. */
+/** Features that add a chunk manifest to checkpoints. */
 const named = ['places', 'placement'] as const;
 
-/** What a run with places or placement says beside its checkpoints; nothing in other runs. */
+/** Returns how to compute the checkpoint fields of a run with `places` or `placement`; empty for other runs. */
 export function checkpointFeatures(
   { features, places }: RunSpec,
   chunks: CheckpointChunks | undefined,
@@ -188,7 +191,7 @@ export function checkpointFeatures(
       // no run has both these and tiers
       if (model === undefined || others.length > 0) return {};
       const packed = await packBytes(model, createSha256);
-      // relays have all of it: a mirror that is away costs newcomers time, not the checkpoint
+      // relays have all chunks, so an unreachable mirror only slows newcomers down
       if (places.length > 0) {
         chunks?.store(packed, signal).catch((error: unknown) => {
           if (signal.aborted) return;
@@ -205,7 +208,7 @@ export function checkpointFeatures(
   };
 }
 
-/** Hands a certified state to the holder of this worker. Never rejects. */
+/** Gives a certified state to this worker's chunk holder, if it has one. Never rejects. */
 export async function holdState(
   state: Certified,
   holder: ChunkHolder | undefined,
@@ -219,7 +222,10 @@ export async function holdState(
   );
 }
 
-/** Manifests that claims of one checkpoint name, those of most members first: anybody may make a claim. */
+/**
+ * Returns the manifests that claims of one checkpoint name, those claimed by most members first; anyone may publish a
+ * claim.
+ */
 export function manifestsOf(
   claims: readonly CheckpointClaim[],
   members: readonly WorkerId[],
@@ -234,7 +240,7 @@ export function manifestsOf(
   return ranked.slice(0, MOST_MANIFESTS).map(([digest]) => digest);
 }
 
-/** Equal bytes give one manifest, whoever packs them; at least one byte. */
+/** Packs at least one byte into chunks; equal bytes always give the same manifest. */
 export async function packBytes(
   payload: Uint8Array,
   createSha256: CreateSha256,

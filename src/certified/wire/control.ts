@@ -1,4 +1,7 @@
-/** Signs, sends, receives, keeps and re-sends the messages of one certified run. Events are verified before. */
+/**
+ * Signs, sends, receives, stores and re-sends the messages of one certified run. The relay set verifies events before
+ * they arrive here.
+ */
 
 import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
@@ -43,27 +46,29 @@ import { KeptEvents, Resending } from './kept-events.ts';
 import { buildRun, isServable, specLifetime } from './runs.ts';
 
 export interface Hearing {
-  /** Called as messages come, for the same one also several times; `wasRequested` for those that answer a question. */
+  /**
+   * Called for each arriving message, several times for the same one; `wasRequested` is true for answers to a request.
+   */
   take(message: ProtocolMessage, wasRequested?: boolean): void;
-  /** An event with a wrong id or signature; the relay is to blame, not the key that it names. */
+  /** Called for an event with a wrong id or signature; the relay is at fault, not the key it names. */
   refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
 }
 
 export interface Listening {
-  /** Every reachable relay has sent what it stored. */
+  /** True once every reachable relay has sent its stored events. */
   readonly caughtUp: boolean;
   resubscribe(): void;
-  /** Pulls nothing any more; what is listened to has a `close` of its own. */
+  /** Ends the subscription and its downloads. */
   close(): void;
 }
 
 export interface RoundListening extends Listening {
-  /** The payload of a manifest; undefined when it is not what was signed, or the round is closed first. */
+  /** Downloads the payload of a manifest; undefined if its hash is wrong or the round closes first. */
   pull(manifest: Manifest): Promise<Uint8Array | undefined>;
 }
 
-/** An event of this worker, signed and not sent yet. */
+/** An event of this worker, signed but not sent. */
 export interface LocalEvent {
   readonly message: ProtocolMessage;
   readonly event: SignedEvent;
@@ -75,31 +80,31 @@ export interface ControlOptions {
   readonly signer: Signer;
   readonly clock: Clock;
   readonly sha256: Sha256;
-  /** For events inside copies; default pure JavaScript. */
+  /** Verifies archived events; default pure JavaScript. */
   readonly crypto?: EventCrypto | undefined;
-  /** How long relays are asked to keep what decides rounds; default about three months. */
+  /** Lifetime of events that decide rounds, in seconds; default about three months. */
   readonly keptSeconds?: number | undefined;
   readonly features?: FeatureSet | undefined;
-  /** Reads a verified event; default `toProtocolMessage`. */
+  /** Parses a verified event; default `toProtocolMessage`. */
   readonly read?: typeof toProtocolMessage | undefined;
-  /** What features of the run say beside a checkpoint; made while its chunks go out. */
+  /** Computes the feature fields of a checkpoint while its chunks are being sent. */
   checkpointFeatures?(model: readonly Uint8Array[]): Promise<FeatureValues<'checkpoint'>>;
-  /** Aborted when nothing is to be sent any more. */
+  /** Aborts when the member stops sending. */
   readonly signal: AbortSignal;
 }
 
-/** What becomes of the events of one subscription or question. */
+/** How the events of one subscription or query are handled. */
 interface Hear {
   readonly hearing: Hearing;
   keep(event: SignedEvent, wasRequested: boolean): void;
-  /** Asked for by id: kept, and its body pulled, whoever signed it. */
+  /** True for a request by id: the event is stored and its body downloaded, whoever signed it. */
   readonly wasRequested: boolean;
 }
 
-/** How long relays may take to answer a question for single events. */
+/** Time for relays to answer a request for single events. */
 const FETCH_MS = 10_000;
 
-/** The messages of one certified run over its relays. Opens no subscription by itself. */
+/** Messages of one certified run over its relays. Opens no subscription until `listen` is called. */
 export class Control {
   readonly #options: ControlOptions;
   readonly #kept: KeptEvents;
@@ -107,7 +112,7 @@ export class Control {
   readonly #bodies: BodyExchange;
   readonly #resending: Resending;
   #isHurrying = false;
-  /** The newest round that was listened to: what comes now is dropped with it. */
+  /** Newest round listened to; events that arrive now are dropped with it. */
   #latest = 0;
   #least: LeastLifetime = { since: 0, seconds: 0 };
 
@@ -145,17 +150,17 @@ export class Control {
     return this.#hearForAll(faultsFilter(this.#options.run), hearing);
   }
 
-  /** Joins and leaves of the whole run, and verdicts where it has a jury. */
+  /** Subscribes to joins and leaves of the whole run, and to verdicts if it has a jury. */
   listenToMembers(hearing: Hearing): Listening {
     return this.#hearForAll(membersFilter(this.#options.run), hearing);
   }
 
-  /** Reads what relays have stored of a round; resolves when most have answered. Never rejects. */
+  /** Reads the stored events of a round; resolves when most relays have answered. Never rejects. */
   queryRound(round: number, hearing: Hearing): Promise<void> {
     return this.#ask(roundFilter(this.#options.run, round), hearing, false);
   }
 
-  /** Asks relays for these events, and all of them for what those that are read do not have. */
+  /** Requests these events from the relays that are read, then from all relays for those still missing. */
   fetch(ids: readonly EventId[], asker: Hearing): void {
     const hearing = answering(asker);
     for (const id of ids) {
@@ -166,13 +171,14 @@ export class Control {
     if (missing.length > 0) void this.#ask({ ids: missing }, hearing, true, missing.length);
   }
 
-  /** Asks relays for proposals of an outcome, and all of them where those that are read have none. */
+  /** Requests proposals of an outcome from the relays that are read, then from all relays if they have none. */
   fetchOutcome(digest: Digest, hearing: Hearing): void {
     void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false, 1);
   }
 
   /**
-   * Asks all relays for copies of a round by these members, and takes them as originals; resolves when they answered.
+   * Queries all relays for archives of a round by these members and handles the events inside like originals; resolves
+   * when relays have answered.
    */
   fetchArchivedVotes(round: number, by: readonly WorkerId[], hearing: Hearing): Promise<void> {
     const hear = { hearing: answering(hearing), keep: this.#keep, wasRequested: true };
@@ -182,7 +188,7 @@ export class Control {
     );
   }
 
-  /** One query; if the relays that are read have fewer than `wanted` events, the others are asked as well. */
+  /** Queries the relays that are read; if they return fewer than `wanted` events, queries the others too. */
   async #ask(filter: Filter, hearing: Hearing, wasRequested: boolean, wanted = 0): Promise<void> {
     const { relays, signal } = this.#options;
     const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, wasRequested });
@@ -203,13 +209,13 @@ export class Control {
     }
   }
 
-  /** An event of it, kept here and not sent yet. */
+  /** Signs and stores the event of a message, without sending it. */
   sign(message: Message | Notice): LocalEvent {
     const event = this.#options.signer.sign(buildMessage(message, this.#lifetime()));
     return { event, message: this.#keepSigned(event, bodyOfMessage(message)) };
   }
 
-  /** A proof from two events of one key, or verdicts of many; undefined if one of them is not here. */
+  /** Signs a proof from two events of one key or from verdicts; undefined if one of the events is not stored. */
   accuse(ids: readonly EventId[]): LocalEvent | undefined {
     const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const { run, signer } = this.#options;
@@ -218,23 +224,26 @@ export class Control {
     return { event, message: this.#keepSigned(event, proofBody(events)) };
   }
 
-  /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */
+  /**
+   * Restores an event that this key signed in an earlier session; `message` is what it was signed for, which has the
+   * body.
+   */
   restore(event: SignedEvent, message?: Message): ProtocolMessage {
     return this.#keepSigned(event, message && bodyOfMessage(message));
   }
 
-  /** Sends events that are here once more, as they are, to relays that do not have them. */
+  /** Re-sends stored events unchanged to relays that lack them. */
   resend(ids: readonly EventId[]): void {
     const resent: SignedEvent[] = [];
     for (const id of ids) {
       const event = this.#kept.get(id);
-      // the first time its body goes with it
+      // the first send includes its body
       if (event && !this.#bodies.send(event, this.#latest)) resent.push(event);
     }
     this.#resending.send(resent, this.#latest);
   }
 
-  /** Sends an event to all relays, after its body where that travels in chunks. */
+  /** Sends an event to all relays, after its body if that is sent in chunks. */
   send(event: SignedEvent): Sending {
     const { relays, signal } = this.#options;
     const sending = this.#bodies.send(event, this.#latest);
@@ -259,12 +268,15 @@ export class Control {
     );
   }
 
-  /** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
+  /**
+   * Returns which of these members have an archive of the round on a relay; undefined if no relay answered. Never
+   * rejects.
+   */
   archivers(round: number, by: readonly WorkerId[]): Promise<ReadonlySet<WorkerId> | undefined> {
     return findArchivers({ run: this.#options.run, round }, by, this.#options);
   }
 
-  /** Publishes the run's spec under this worker's key, where relays take it. */
+  /** Publishes the run's spec under this worker's key, unless it is too large for relays. */
   async publishSpec(spec: RunSpec): Promise<void> {
     if (!isServable(spec)) return;
     const sending = this.#sending(specLifetime(this.#options.clock));
@@ -272,7 +284,7 @@ export class Control {
     await this.#attachments.publish(event, [], sending).settled;
   }
 
-  /** Publishes this keeper's share of a certified state; false if relays do not hold all of it. */
+  /** Publishes this keeper's share of a certified state; returns false if relays lack part of it. */
   async checkpoint(
     state: Omit<CheckpointedState, 'run' | 'features'>,
     keepers: readonly WorkerId[],
@@ -293,17 +305,17 @@ export class Control {
     return { lifetime, signal, isPatient, sign: (draft) => signer.sign(draft) };
   }
 
-  /** What is published for later gives way to what a round needs; not from now on, since no round follows. */
+  /** Publishes without yielding to more urgent events from now on: no further round needs the relays. */
   hurry(): void {
     this.#isHurrying = true;
   }
 
-  /** What ends earlier is refused from now on, unless it was asked for. */
+  /** Refuses events that expire earlier from now on, unless they were requested. */
   require(least: LeastLifetime): void {
     this.#least = least;
   }
 
-  /** Whose events are kept and whose chunks are pulled from now on; of others only what is asked for by id. */
+  /** Sets whose events are stored and whose chunks are downloaded; of other keys only requested events are. */
   admit(members: readonly WorkerId[]): void {
     this.#kept.admit(members);
     this.#bodies.admit(members, this.#latest);
@@ -334,7 +346,7 @@ export class Control {
     if (apart && body !== undefined) this.#bodies.keep(apart, utf8(body), this.#latest);
     const message = this.#read(event);
     if (message === undefined)
-      throw new TypeError(`an event of ours that says nothing: ${event.id}`);
+      throw new TypeError(`this worker's own event cannot be read: ${event.id}`);
     this.#keep(event, true);
     return message;
   }
@@ -343,7 +355,7 @@ export class Control {
     return this.#hear(filter, hearing, (event) => this.#kept.keepForAll(event));
   }
 
-  /** A subscription that can be asked again. */
+  /** Opens a subscription that can be renewed. */
   #hear(filter: Filter, hearing: Hearing, keep: Hear['keep']): Listening {
     const { relays } = this.#options;
     const handlers = {
@@ -372,7 +384,7 @@ export class Control {
     };
   }
 
-  /** Hands over what an event says, at once or when its body has come. */
+  /** Passes on the message of an event, immediately or once its body has arrived. */
   #take(event: SignedEvent, hear: Hear): void {
     const rejection = hear.wasRequested ? undefined : refuseShortLived(event, this.#least);
     if (rejection) hear.hearing.refuse?.(rejection, event.id);

@@ -1,6 +1,6 @@
 /**
- * Fault proofs: two contradicting statements of one key, or verdicts of many members on one contribution. Whose
- * verdicts count is decided in decisions/roster-change.ts.
+ * Fault proofs: builds and reads proofs of two contradicting statements of one key, or of failed-check verdicts by
+ * several members. Whether the verdicts suffice is decided in decisions/roster-change.ts.
  */
 import type { Carried } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';
@@ -34,28 +34,28 @@ interface Proof {
   readonly culprit: WorkerId;
 }
 
-/** Two verified events of one key that no honest member signs both of. The key is their author's. */
+/** Two verified events of one key, the culprit, that no honest member would both sign. */
 export interface ContradictionProof extends Proof {
   readonly kind: Fault['kind'];
   readonly events: Fault['events'];
 }
 
 /**
- * Verdicts on one contribution of the culprit, each of another key. Ids are checked here, signatures when the proof is
- * listed.
+ * Verdicts on one contribution of the culprit, each by a different key. Ids are checked here; signatures are checked
+ * when an outcome lists the proof.
  */
 export interface CheckProof extends Proof {
   readonly kind: 'failed-check';
   readonly verdicts: readonly VerdictWithEvent[];
 }
 
-/** A proof that puts a key out of a run. */
+/** A proof that ejects a key from a run. */
 export type FaultProof = ContradictionProof | CheckProof;
 
-/** The most verdicts in one proof: as many as a committee has seats. */
+/** Maximum verdicts in one proof: the seats of the largest committee. */
 const MOST_VERDICTS = 1024;
 
-/** The body of a proof: the same for whoever shows these. */
+/** Returns the body of a proof; it does not depend on who publishes it. */
 export const proofBody = (events: readonly SignedEvent[]): string =>
   pairText([...events].sort((a, b) => (a.id < b.id ? -1 : 1)));
 
@@ -69,7 +69,7 @@ function pairText(events: readonly SignedEvent[]): string {
 const contentOf = (run: Digest, carried: Carried): string =>
   fault.declaration.content.write({ run, ...carried });
 
-/** An unsigned proof. The caller sends the chunks of a body that is too large for the event first. */
+/** Builds an unsigned proof. If the body is too large for the event, the caller sends its chunks first. */
 export function buildFault(
   run: Digest,
   events: readonly SignedEvent[],
@@ -81,8 +81,8 @@ export function buildFault(
 }
 
 /**
- * The proof inside a verified event, or why it is none; undefined for another run than `only`, and while its body is
- * not here.
+ * Reads the proof in a verified event, or returns why it is invalid. Undefined for runs other than `only`, and while
+ * its body is missing.
  */
 export function toFaultProof(
   event: SignedEvent,
@@ -98,7 +98,11 @@ export function toFaultProof(
   const verdicts = verdictsIn(events, features);
   if (verdicts) {
     if (!areOnOneContribution(verdicts, run)) {
-      return reject(event, 'malformed', 'no verdicts of different keys on one contribution');
+      return reject(
+        event,
+        'malformed',
+        'the verdicts are not by different keys on one contribution',
+      );
     }
     return accept({ ...proof, kind: 'failed-check', culprit: verdicts[0]!.accused, verdicts });
   }
@@ -111,7 +115,8 @@ export function toFaultProof(
   }
   if (only !== undefined && run !== only) return undefined;
   const fault = judgeFault(first, second);
-  if (fault === undefined) return reject(event, 'malformed', 'its events do not contradict');
+  if (fault === undefined)
+    return reject(event, 'malformed', 'its events do not contradict each other');
   return accept({ ...proof, kind: fault.kind, events: fault.events, culprit: fault.key });
 }
 
@@ -127,7 +132,7 @@ function verdictsIn(
   return verdicts.length === events.length ? verdicts : undefined;
 }
 
-/** Whether they are on one contribution, of as many keys, none of them its author's. */
+/** Reports whether the verdicts are on one contribution, each by a different key, none by its author. */
 function areOnOneContribution(verdicts: readonly VerdictWithEvent[], run: Digest): boolean {
   const [{ accused, checked, manifest }] = verdicts as readonly [VerdictWithEvent];
   const isOfIt = (verdict: VerdictWithEvent) =>
@@ -139,7 +144,7 @@ function areOnOneContribution(verdicts: readonly VerdictWithEvent[], run: Digest
   return verdicts.every(isOfIt) && new Set(verdicts.map(({ key }) => key)).size === verdicts.length;
 }
 
-/** What is in the event of a proof, whatever it says: no events where they are not two genuine ones, or verdicts. */
+/** Returns the run and events in a proof event without judging them; no events if they are not genuine. */
 export function openFault(
   event: SignedEvent,
   crypto: EventCrypto = pureCrypto,
@@ -154,7 +159,10 @@ export function openFault(
   return accept({ run, events: genuine(opened.value, crypto) });
 }
 
-/** The events of the one valid spelling, sorted by id; nothing for other text. Signatures of two are checked. */
+/**
+ * Parses the events of a proof body in canonical form, sorted by id; empty for anything else. Checks signatures only if
+ * there are two events.
+ */
 function genuine(text: string, crypto: EventCrypto): readonly SignedEvent[] {
   let json: unknown;
   try {
@@ -176,7 +184,7 @@ function genuine(text: string, crypto: EventCrypto): readonly SignedEvent[] {
 const hasValidId = ({ id, pubkey, sig: _, ...draft }: SignedEvent): boolean =>
   eventId(pubkey, draft) === id;
 
-/** What a verified event says in its place; undefined where it says nothing that could contradict anything. */
+/** Returns the statement of a verified event; undefined if it cannot contradict another. */
 function toStatement(event: SignedEvent, features: FeatureSet): Statement | undefined {
   const cast = [toVote(event, features), toProposed(event)].find(({ ok }) => ok);
   if (cast?.ok) return cast.value;

@@ -1,6 +1,6 @@
 /**
- * Events of a certified run in memory, by id: for fault proofs, laggards and copies, bounded per key and in all, so
- * that a flood pushes out nobody else's; and publishing those of a round again to relays that lack them.
+ * Keeps events of a certified run in memory, for fault proofs, late members and archives. Limits per key and in total,
+ * so that a flood evicts only the flooder's events. Also re-sends a round's events to relays that lack them.
  */
 
 import { anySignal } from '../../base/async.ts';
@@ -10,9 +10,9 @@ import { republishMissing } from '../../network/transport/delivery.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 
-/** Events of rounds: of one key, and of all. An event has 128 KiB at most. */
+/** Limits in bytes for events of rounds: per key and in total. One event has at most 128 KiB. */
 const ROUND_BYTES = { perOwner: 4 << 20, inAll: 128 << 20 };
-/** The same of joins, leaves and faults, which anybody may send and which are kept for all of the run. */
+/** Limits in bytes for joins, leaves and faults, which anyone may send and which are kept for the whole run. */
 const MEMBER_BYTES = { perOwner: 512 << 10, inAll: 16 << 20 };
 
 interface OfRound {
@@ -24,7 +24,7 @@ export class KeptEvents {
   readonly #me: WorkerId;
   readonly #ofRounds = new FairStore<OfRound>(ROUND_BYTES);
   readonly #ofMembers = new FairStore<SignedEvent>(MEMBER_BYTES);
-  /** Whose events of rounds are kept; everybody's until it is said. */
+  /** Keys whose round events are kept; everyone's until `admit` is called. */
   #members: ReadonlySet<WorkerId> | undefined;
 
   constructor(me: WorkerId) {
@@ -39,7 +39,7 @@ export class KeptEvents {
     this.#members = new Set(members);
   }
 
-  /** An event of a round; one that was asked for is kept whoever signed it. */
+  /** Stores an event of a round; a requested event is stored whoever signed it. */
   keep(event: SignedEvent, round: number, wasRequested: boolean): void {
     const owner = event.pubkey;
     if (!wasRequested && owner !== this.#me && this.#members?.has(owner) === false) return;
@@ -58,14 +58,14 @@ export class KeptEvents {
   }
 }
 
-/** What an event takes in memory, about. */
+/** Returns the approximate memory of an event in bytes. */
 const bytesOf = ({ content, tags }: SignedEvent): number =>
   tags.flat().reduce((sum, text) => sum + text.length + 16, 1024 + content.length);
 
-/** Publishes events of a round again where relays lack them. They give way to all else, and nothing is sent twice. */
+/** Re-sends events of a round to relays that lack them, with low priority and never twice at the same time. */
 export class Resending {
   readonly #options: { readonly relays: RelaySet; readonly signal: AbortSignal };
-  /** By relay and event. */
+  /** Transfers in progress, by relay and event id. */
   readonly #underWay = new Set<string>();
   readonly #rounds = new Map<AbortController, number>();
 
@@ -73,12 +73,12 @@ export class Resending {
     this.#options = options;
   }
 
-  /** Events of the round in progress, or of the one before. */
+  /** Re-sends events of the current or the previous round. */
   send(events: readonly SignedEvent[], round: number): void {
     for (const relay of this.#options.relays.relays) void this.#sendTo(relay, events, round);
   }
 
-  /** What rounds before this one needed is sent no more. */
+  /** Stops re-sending events of rounds before this one. */
   forgetBefore(round: number): void {
     for (const [stop, of] of this.#rounds) if (of < round) stop.abort(new Error('over'));
   }
@@ -90,7 +90,7 @@ export class Resending {
     this.#rounds.set(stop, round);
     for (const { id } of events) this.#underWay.add(`${relay} ${id}`);
     const { signal, release } = anySignal(this.#options.signal, stop.signal);
-    // rejects when the round, or the run, is over
+    // rejects when the round or the run is over
     await republishMissing(this.#options.relays, relay, events, { signal, isPatient: true }).catch(
       () => undefined,
     );

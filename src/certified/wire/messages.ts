@@ -1,7 +1,7 @@
 /**
- * Messages to events and back: votes, proposals, view-change votes, joins, leaves, verdicts, delegations. Signed parts
- * of an outcome are made again from its fields, so no relay has to keep them. The outcome of a proposal is read and its
- * digest compared, not judged.
+ * Converts messages to events and back: votes, proposals, view-change votes, joins, leaves, verdicts, delegations.
+ * Events that an outcome lists are rebuilt from its fields and signatures, so no relay has to keep them. Reading a
+ * proposal checks the digest of its outcome, not its validity.
  */
 import type { Carried } from '../../../kinds/_shared.ts';
 import { DELEGATION_ALT, delegation as delegationKind } from '../../../kinds/delegation.ts';
@@ -78,7 +78,7 @@ export function buildMember(message: Notice | ViewChangeVote, lifetime: Lifetime
   );
 }
 
-/** What a member says inside a verified event, or why it does not count. */
+/** Reads a member event, or returns why it does not count. */
 export function toMember(
   event: SignedEvent,
   features: FeatureSet = noFeatures,
@@ -88,7 +88,7 @@ export function toMember(
   const fields = parsed.value;
   const { run, expiration } = fields;
   const signed = { id: event.id, key: event.pubkey };
-  // which members are there with which type is a rule of the kind
+  // the kind's rules fix which fields each type has
   if (fields.type === 'leave')
     return withSignature(event, { type: 'leave', run, last: fields.last! }, expiration);
   if (fields.type === 'join') {
@@ -99,7 +99,7 @@ export function toMember(
     return withSignature(event, { type: 'join', run, ...more }, expiration);
   }
   if (fields.type === 'verdict') {
-    if (!features.names.includes('jury')) return reject(event, 'malformed', 'a run without a jury');
+    if (!features.names.includes('jury')) return reject(event, 'malformed', 'the run has no jury');
     const { checked, accused, manifest, reason } = fields;
     const verdict: CheckVerdict = {
       type: 'verdict',
@@ -123,7 +123,7 @@ export function toMember(
   });
 }
 
-/** A join or leave with its signature, if the event can be made again from both. */
+/** Adds the signature to a join or leave if the event can be rebuilt from both. */
 function withSignature<T extends Join | Leave>(
   event: SignedEvent,
   message: T,
@@ -132,7 +132,7 @@ function withSignature<T extends Join | Leave>(
   const build = (lifetime: Lifetime) => buildMember(message, lifetime);
   const signature = signatureOf(event, expiration, build);
   if (signature === undefined)
-    return reject(event, 'malformed', `tags that no ${message.type} has`);
+    return reject(event, 'malformed', `its tags are not those of a ${message.type}`);
   return accept({ ...message, id: event.id, key: event.pubkey, signature });
 }
 
@@ -150,7 +150,7 @@ function preparedOf(claim: {
   return { attempt, view, digest, proposal, prepares };
 }
 
-/** What a vote and a proposal say alike: where it is cast, and for which outcome. */
+/** Returns the fields that votes and proposals share: where the vote is cast, and for which outcome. */
 function castOf({ run, round, attempt, parent, ctx, view, digest, justify }: CastFields) {
   return { run, round, attempt, parent, ctx, view, digest, justify };
 }
@@ -174,7 +174,7 @@ export function buildVote(cast: Vote, lifetime: Lifetime): EventDraft {
   );
 }
 
-/** The vote inside a verified event, or why it does not count. */
+/** Reads a vote, or returns why it does not count. */
 export function toVote(
   event: SignedEvent,
   features: FeatureSet = noFeatures,
@@ -190,11 +190,14 @@ export function toVote(
   const more = { unlisted, ...withFeatures(added.value) };
   const commit: Vote = { type: 'vote', step: 'commit', ...cast, ...more };
   const signature = signatureOf(event, expiration, (lifetime) => buildVote(commit, lifetime));
-  if (signature === undefined) return reject(event, 'malformed', 'tags that no vote has');
+  if (signature === undefined)
+    return reject(event, 'malformed', 'its tags are not those of a vote');
   return accept({ ...signed, ...commit, signature });
 }
 
-/** The dates and signature of an event; undefined if its tags or dates are not those that we write. */
+/**
+ * Returns the dates and signature of an event; undefined if its tags or dates differ from those that `build` writes.
+ */
 function signatureOf(
   event: SignedEvent,
   expiration: number,
@@ -210,7 +213,7 @@ function signatureOf(
   return { createdAt, expiration, sig, ...(nonce && { nonce }) };
 }
 
-/** The event that says this, of the id that follows; whether the signature holds is not judged. */
+/** Rebuilds the event of a message from its signature, with the id that follows. Does not verify the signature. */
 export function rebuildEvent(
   message: Commit | Join | Leave,
   key: string,
@@ -225,10 +228,10 @@ export function rebuildEvent(
   return { id: eventId(key, draft), pubkey: key, sig, ...draft };
 }
 
-/** What is in the event of a proposal, wherever its outcome is. */
+/** Fields in the event of a proposal; its outcome may be in chunks. */
 export type Proposed = Omit<Proposal, 'outcome'>;
 
-/** An unsigned proposal. If the outcome does not fit, the caller must first send its chunks. */
+/** Builds an unsigned proposal. If the outcome is too large for the event, the caller sends its chunks first. */
 export function buildProposal(made: Proposal, lifetime: Lifetime): EventDraft {
   const { run, round, digest } = made;
   const body = carryBody(outcomeBody(made.outcome), (carried) => contentOf(made, carried));
@@ -253,7 +256,7 @@ const membersOf = (made: Proposed) => ({
 const contentOf = (made: Proposed, carried: Carried): string =>
   proposal.declaration.content.write({ ...membersOf(made), ...carried });
 
-/** What a verified event says of its proposal, whether or not the outcome is here. */
+/** Reads the fields of a proposal, whether or not its outcome is available. */
 export function toProposed(event: SignedEvent): Judged<Signed<Proposed>> {
   const read = readProposed(event);
   return read.ok ? accept(read.value.proposed) : read;
@@ -270,7 +273,7 @@ function readProposed(
   return accept({ proposed, carried: { body, root, bytes } });
 }
 
-/** The proposal inside a verified event, or why it does not count; undefined while its outcome is not here. */
+/** Reads a proposal, or returns why it does not count; undefined while its outcome is missing. */
 export function toProposal(
   event: SignedEvent,
   bodyOf: BodyOf = noBodies,
@@ -290,7 +293,7 @@ export function toProposal(
   if (!read.ok) return reject(event, 'malformed', `${read.issue.at}: ${read.issue.message}`);
   const outcome = read.value;
   if (outcome.run !== run || outcome.round !== round || outcome.parent !== parent) {
-    return reject(event, 'malformed', 'the body is of another round than the proposal');
+    return reject(event, 'malformed', 'the body and the proposal are of different rounds');
   }
   return accept({ ...proposed, outcome });
 }
@@ -300,17 +303,20 @@ export interface SessionOf {
   readonly session: WorkerId;
 }
 
-/** What the owner of a name signs: this session key may take part in this run up to this round. */
+/** Drafts the event by which a principal lets a session key take part in a run up to a round. */
 export const draftDelegation = (of: SessionOf, until: number, createdAt: number): EventDraft =>
   delegationKind.build({ ...of, until, alt: DELEGATION_ALT }, createdAt);
 
-/** The event that a join shows; whether its signature holds is not judged. */
+/** Rebuilds the delegation event that a join carries. Does not verify the signature. */
 export function rebuildDelegation(of: SessionOf, { key, until, createdAt, sig }: Delegation) {
   const draft = draftDelegation(of, until, createdAt);
   return { id: eventId(key, draft), pubkey: key, sig, ...draft } satisfies SignedEvent;
 }
 
-/** Reads a delegation that a signer returned: of this session key and run, signed, without additions. */
+/**
+ * Reads a delegation that a signer returned. Refuses one for another run or session key, an invalid signature, and
+ * added tags.
+ */
 export function readDelegation(event: SignedEvent, of: SessionOf): Result<Delegation> {
   const verified = verifyEvent(event);
   if (!verified.ok) return verified;
@@ -318,7 +324,7 @@ export function readDelegation(event: SignedEvent, of: SessionOf): Result<Delega
   if (!parsed.ok) return refuse('no-delegation', parsed.issue.at, parsed.issue.message);
   const { run, session, until } = parsed.value;
   if (run !== of.run || session !== of.session) {
-    return refuse('other-session', 'content', 'it is about another run or another session key');
+    return refuse('other-session', 'content', 'it is for another run or another session key');
   }
   const read: Delegation = {
     key: event.pubkey,
@@ -328,5 +334,5 @@ export function readDelegation(event: SignedEvent, of: SessionOf): Result<Delega
   };
   return rebuildDelegation(of, read).id === event.id
     ? ok(read)
-    : refuse('changed', 'tags', 'the signer added to it or wrote it anew');
+    : refuse('changed', 'tags', 'the signer changed it');
 }

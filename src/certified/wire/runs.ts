@@ -1,6 +1,6 @@
 /**
- * Run specs on relays: events to specs and back, addresses, publishing, fetching and listing runs. The address holds
- * the run id, the hash of the spec, so any relay and any author may serve it.
+ * Run specs on relays: converts specs to events and back, encodes addresses, publishes, fetches and lists runs. An
+ * address has the run id, which is the hash of the spec, so any relay and any author may serve it.
  */
 import { decode, naddrEncode } from 'nostr-tools/nip19';
 import { chunk } from '../../../kinds/chunk.ts';
@@ -25,21 +25,21 @@ import type { Evaluation } from '../../run/spec/spec-table.ts';
 export interface RunAddress {
   readonly run: Digest;
   readonly author: WorkerId;
-  /** Where it was published; hints of whoever wrote the address. */
+  /** Relays that may have the spec, as the creator of the address knew them. */
   readonly relays: readonly string[];
 }
 
 export interface PublishedRun {
   readonly run: Digest;
   readonly spec: RunSpec;
-  /** Unix seconds, as signed. */
+  /** Date of the event in Unix seconds. */
   readonly createdAt: number;
 }
 
-/** A spec is smaller than an event of 64 KiB with its tags. */
+/** Maximum characters of a published spec, so that it fits in an event of 64 KiB with its tags. */
 const LONGEST_SPEC = 60_000;
 
-/** `naddr1…` of a run (NIP-19); what may be secret of its relays' addresses is left out. */
+/** Returns the `naddr1…` address of a run (NIP-19), without secrets in relay URLs. */
 export const encodeRunAddress = ({ run: identifier, author, relays }: RunAddress): string =>
   naddrEncode({
     kind: run.kind,
@@ -48,14 +48,14 @@ export const encodeRunAddress = ({ run: identifier, author, relays }: RunAddress
     relays: [...new Set(relays.map(withoutSecrets))],
   });
 
-/** The run an `naddr1…` or `nostr:naddr1…` names; a refusal when it is anything else. */
+/** Parses an `naddr1…` or `nostr:naddr1…` address of a run; refuses any other text. */
 export function decodeRunAddress(text: string): Result<RunAddress> {
   const broken = (message: string) => refuse('bad-address', 'naddr', message);
   let decoded: ReturnType<typeof decode>;
   try {
     decoded = decode(text.replace(/^nostr:/, ''));
   } catch {
-    return broken('not an address, or one that was cut or mistyped');
+    return broken('not an address, or it was cut off or mistyped');
   }
   if (decoded.type !== 'naddr') return broken(`a ${decoded.type}, not the address of an event`);
   const { kind, identifier, pubkey, relays = [] } = decoded.data;
@@ -64,10 +64,10 @@ export function decodeRunAddress(text: string): Result<RunAddress> {
   return ok({ run: identifier, author: pubkey, relays });
 }
 
-/** Whether relays take a spec. One that names more keys is handed over as a file. */
+/** Reports whether a spec fits in an event. A larger one is passed on as a file. */
 export const isServable = (spec: RunSpec): boolean => canonicalSpec(spec).length <= LONGEST_SPEC;
 
-/** An unsigned event with the spec. Throws a `ConfigError` when no relay would take it. */
+/** Builds an unsigned event with the spec. Throws a ConfigError (`spec/too-large`) if it does not fit in an event. */
 export function buildRun(spec: RunSpec, lifetime: Lifetime): EventDraft {
   const text = canonicalSpec(spec);
   if (text.length > LONGEST_SPEC) {
@@ -80,13 +80,13 @@ export function buildRun(spec: RunSpec, lifetime: Lifetime): EventDraft {
   return run.build({ run: id, scope: [id], expiration, spec: text }, lifetime.createdAt);
 }
 
-/** Asks for one run, or for all there are. */
+/** Returns a filter for one run, or for all runs. */
 const runFilter = (address?: Omit<RunAddress, 'relays'>): Filter =>
   address
     ? { kinds: [run.kind], authors: [address.author], '#d': [address.run] }
     : { kinds: [run.kind], '#t': ['nostrain'], limit: MOST_LISTED };
 
-/** Relays are asked for so many at once. */
+/** Maximum runs requested in one query. */
 const MOST_LISTED = 500;
 
 const KEPT_SECONDS = 365 * 86_400;
@@ -96,7 +96,7 @@ export function specLifetime(clock: Clock): Lifetime {
   return { createdAt, expiresAt: createdAt + KEPT_SECONDS };
 }
 
-/** The spec that its author published, or why it does not count: what a list of runs shows. */
+/** Reads a run for a list of runs: the event must be signed by the author of the spec. */
 export function toRun(event: SignedEvent): Judged<PublishedRun> {
   const served = toServedRun(event);
   if (!served.ok || served.value.spec.author === event.pubkey) return served;
@@ -104,9 +104,10 @@ export function toRun(event: SignedEvent): Judged<PublishedRun> {
   return reject(event, 'worker-key-mismatch', `signed by ${event.pubkey} for ${author}`);
 }
 
-/** The spec inside a verified event, whoever serves it: for who knows the run id, which is its hash. */
+/** Reads a run whoever published it, for readers that know the run id, which is the hash of the spec. */
 export function toServedRun(event: SignedEvent): Judged<PublishedRun> {
-  if (event.content.length > LONGEST_SPEC) return reject(event, 'too-large', 'a spec too long');
+  if (event.content.length > LONGEST_SPEC)
+    return reject(event, 'too-large', 'the spec is too long');
   const parsed = run.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const read = readCanonical(parsed.value.spec);
@@ -114,7 +115,7 @@ export function toServedRun(event: SignedEvent): Judged<PublishedRun> {
   return accept({ run: parsed.value.run, spec: read.value, createdAt: event.created_at });
 }
 
-/** The spec of a text from anybody: only the canonical spelling is one. */
+/** Parses an untrusted spec; refuses text that is not in canonical form. */
 export function readCanonical(text: string): Result<RunSpec> {
   let spec: RunSpec;
   try {
@@ -128,15 +129,15 @@ export function readCanonical(text: string): Result<RunSpec> {
     : refuse('not-canonical', 'spec', 'the spec is not in its canonical text');
 }
 
-/** Of as many specs as relays are asked for in one go; each is at most an event. */
+/** Maximum runs in a list. */
 const MAX_LISTED = 500;
 
-/** How long other relays may take once one has all of it. */
+/** Time for the other relays once one has taken everything. */
 const OTHERS_MS = 8000;
 
 /**
- * Publishes the slice in chunks, then the spec; a relay took it if it took both. Gives up silent relays once others
- * have it.
+ * Publishes the evaluation slice in chunks, then the spec. A relay counts as accepting if it took both. Stops waiting
+ * for silent relays once another has everything.
  */
 export async function publishRun(
   spec: RunSpec,
@@ -158,7 +159,9 @@ export async function publishRun(
   return settled;
 }
 
-/** The spec of that run id, whoever serves it; or why there is none after `timeoutMs`. */
+/**
+ * Fetches the spec of a run from any publisher; refuses (`no-run`) with the reason if none arrives within `timeoutMs`.
+ */
 export async function fetchRun(
   address: Omit<RunAddress, 'relays'>,
   options: RelaySession & { readonly timeoutMs: number },
@@ -168,18 +171,18 @@ export async function fetchRun(
   const onEvent = (event: SignedEvent) => {
     const judged = toServedRun(event);
     if (judged.ok && judged.value.run === address.run) spec = judged.value.spec;
-    else if (!judged.ok) refusal = `what relays have does not count: ${judged.rejection.detail}`;
+    else if (!judged.ok) refusal = `the events on relays are invalid: ${judged.rejection.detail}`;
     return spec !== undefined;
   };
   const { relays, signal, timeoutMs: waitMs } = options;
-  // its author may have deleted it: members publish it too
+  // members publish it too, in case its author deleted it
   const filters = [runFilter(address), specFilter(address.run)];
   const { unanswered } = await relays.query(filters, { waitMs, signal, onEvent });
   if (unanswered.length > 0) refusal += `; no answer from ${unanswered.join(', ')}`;
   return spec ? ok(spec) : refuse('no-run', 'naddr', refusal);
 }
 
-/** Every valid run the relays have, the newest first. */
+/** Returns all valid runs on the relays, newest first. */
 export async function listRuns({
   relays,
   signal,
@@ -195,7 +198,7 @@ export async function listRuns({
   return [...runs.values()].sort((a, b) => b.createdAt - a.createdAt || (a.run < b.run ? -1 : 1));
 }
 
-/** The evaluation slice a spec names, checked against its root and hash; anybody may serve it. */
+/** Fetches the evaluation slice of a spec from any publisher and checks its root and hash. */
 export async function fetchSlice(
   { root, bytes, sha256 }: Evaluation,
   author: WorkerId,
@@ -208,16 +211,19 @@ export async function fetchSlice(
   return refuse('wrong-slice', 'evaluation.sha256', `the text of that root hashes to ${hash}`);
 }
 
-/** The spec of a run, whoever published it. */
+/** Returns a filter for the spec of a run by any publisher. */
 export const specFilter = (run: Digest): Filter => ({ kinds: [runKind.kind], '#d': [run] });
 
-/** All chunks of these payloads and bodies, whoever signed them. */
+/** Returns a filter for all chunks of these payloads and bodies by any publisher. */
 export const chunksFilter = (roots: readonly Digest[]): Filter => ({
   kinds: [chunk.kind],
   '#x': roots,
 });
 
-/** Each once: spec and snapshots first, then by time and id, so that the same events make the same file. */
+/**
+ * Removes duplicates and sorts: specs and snapshots first, then by time and id. The same events always give the same
+ * file.
+ */
 export function archiveOrder(events: readonly SignedEvent[]): readonly SignedEvent[] {
   const once = [...new Map(events.map((event) => [event.id, event])).values()];
   return once.sort(

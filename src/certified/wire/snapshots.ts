@@ -1,6 +1,6 @@
 /**
- * Stake snapshots over relays, found by their id. One of at most 44 KiB is inside its event; a larger one is in chunks
- * that the event names. Content-addressed: it counts if the bytes have the id asked for, whoever signed it.
+ * Stake snapshots on relays, addressed by their hash. A snapshot up to 44 KiB is inside its event; a larger one is in
+ * chunks that the event names. Since the id is the hash of the bytes, any publisher is accepted.
  */
 import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { toHex } from '../../base/bytes.ts';
@@ -27,7 +27,7 @@ import {
   snapshotBytes,
 } from '../../run/stake/stake-snapshot.ts';
 
-/** An unsigned event with the snapshot, or with the root of its chunks. */
+/** Builds an unsigned event with the snapshot, or with the root of its chunks. */
 export const buildSnapshot = (
   snapshot: StakeSnapshot,
   lifetime: Lifetime,
@@ -37,7 +37,7 @@ export const buildSnapshot = (
 
 export const snapshotFilter = (id: Digest): ReturnType<typeof kind.filter> => kind.filter({ id });
 
-/** The snapshot of an event, or where its chunks are; a refusal for anything else. */
+/** Reads the snapshot of an event, or the root of its chunks; refuses any other event. */
 export function readSnapshot(
   event: SignedEvent,
   hash: Sha256 = sha256,
@@ -49,7 +49,7 @@ export function readSnapshot(
   return decoded.ok ? ok({ id, snapshot: decoded.value }) : decoded;
 }
 
-/** All snapshots that are whole among verified events, by id; what only claims to be one is left out. */
+/** Returns the complete snapshots among verified events, by id; skips incomplete and invalid ones. */
 export function readSnapshots(
   events: Iterable<SignedEvent>,
   hash: Sha256 = sha256,
@@ -71,7 +71,7 @@ export function readSnapshots(
   for (const claim of claims.values()) {
     const payload = chunks(claim);
     const read = payload && decodeSnapshot(payload);
-    // by its hash, not by its claim: anybody may say any id of any root
+    // use the hash of the bytes: the event may claim any id
     if (read?.ok) snapshots.set(toHex(hash(payload!)), read.value);
   }
   return snapshots;
@@ -79,14 +79,16 @@ export function readSnapshots(
 
 const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
 
-/** Sends chunks, if any, then the event. Returns why relays refused it; undefined if one relay holds it all. */
+/**
+ * Sends the chunks, if any, then the event. Returns the relays' refusal, or undefined once one relay has everything.
+ */
 export const publishSnapshot = (
   snapshot: StakeSnapshot,
   sending: RelayAccess & PublishOptions,
 ): Promise<string | undefined> =>
   publishAddressed(buildSnapshot(snapshot, sending.lifetime, sending.sha256), sending);
 
-/** The snapshot of an id from any event that carries or names it, or why none does. */
+/** Finds a snapshot by id in any event that carries or names it, or returns why there is none. */
 export async function findSnapshot(
   id: Digest,
   search: RelaySession,

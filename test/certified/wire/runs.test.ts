@@ -144,7 +144,7 @@ describe('on relays', () => {
     await mine.publish(alice.sign({ ...other, tags }));
     const found = await fetchRun(address, patient(await connect(relay)));
     expect(found).toMatchObject({ ok: false, issue: { code: 'no-run' } });
-    expect(found.ok ? '' : found.issue.message).toContain('what relays have does not count');
+    expect(found.ok ? '' : found.issue.message).toContain('the events on relays are invalid');
 
     await mine.publish(alice.sign({ ...buildRun(spec, lifetime), created_at: createdAt + 20 }));
     expect(await fetchRun(address, patient(await connect(relay)))).toEqual({
