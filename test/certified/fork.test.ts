@@ -207,7 +207,7 @@ describe('a run that forked', () => {
     const lost = restart({ through: 'f'.repeat(64) });
     await swarm.secondsUntil(
       () =>
-        lost.events.some((e) => e.type === 'notice' && /names none that is known/.test(e.message)),
+        lost.events.some((e) => e.type === 'notice' && /check --branch/.test(e.message)),
       HOUR,
     );
   });

@@ -29,9 +29,9 @@ it('says what is waited for, and who can bring it', () => {
   reporter.unavailable(0, 'snapshot', 'no event says it is');
   reporter.unavailable(4, 'beacon', 'not yet');
   expect(told.map((event) => event.type === 'notice' && event.message)).toEqual([
-    "Nobody's work for round 4 has arrived yet.",
-    'Nothing can be proposed for round 4 yet: joins are missing',
-    'The stake table of this run is on none of its relays. Ask its author to publish it, or add --stake FILE. (no event says it is)',
+    'No contribution to round 4 has arrived yet.',
+    'Cannot propose an outcome for round 4 yet: joins are missing',
+    'No relay of this run has its stake table. Ask the author of the run to publish it, or add --stake FILE. (no event says it is)',
     'round 5 waits for its beacon: not yet',
   ]);
 });

@@ -42,7 +42,7 @@ describe('a key that outlives its run folder', () => {
     const again = swarm.start({ index: 3, fetchesCheckpoint: true });
     await swarm.finish([...members.slice(0, 3), again], HOUR);
     expect([...members.slice(0, 3), again].flatMap(faultsOf)).toEqual([]);
-    expect(noticesOf(again).join()).toMatch(/sits it out, for this key may have signed/);
+    expect(noticesOf(again).join()).toMatch(/skips this round, because this key may have signed/);
     expect(acceptedOf(members[0]!, keyOf(3))).toEqual(expect.arrayContaining([0, 1, 4, 5]));
   });
 });

@@ -1,4 +1,7 @@
-/** Applies a decided round: the next state and its summary; and the search for copies of a round by its members. */
+/**
+ * Applies a decided round: computes the worker's next state and the round summary. Also fetches archived votes of a
+ * round from its members.
+ */
 import { within } from '../../base/async.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
@@ -26,21 +29,24 @@ import type { CertifiedRound, CertifiedSession, CertifiedSummary } from './event
 import { keepRound } from './keep-round.ts';
 import type { DriverOptions, HeardRound, RunMember } from './round.ts';
 
-/** From so many void rounds in a row on somebody should know. */
+/** Consecutive void rounds that trigger an alert. */
 const VOIDS_TO_TELL = 3;
-/** How long relays may take to answer for what is published after the last round. */
+/** Time for relays to accept what is published after the last round. */
 const LAST_MS = 10_000;
 
 export interface Circumstances {
   readonly startedMs: number;
   readonly secondsWaiting: number;
-  /** It was over before this worker looked: nobody needs its loss. */
+  /** The round was decided before this worker saw it, so its loss is not evaluated. */
   readonly isOver: boolean;
-  /** What it dropped on the way. */
+  /** Messages refused during the round. */
   readonly refused: readonly Rejection[];
 }
 
-/** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
+/**
+ * Returns the state after a decision: the model and ledger of the outcome, and the worker's learning that it did not
+ * include.
+ */
 export async function applyDecision(
   played: CertifiedState,
   start: ReadyRound,
@@ -98,7 +104,7 @@ export async function applyDecision(
     const isLast = outcome.round + 1 >= plan.rounds;
     if (isLast) member.control.hurry();
     const kept = keepRound(start, decision, member, { me: wire.me, isOver: timing.isOver });
-    // after the last round connections close
+    // connections close after the last round
     if (isLast) await within(kept, LAST_MS, clock, session.signal);
     report({ type: 'round', ...summary });
     const count = voidsInARow(recorded.rounds);
@@ -108,7 +114,7 @@ export async function applyDecision(
   return { state, completed };
 }
 
-/** The quorum that decided, as the next outcome lists it. */
+/** Returns the deciding commits in the form in which the next outcome lists them. */
 function votesOf(
   { state }: ReadyRound,
   { certificate }: Decision,
@@ -123,7 +129,7 @@ function voidsInARow(rounds: readonly CertifiedSummary[]): number {
   return rounds.length - 1 - last;
 }
 
-/** Whose contributions are in the model now, ascending. */
+/** Returns the workers whose contributions are in the model now, ascending. */
 const acceptedWorkers = (
   { electorate }: ReadyRound,
   { outcome }: Decision,
@@ -131,7 +137,7 @@ const acceptedWorkers = (
   ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
 ];
 
-/** The largest payload and event of what an outcome lists. */
+/** Returns the largest payload and event among the listed contributions, in bytes. */
 function bytesOf(
   { accepted }: Outcome,
   evidence: Evidence,
@@ -146,7 +152,7 @@ function bytesOf(
   };
 }
 
-/** Who signed, who was refused, who came and went. */
+/** Summarises the certificate: signers, rejections, roster changes and feature data. */
 function describe(
   { electorate }: ReadyRound,
   { outcome, certificate, next }: Decision,
@@ -180,7 +186,7 @@ function describe(
   };
 }
 
-/** Whom the rule left out, and the rate it found. */
+/** Returns the workers that the aggregation rule left out, and the learning-rate factor it computed. */
 function takenIn(
   { accepted }: Outcome,
   { taken, spec: { aggregation } }: Decision['next'],
@@ -200,16 +206,19 @@ const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerI
 const sortedKeys = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
   keys.filter((key) => key !== undefined).sort();
 
-/** Asks for copies of a round and of the one before, since authors may have deleted them; at most every 10 s. */
+/**
+ * Fetches archived votes of the current and the previous round, in case authors deleted the originals; at most every 10
+ * s.
+ */
 export interface ArchivedVotesFetcher {
   readonly isAsking: boolean;
   ask(): void;
 }
 
-/** Between two askings. */
+/** Minimum time between two queries. */
 const QUERY_INTERVAL_MS = 10_000;
 
-/** Those who sat in a round: whoever keeps it is among them, but after a recovery. */
+/** Returns the committee of a round, whose members archive it; after a recovery others may have archived it. */
 function seatedIn({ state, context, ports }: DriverOptions, round: number): readonly WorkerId[] {
   const { spec, run, before } = state;
   if (round === state.round || before === null) return context.committee.members;
@@ -217,10 +226,10 @@ function seatedIn({ state, context, ports }: DriverOptions, round: number): read
   return electorateOf({ spec, run, ...before }, stakes).committee.members;
 }
 
-/** A question names each whose copies it wants, to every relay: of a larger roster so many at a time, in turn. */
+/** Maximum authors in one query, since every relay gets the whole list; larger rosters are queried in parts. */
 const MAX_QUERIED_KEYS = 256;
 
-/** Asks first for what those made who sat, then for what anybody of the roster did. */
+/** Queries archives by the committee first, then by the whole roster. */
 export function createArchivedVotesFetcher(
   options: DriverOptions,
   hearing: HeardRound,

@@ -1,4 +1,4 @@
-/** Whether a worker takes part in rounds: it joins, states its seat wish, is behind, rests, or has left. */
+/** Tracks whether a worker takes part in rounds: it joins, states its seat wish, falls behind, rests or leaves. */
 import { ConfigError } from '../../base/errors.ts';
 import { tierOfMember } from '../../consensus/round/seats.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -13,21 +13,21 @@ import type { Control } from '../wire/control.ts';
 import type { RunReporter } from './events.ts';
 
 export interface Attended {
-  /** It was over before this worker looked. */
+  /** The round was decided before this worker saw it. */
   readonly isOver: boolean;
-  /** It was over before this worker had trained. */
+  /** The round was decided before this worker finished training. */
   readonly isLate: boolean;
-  /** It signed a commit to what was decided. */
+  /** The worker signed a commit for the decided outcome. */
   readonly hasCommitted: boolean;
 }
 
 interface AttendancePorts {
-  /** Whether this worker wants seats now; default always. */
+  /** Whether this worker wants seats now; default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
   readonly spec: RunSpec;
   readonly me: WorkerId;
   readonly tip: Digest;
-  /** In a run with tiers: the tier that this worker trains. */
+  /** Tier that this worker trains; 0 in a run without tiers. */
   readonly tier: number;
   readonly admission: JoinCredentials;
   readonly control: Pick<Control, 'sign' | 'send'>;
@@ -35,7 +35,10 @@ interface AttendancePorts {
   take(message: ProtocolMessage): void;
 }
 
-/** Throws where a member trains another tier than it joined with: its contributions would not count. */
+/**
+ * Throws a ConfigError (`run/tier`) if a member trains another tier than it joined with: its contributions would not
+ * count.
+ */
 function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
   const joined = tierOfMember(member);
   if (joined === tier) return;
@@ -43,28 +46,31 @@ function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
   throw new ConfigError(
     'run/tier',
     isFounder
-      ? `founders have the full model, and this one would train tier ${tier}`
-      : `this key takes part with tier ${joined}, and would train tier ${tier}`,
+      ? `founders have the full model, but this worker would train tier ${tier}`
+      : `this key joined with tier ${joined}, but would train tier ${tier}`,
     {
       hint: isFounder
-        ? 'take --tier 0, or join with a key that founded nothing: --key-file FILE'
-        : `take --tier ${joined}, or leave first: nostrain run leave RUN`,
+        ? 'use --tier 0, or join with a key that is not a founder: --key-file FILE'
+        : `use --tier ${joined}, or leave first: nostrain run leave RUN`,
     },
   );
 }
 
 export class Attendance {
-  /** Whether others may have decided rounds that this worker does not know of. */
+  /** Others may have decided rounds that this worker does not know. */
   isBehind = true;
-  /** It sits this round out, to begin the next one together with the others. */
+  /** The worker skips this round to begin the next one together with the others. */
   isResting = false;
-  /** Until it played a round since it was started. */
+  /** True until the worker has played a round in this session. */
   isReturning = true;
-  /** It helped to decide the round before, and had trained by then: it begins the next one when the others do. */
+  /**
+   * The worker committed in the previous round and had finished training, so it begins this one together with the
+   * others.
+   */
   isThere = false;
-  /** An outcome of this session lists its leave. */
+  /** An outcome in this session lists its leave. */
   hasLeft = false;
-  /** Its last contribution that relays took in this session. */
+  /** Manifest of its last contribution that a relay accepted in this session. */
   published: EventId | undefined;
   #mayRest = true;
   #announced: { readonly parent: Digest; readonly wants: 0 | 1 } | undefined;
@@ -75,13 +81,13 @@ export class Attendance {
   }
 
   /**
-   * Notes how a round went. A worker that finished late skips one round to begin the next with the others; only once,
-   * or it could be late for ever.
+   * Records how a round went. A worker that finished late skips one round to begin the next with the others; only once
+   * in a row, or it could stay late for ever.
    */
   note({ isOver, isLate, hasCommitted }: Attended, { result }: Outcome): void {
     const { late } = this.#ports.spec;
     this.isBehind = isOver || isLate;
-    // it may vote while it still trains, and begin the next round long after the others
+    // it may have voted while still training, and then begins the next round late
     this.isThere = hasCommitted && !isLate;
     this.isReturning &&= isOver;
     const hasRested = this.isResting;
@@ -90,9 +96,7 @@ export class Attendance {
     else if (!isOver && !hasRested) this.#mayRest = true;
   }
 
-  /**
-   * Asks to be in the roster until an outcome lists it; with seat wishes, says again what it wants when that changes.
-   */
+  /** Sends joins until an outcome lists one; with seat wishes also sends a new join when the wish changes. */
   announce({ run, parent, recent, ledger }: Certified): void {
     const { spec, me, tip, tier, admission, wantsSeats, control, take } = this.#ports;
     const member = ledger.members.find(({ key }) => key === me);
@@ -100,10 +104,10 @@ export class Attendance {
     const isIn = member !== undefined && member.tip !== null;
     const wants = !spec.seatWishes || (wantsSeats?.() ?? true) ? 1 : 0;
     const isSettled = isIn && (member.features?.seats?.wants ?? wants) === wants;
-    // who was listed and dropped out again has to ask anew
+    // a member that was dropped later has to join again
     if (isSettled) this.#announced = undefined;
     const announced = this.#announced;
-    // two wishes that follow one outcome would contradict each other
+    // two wishes after the same outcome would contradict each other
     const isFresh =
       announced?.parent === parent ||
       (announced?.wants === wants && recent.includes(announced.parent));
@@ -124,7 +128,7 @@ export class Attendance {
     take(message);
   }
 
-  /** Notes that it left by its own wish. A leave of an earlier session does not end the one that came back. */
+  /** Records that the worker left by its own wish. A leave of an earlier session does not end this one. */
   noteLeaves({ round, leaves }: Outcome): void {
     const { me, reporter } = this.#ports;
     if (this.isReturning || !leaves.some(({ key }) => key === me)) return;

@@ -1,4 +1,4 @@
-/** The outcome that a worker proposes, and its opinion of another's proposal; no replay repeats either. */
+/** Composes the outcome that a worker proposes, and its opinion of other proposals; replays repeat neither. */
 import { chooseJoins, joinsBeforeLeaving } from '../../consensus/round/roster-change.ts';
 import type { Arrival, Check } from '../../consensus/round/round-state.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -28,37 +28,37 @@ import { convictedBy, isUpheld } from '../decisions/roster-change.ts';
 import type { ContributionOpinion } from '../features/feature.ts';
 import type { FaultProof } from '../wire/faults.ts';
 
-/** A manifest that is here and does not count, for a reason anybody can check. */
+/** An available manifest that does not count, for a reason anyone can check. */
 export interface Bad {
   readonly worker: WorkerId;
   readonly manifest: EventId;
   readonly reason: string;
 }
 
-/** A good manifest of the round before that no outcome listed yet. */
+/** A contribution, by its worker and manifest id. */
 export type ContributionRef = Pick<Arrival, 'worker' | 'manifest'>;
 
-/** What a member brings to an outcome of its own. */
+/** What a member's own proposal is made from. */
 export interface Material {
   readonly me: WorkerId;
   readonly result: Outcome['result'];
   readonly ballots: readonly EventId[];
   readonly reveal: Outcome['reveal'];
-  /** Contributions of the round before that came late, under `defer`. */
+  /** Late contributions to the previous round, under `defer`. */
   readonly late: readonly ContributionRef[];
   readonly available: readonly ContributionRef[];
   readonly bad: readonly Bad[];
-  /** A quorum of commits of the round before. */
+  /** Quorum of commits of the previous round; null in round 0. */
   readonly votes: ListedVotes | null;
-  /** The table of stakes to name; empty in a run without. */
+  /** Id of the stake table to name; empty in a run without stakes. */
   readonly snapshot: Digest | '';
   readonly nowMs: number;
 }
 
-/** Most rows with reasons in an outcome of ours: they are for people, the model does not depend on them. */
+/** Maximum rejected contributions listed in an outcome. They inform people; the model does not depend on them. */
 const MOST_REJECTED = 64;
 
-/** An outcome of this worker's making, its roots left open. */
+/** Drafts this worker's outcome without its roots. */
 export function draftOf(chain: Chain, evidence: EvidenceStore, material: Material): Draft {
   const { run, round, parent, modelRoot: base, ledger } = chain;
   const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
@@ -112,7 +112,7 @@ const rejectedOf = (roster: RosterIndices, bad: readonly Bad[]): readonly Reject
     .sort((a, b) => (a.manifest < b.manifest ? -1 : 1))
     .slice(0, MOST_REJECTED);
 
-/** One join of each key that may be listed now: none from before its key left, or asked to leave by now. */
+/** Returns one join per key that may be listed now; none from before the key left or asked to leave. */
 function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
   const messages = [...evidence.messages()];
   const due = messages.filter(
@@ -139,7 +139,7 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
     .sort(byKey);
 }
 
-/** Of each key those joins that follow the latest outcome: its last word. */
+/** Returns each key's joins that name its latest outcome: its most recent wish. */
 function newestOfEach(chain: Chain, joins: readonly Signed<Join>[]): readonly Signed<Join>[] {
   const round = ({ after }: Join) => roundAfter(chain, after) ?? -1;
   const last = new Map<WorkerId, number>();
@@ -147,7 +147,7 @@ function newestOfEach(chain: Chain, joins: readonly Signed<Join>[]): readonly Si
   return joins.filter((join) => round(join) === last.get(join.key));
 }
 
-/** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */
+/** Returns one leave per member that wants to leave by this round; ignores leaves from before it last joined. */
 function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly ListedLeave[] {
   const joined = new Map(ledger.members.map((member) => [member.key, member.joined]));
   const due = [...evidence.messages()].filter(
@@ -161,7 +161,7 @@ function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly L
     .sort(byKey);
 }
 
-/** One proof against each member there is one against, by id. */
+/** Returns one fault proof per culprit in the roster, sorted by id. */
 function faultsOf(
   chain: Chain,
   evidence: EvidenceStore,
@@ -189,20 +189,23 @@ function firstOfEach<T extends { readonly id: EventId }>(
 const byKey = (a: { readonly key: WorkerId }, b: { readonly key: WorkerId }): number =>
   a.key < b.key ? -1 : 1;
 
-/** What this worker holds in time, as far as it weighs anything, and whom it was told of as left out. */
+/** What this worker's opinion depends on: contributions that arrived in time and have weight, and everything below. */
 export interface Sight {
   readonly available: readonly Arrival[];
-  /** Whose work of the round before must be listed under `defer`. */
+  /** Workers whose late contributions must be listed, under `defer`. */
   readonly owed: readonly WorkerId[];
-  /** Whether the table of stakes that it names may follow. */
+  /** Whether this worker accepts the stake table that the outcome names. */
   readonly hasStakes: boolean;
   readonly nowMs: number;
-  /** The opinion of a feature that measures contributions, and the view it is asked in. */
+  /** Opinion of a feature that measures contributions, and the current view. */
   readonly judgment?: ContributionOpinion | undefined;
   readonly view?: number;
 }
 
-/** Whether a valid outcome is acceptable here; its own clock and what reached it decide. */
+/**
+ * Returns whether this worker accepts a valid outcome, and which contributions it misses in it. Depends on this
+ * worker's clock and on what reached it.
+ */
 export function opinionOf(
   { spec, ledger }: Chain,
   outcome: Outcome,
@@ -228,7 +231,7 @@ export function opinionOf(
   return { acceptable, unlisted: rosterIndicesOf(ledger, proposable) };
 }
 
-/** Roster indices of these workers, ascending; as many as fit in the event of a vote. */
+/** Returns the roster indices of these workers, ascending, at most as many as fit in fit in a vote. */
 export function rosterIndicesOf(
   { members }: Ledger,
   rows: readonly ContributionRef[],
@@ -240,8 +243,8 @@ export function rosterIndicesOf(
 }
 
 /**
- * Late work here that more than K - k listed votes name as held in time: so many are never all hostile. Ids that this
- * member does not hold cannot force it to wait.
+ * Returns the authors of available late contributions that more than K - k listed votes name as received in time: at
+ * least one of those voters is honest. Manifests that this member lacks cannot make it wait.
  */
 export function owedIn(
   { spec, run, parent, before }: Chain,

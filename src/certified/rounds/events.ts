@@ -1,4 +1,6 @@
-/** What a worker of a certified run reports, each thing once, and what it refused, in bounded number. */
+/**
+ * Events and notices that a worker of a certified run reports, each once, and the bounded list of messages it refused.
+ */
 import { Recent } from '../../base/bounded.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
@@ -11,55 +13,58 @@ import type { Invalid, Missing } from '../decisions/evidence.ts';
 import type { ProtocolMessage, Unreadable } from '../wire/certified-events.ts';
 import type { FaultProof } from '../wire/faults.ts';
 
-/** A contribution that does harm, for people. */
+/** A harmful contribution, for display. */
 export interface Screened {
   readonly worker: WorkerId;
   readonly manifest: EventId;
-  /** Null where the loss is no number any more. */
+  /** Null if the loss becomes NaN or infinite. */
   readonly gain: number | null;
   readonly bound: number;
 }
 
-/** What a certificate says of a round, for people. */
+/** Certificate of a round, for display. */
 export interface CertifiedRound {
   readonly result: 'final' | 'void';
   readonly attempt: number;
   readonly view: number;
-  /** Root of the model after the round. */
+  /** Model root after the round. */
   readonly root: Digest;
-  /** Whose commits certify it, ascending, and of how many. */
+  /** Members whose commits certify it, ascending, and the number of seats. */
   readonly signers: readonly WorkerId[];
   readonly of: number;
   readonly rejected: readonly { readonly worker: WorkerId; readonly reason: string }[];
-  /** Who left the roster for breaking the rules. */
+  /** Members ejected for breaking the rules. */
   readonly faults: readonly WorkerId[];
   readonly joined: readonly WorkerId[];
-  /** Who left the roster by its own wish. */
+  /** Members that left by their own wish. */
   readonly left: readonly WorkerId[];
-  /** Whose work of the round before counts in this one. */
+  /** Workers whose contribution to the previous round counts in this one. */
   readonly late: readonly WorkerId[];
-  /** Whose listed work the rule of the run left out: it goes back to them. Absent where none. */
+  /**
+   * Workers whose listed contribution the aggregation rule left out; it stays in their residual. Absent if there are
+   * none.
+   */
   readonly unused?: readonly WorkerId[];
-  /** What the outer learning rate was multiplied with, where it follows how far the rows agree. */
+  /** Factor on the outer learning rate, in runs where it depends on how far the contributions agree. */
   readonly rate?: number;
-  /** Whose contribution more than half of the signers would not list as harmful; absent without screening. */
+  /** Workers whose contribution more than half of the signers consider harmful; absent without screening. */
   readonly screened?: readonly WorkerId[];
   /**
-   * Scores after the round, in millionths of a loss: the last one, and the mean of the last eight; absent without
+   * Scores after the round, in millionths of a loss: the last one and the mean of the last eight; absent without
    * scores.
    */
   readonly scores?: readonly {
     readonly worker: WorkerId;
     readonly last: number;
     readonly rolling: number;
-    /** Under the floor: it does harm round after round, and has no seat two rounds on. */
+    /** Below the floor: its contributions are harmful repeatedly, so it has no seat two rounds later. */
     readonly isLow: boolean;
   }[];
 }
 
-/** A round that a committee ended. */
+/** Summary of a round that a committee decided. */
 export interface CertifiedSummary extends RoundSummary {
-  /** Absent in rounds of before the run was certified. */
+  /** Absent for rounds before the run was certified. */
   readonly certified?: CertifiedRound;
 }
 
@@ -71,13 +76,13 @@ export type CertifiedEvent =
       readonly round: number;
       readonly attempt: number;
       readonly view: number;
-      /** Who was not heard of in it. */
+      /** Members that sent nothing in this view. */
       readonly missing: readonly WorkerId[];
     }
   | {
-      /** Rounds in a row that ended without counting anything: three or more, of the last 32. */
+      /** Consecutive rounds that counted no contribution: three or more of the last 32. */
       readonly type: 'voids';
-      /** The last of them. */
+      /** The last of these rounds. */
       readonly round: number;
       readonly count: number;
     }
@@ -89,33 +94,33 @@ export type CertifiedEvent =
       readonly kind: FaultProof['kind'];
     }
   | ({
-      /** By the loss that this worker measured, a contribution does more harm than it would propose. */
+      /** This worker measured more harm in a contribution than it would propose. */
       readonly type: 'screened';
       readonly round: number;
     } & Screened)
   | {
-      /** Two outcomes of one round have a certificate each. */
+      /** Two outcomes of one round each have a certificate. */
       readonly type: 'conflict';
       readonly round: number;
       readonly expected: Digest;
       readonly got: Digest;
     }
   | {
-      /** Relays have another branch of the run that is better, or may be; this worker stays where it is. */
+      /** Relays have another branch that is or may be better; this worker stays on its own. */
       readonly type: 'fork';
       readonly round: number;
-      /** The first round in which they differ, and how many rounds going over would undo. */
+      /** First round in which the branches differ, and how many rounds a switch would undo. */
       readonly fork: number;
       readonly depth: number;
-      /** The last outcome of each. */
+      /** Last outcome of each branch. */
       readonly ours: Digest;
       readonly theirs: Digest;
       readonly obstacle: 'too-deep' | 'ours-unseen' | 'not-whole';
     }
   | {
-      /** This worker went over to a better branch. */
+      /** This worker switched to a better branch. */
       readonly type: 'switched';
-      /** The round it plays next. */
+      /** Round that it plays next. */
       readonly round: number;
       readonly fork: number;
       readonly depth: number;
@@ -134,7 +139,7 @@ export interface CertifiedSession extends Session {
   readonly ports: CertifiedPorts;
 }
 
-/** Things of a run that are remembered as told, those told last. */
+/** Maximum reported keys remembered, the most recent ones. */
 const MAX_REPORTED = 1024;
 
 function createOnce(report: (event: RunEvent) => void, reported = new Recent<true>(MAX_REPORTED)) {
@@ -145,7 +150,7 @@ function createOnce(report: (event: RunEvent) => void, reported = new Recent<tru
   };
 }
 
-/** Tells of contributions as they arrive, each once; what was told of older rounds is forgotten. */
+/** Reports each arriving contribution once; forgets older rounds. */
 function createArrived(report: (event: RunEvent) => void) {
   const reported = new Recent<true>(Number.POSITIVE_INFINITY);
   const once = createOnce(report, reported);
@@ -159,54 +164,56 @@ function createArrived(report: (event: RunEvent) => void) {
   };
 }
 
-/** Sentences for people about what a worker meets in a run; each is reported once. */
+/** Texts of notices; each is reported once. */
 const wording = {
   unmeasured: (round: number, error: unknown) =>
-    `${roundName(round)}: contributions cannot be measured here: ${String(error)}`,
+    `${roundName(round)}: cannot measure contributions: ${String(error)}`,
   lacking: (round: number, missing: readonly Missing[]) =>
-    `${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`,
+    `${roundName(round)} waits for ${listOf(missing)} that no relay has sent yet`,
   invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>
-    `refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`,
+    `rejected the proposal of ${proposer.slice(0, 8)} for ${roundName(round)}: ${message}`,
   uncomposable: (round: number, { code, message }: Invalid) =>
     code === 'nothing-accepted'
-      ? `Nobody's work for ${roundName(round)} has arrived yet.`
-      : `Nothing can be proposed for ${roundName(round)} yet: ${message}`,
+      ? `No contribution to ${roundName(round)} has arrived yet.`
+      : `Cannot propose an outcome for ${roundName(round)} yet: ${message}`,
   disclosed: (round: number, why?: string) =>
     why === undefined
-      ? `${roundName(round)}: drawn for a check, showed what its steps start from`
-      : `${roundName(round)}: drawn for a check, but no relay has what it asks for: ${why}`,
+      ? `${roundName(round)}: drawn for a check, disclosed the state that its steps start from`
+      : `${roundName(round)}: drawn for a check, but no relay has the disclosed state: ${why}`,
   checked: (round: number, finding: string) => `${roundName(round)}: ${finding}`,
   resting: (round: number) =>
-    `${roundName(round)}: sits it out, to begin the next one together with the others`,
-  unlisted: () => 'asked to join: it sends from the round on that lists it',
+    `${roundName(round)}: skips this round to begin the next one with the others`,
+  unlisted: () => 'asked to join: contributes once an outcome lists it',
   partless: (hasStake: boolean) =>
     hasStake
-      ? 'sent nothing yet: new workers are given parts of the model later'
-      : 'sends nothing: its key has no stake in this run, so that its work counts for nothing',
+      ? 'sends nothing yet: new workers get parts of the model in a later round'
+      : 'sends nothing: its key has no stake in this run, so its work would not count',
   keyInUse: (round: number) =>
-    `${roundName(round)}: another process signs with this key; stop it, or the key is thrown ` +
-    'out of the run',
+    `${roundName(round)}: another process signs with this key; stop it, or the run ` +
+    'ejects the key',
   sittingOut: (round: number) =>
-    `${roundName(round)}: sits it out, for this key may have signed in it what is not on this disk`,
-  left: (round: number) => `left the run with ${roundName(round)}; the same command joins it again`,
+    `${roundName(round)}: skips this round, because this key may have signed votes that are not on this disk`,
+  left: (round: number) =>
+    `left the run with ${roundName(round)}; run the same command to join again`,
   unsaved: (round: number, why: string) =>
-    `what decided ${roundName(round)} cannot be kept here: ${why}`,
+    `cannot save the votes that decided ${roundName(round)}: ${why}`,
   republished: (round: number, count: number) =>
-    `${roundName(round)}: relays had forgotten earlier rounds; published again what decided ` +
+    `${roundName(round)}: relays had lost earlier rounds; republished the votes that decided ` +
     `${count} of them`,
   unread: (round: number, why: string) =>
-    `${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`,
+    `${roundName(round)} keeps the current stakes because the next table cannot be read: ${why}`,
   unpublished: (round: number, snapshot: string) =>
-    `no relay took the stakes ${snapshot.slice(0, 8)} of ${roundName(round)}: who reaches no ` +
-    'chain needs them as a file',
+    `no relay took the stake table ${snapshot.slice(0, 8)} of ${roundName(round)}: workers ` +
+    'without chain access need it as a file',
   unknownBranch: (outcome: Digest) =>
-    `no relay here has a certified outcome ${outcome}: --branch names none that is known`,
+    `no relay in use has a certified outcome ${outcome}: check --branch`,
   branchesUnavailable: (round: number, why: string) =>
-    `${roundName(round)}: cannot look for other branches of the run: ${why}`,
-  unkept: (round: number) => `the checkpoint after ${roundName(round)} is on no relay as a whole`,
+    `${roundName(round)}: cannot search for other branches of the run: ${why}`,
+  unkept: (round: number) =>
+    `the checkpoint after ${roundName(round)} is not complete on any relay`,
   unavailable: (round: number, what: string, why: string) =>
     what === 'snapshot'
-      ? 'The stake table of this run is on none of its relays. Ask its author to publish it, or ' +
+      ? 'No relay of this run has its stake table. Ask the author of the run to publish it, or ' +
         `add --stake FILE. (${why})`
       : `${roundName(round)} waits for its ${what}: ${why}`,
 };
@@ -215,7 +222,7 @@ type Notices = {
   readonly [K in keyof typeof wording]: (...args: Parameters<(typeof wording)[K]>) => void;
 };
 
-/** Reports what happens in a run: events as they are, each notice once. */
+/** Creates the reporter of a run: passes on events, and each notice once. */
 export function createReporter(report: (event: RunEvent) => void) {
   const once = createOnce(report);
   const noticed = ([name, word]: [string, (...args: never[]) => string]) => {
@@ -255,15 +262,15 @@ function listOf(missing: readonly Missing[]): string {
   return [...counts].map(([what, count]) => `${count} ${what}${count === 1 ? '' : 's'}`).join(', ');
 }
 
-/** A flood costs no more memory than this. */
+/** Maximum refusals kept per round, so that a flood costs bounded memory. */
 const MOST = 1000;
 
 const VOTES: Readonly<Record<Extract<Refusal, { readonly key: string }>['code'], string>> = {
-  'not-a-member': 'a vote without a seat',
-  'other-history': 'a vote after another outcome',
-  'other-committee': 'a vote before another committee',
-  'too-early': 'a vote from beyond what clocks allow',
-  'too-many': 'more than two contents in one place',
+  'not-a-member': 'a vote by a key without a seat',
+  'other-history': 'a vote that follows another outcome',
+  'other-committee': 'a vote for another committee',
+  'too-early': 'a vote for a view that cannot have begun yet',
+  'too-many': 'more than two different votes in one view',
 };
 
 interface RefusalHost {
@@ -271,7 +278,7 @@ interface RefusalHost {
   readonly branches: { hint(key?: string): void };
 }
 
-/** What a round refused, reported once each and kept in bounded number. */
+/** Refusals of a round: reported once each, at most 1,000 kept. */
 export class Refusals {
   readonly list: Rejection[] = [];
   readonly #noted = new Set<string>();
@@ -283,7 +290,7 @@ export class Refusals {
     this.#member = member;
   }
 
-  /** With an id it counts once: relays bring the same again and again. */
+  /** Records a refusal; with an id it counts once, since relays send the same event repeatedly. */
   note(rejection: Rejection, id: EventId | undefined): void {
     const name = id && `${rejection.reason} ${id}`;
     if (this.list.length >= MOST || (name && this.#noted.has(name))) return;
@@ -292,12 +299,12 @@ export class Refusals {
     this.#member.reporter.refused(this.#round, rejection);
   }
 
-  /** An event of a kind of ours that says nothing of any use. */
+  /** Records an event whose content is unusable. */
   noteUnreadable({ id, key, reason }: Signed<Unreadable>): void {
-    this.note({ reason, worker: key, detail: 'it says nothing of any use' }, id);
+    this.note({ reason, worker: key, detail: 'its content is unusable' }, id);
   }
 
-  /** What the round machine did not take. */
+  /** Records a message that the round machine refused. */
   noteRefusal(refusal: Refusal): void {
     const { reporter, branches } = this.#member;
     if (refusal.code === 'conflicting-finalize') {

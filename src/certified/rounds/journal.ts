@@ -1,6 +1,6 @@
 /**
- * Keeps a worker from signing twice: the vote journal on disk, the memory of it after a restart, and the watch for
- * other uses of its key. Also measures arrival times, from which the next deadline follows.
+ * Keeps a worker from contradicting its own signatures: the vote journal on disk, its memory after a restart, and the
+ * detection of other processes with the same key. Also measures arrival times, from which the next deadline follows.
  */
 import { deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
@@ -17,42 +17,44 @@ import type { CertifiedState } from '../state.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 
-/** What a worker signed in the round in progress. */
+/** What a worker signed in the current round. */
 export interface Entry {
   readonly round: number;
   readonly parent: Digest;
   readonly machine: RoundState;
-  /** Own events by the content they were signed for: a retry sends the same bytes. */
+  /** This worker's events by the message they were signed for, so that a retry sends the same bytes. */
   readonly own: Readonly<Record<string, SignedEvent>>;
-  /** How long manifests took to arrive in the last rounds, in milliseconds. */
+  /** Arrival times of manifests in recent rounds, in milliseconds. */
   readonly delays: readonly number[];
 }
 
-/** Where past rounds are kept. */
+/** Stores finished rounds as text, by round. */
 export interface BackfillStore {
   save(round: number, text: string): Promise<void>;
   load(round: number): Promise<string | undefined>;
 }
 
-/** Where a worker keeps what it signed, so that it never contradicts itself after a restart. */
+/** Stores what a worker signed, so that it never contradicts itself after a restart. */
 export interface Journal {
-  /** The last entry; undefined where there is none, or none that can be read. */
+  /** Returns the last entry; undefined if there is none or it cannot be read. */
   load(): Promise<Entry | undefined>;
   save(entry: Entry): Promise<void>;
-  /** Keeps what decided each round, to publish it again if relays forget it; without it this worker does not. */
+  /**
+   * Stores the events that decided each round, to republish them if relays lose them; without it this worker does not.
+   */
   readonly backfill?: BackfillStore | undefined;
-  /** Keeps private states that may have to be shown; default in memory, which a restart loses. */
+  /** Stores private states that may have to be disclosed; default in memory, lost by a restart. */
   readonly states?: PrivateStore | undefined;
 }
 
-/** An entry, or the state of a round alone, as text for the disk. Stakes are larger than what JSON numbers hold. */
+/** Formats an entry, or a round state alone, for the disk. Stakes exceed JSON numbers and are written as strings. */
 export const formatEntry = (entry: Entry | RoundState): string =>
   JSON.stringify(entry, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
 
-/** The state of a round again. The text is this worker's own; nobody else's is read. */
+/** Parses a round state that this worker wrote; not for untrusted text. */
 export const parseRoundState = (text: string): RoundState => JSON.parse(text, revive) as RoundState;
 
-/** An entry again; undefined for what is none. Throws where the text is no JSON. */
+/** Parses an entry that this worker wrote; undefined if it is not one. Throws if the text is not JSON. */
 export function parseEntry(text: string): Entry | undefined {
   const entry = JSON.parse(text, revive) as Entry;
   const isOne =
@@ -62,16 +64,16 @@ export function parseEntry(text: string): Entry | undefined {
   return isOne && entry.machine.round === entry.round ? entry : undefined;
 }
 
-/** Only the weights of committees are numbers beyond JSON. */
+/** Restores committee weights, the only numbers that exceed JSON. */
 const revive = (key: string, value: unknown): unknown =>
   key === 'weights' && Array.isArray(value) ? value.map((each) => BigInt(each)) : value;
 
-/** What is known of what this worker signed in a round before it was started. */
+/** What this worker knows about its own signatures in a round from before it was started. */
 export interface Memory {
   readonly entry: Entry | undefined;
-  /** The first recovery epoch that it may vote in: in those before it may have signed something that is not on disk. */
+  /** First recovery epoch that it may vote in: in earlier ones it may have signed something that is not on disk. */
   readonly voteFrom: number;
-  /** Nothing was on disk, of any round. */
+  /** The disk had no entry of any round. */
   readonly isEmpty: boolean;
 }
 
@@ -83,14 +85,14 @@ interface MemoryPorts {
   readonly signal: AbortSignal;
 }
 
-/** Rounds that the adaptive deadline learns from. */
+/** Number of rounds that the adaptive deadline learns from. */
 const LEARNT_ROUNDS = 3;
 
 export class VoteMemory {
   readonly delays: Delays;
   readonly #ports: MemoryPorts;
   readonly #entry: Promise<Entry | undefined>;
-  /** How long contributions took, round by round. */
+  /** Arrival times of contributions, by round. */
   #arrivals: readonly (readonly number[])[] = [];
 
   constructor(ports: MemoryPorts) {
@@ -108,8 +110,8 @@ export class VoteMemory {
   }
 
   /**
-   * What this worker signed in a round. After a restart it queries relays, and with an empty disk does not vote at
-   * first.
+   * Returns what this worker signed in a round. After a restart it queries relays first; with an empty disk it votes
+   * only from recovery epoch 1 on if it may have signed something before.
    */
   async of({ round, parent }: Chain, isReturning: boolean): Promise<Memory> {
     const entry = await this.#entry;
@@ -127,7 +129,7 @@ export class VoteMemory {
     return { entry, voteFrom: hasForgotten ? 1 : 0, isEmpty: true };
   }
 
-  /** Until all relays that can be reached have answered, or most of them and a little more time. */
+  /** Resolves when all reachable relays have answered, or most of them and a short grace time is over. */
   async #queryRound(round: number): Promise<void> {
     const { control, evidence, me, signal } = this.#ports;
     await control.queryRound(round, {
@@ -137,7 +139,10 @@ export class VoteMemory {
   }
 }
 
-/** What it goes on voting from: who may have signed what it does not remember waits for the next recovery epoch. */
+/**
+ * Returns what the worker may continue voting from: if it may have signed votes that it does not remember, it waits for
+ * the next recovery epoch.
+ */
 export function votesOfBefore(
   { entry, voteFrom }: Memory,
   { isSittingOut, isGone }: { readonly isSittingOut: boolean; readonly isGone: boolean },
@@ -158,17 +163,17 @@ export const sentBefore = ({
 export const signedIn = (entry: Entry | undefined): readonly EventId[] =>
   Object.values(entry?.own ?? {}).map(({ id }) => id);
 
-/** A round as this worker finds it when it opens it. */
+/** What a worker knows when it opens a round. */
 export interface RoundOpening {
-  /** It was started, and has not played a round since. */
+  /** True until the worker has played a round in this session. */
   readonly isReturning: boolean;
-  /** Something of what it signed before is on disk. */
+  /** The disk has signatures of an earlier session. */
   readonly hasMemory: boolean;
-  /** What relays have for the round, as far as they answered. */
+  /** Stored messages of the round on the relays that answered. */
   readonly stored: Iterable<ProtocolMessage>;
 }
 
-/** Own events remembered of this round and the one before, so that they are not taken for another process's. */
+/** Maximum own events remembered, of this and the previous round, to tell them from those of another process. */
 const MOST_KNOWN = 4096;
 
 export class KeyWatch {
@@ -176,24 +181,24 @@ export class KeyWatch {
   readonly #onOther: (round: number) => void;
   readonly #known = new Recent<true>(MOST_KNOWN);
   readonly #stop = deferred<RelayError>();
-  /** Rejects when another process plays with this key. One promise: each round waits for it. */
+  /** Rejects when another process plays with this key. A single promise that every round waits for. */
   readonly conflict: Promise<never> = this.#stop.promise.then((error) => {
     throw error;
   });
   #at: Pick<Chain, 'round' | 'parent'> | undefined;
-  /** Nothing of this key was there when the round was opened that it does not remember. */
+  /** When the round opened, relays had no event of this key that the worker does not remember. */
   #isClean = true;
   #isSittingOut = false;
   #isReported = false;
 
-  /** `onOther` hears once that somebody else signs with this key although this worker was first. */
+  /** Calls `onOther` once if another process signs with this key although this worker came first. */
   constructor(me: WorkerId, onOther: (round: number) => void) {
     this.#me = me;
     this.#onOther = onOther;
     this.conflict.catch(() => undefined);
   }
 
-  /** Whether this worker signs no contribution in the round in progress. */
+  /** Whether this worker skips the current round. */
   get isSittingOut(): boolean {
     return this.#isSittingOut;
   }
@@ -214,9 +219,9 @@ export class KeyWatch {
     else if (this.#isSittingOut && isLater && !this.#isClean) this.#clash();
   }
 
-  /** A message of the round in progress, from anybody. */
+  /** Checks a message of the current round, by any author. */
   heard(message: ProtocolMessage): void {
-    // where relays had some of an earlier session, they may bring more of it
+    // relays that had events of an earlier session may send more of them
     if (!this.#isClean || !this.#isForeign(message)) return;
     if (this.#isSittingOut) this.#clash();
     else if (!this.#isReported) {
@@ -225,7 +230,7 @@ export class KeyWatch {
     }
   }
 
-  /** The round in progress was decided, and this worker saw it from its beginning: nobody else signed with its key. */
+  /** Records the end of a round. If the worker saw all of it, no other process signed with its key. */
   ended(): void {
     if (this.#isClean) this.#isSittingOut = false;
   }
@@ -244,14 +249,14 @@ export class KeyWatch {
         'run/key-in-use',
         `another process plays in this run with the key ${this.#me}`,
         {
-          hint: 'stop one of the two, or join with a key of its own: --key-file FILE',
+          hint: 'stop one of the two, or give one its own key: --key-file FILE',
         },
       ),
     );
   }
 }
 
-/** How long contributions took to arrive in the last rounds, in milliseconds: the adaptive deadline follows from it. */
+/** Arrival times of contributions in recent rounds, in milliseconds; the adaptive deadline follows from them. */
 export interface Delays {
   readonly recent: readonly number[];
   learn(delays: readonly number[]): void;
@@ -260,7 +265,7 @@ export interface Delays {
 export interface ArrivalOptions {
   readonly context: RoundContext;
   readonly beginning: Beginning;
-  /** It goes on with what is on disk of the round. */
+  /** The worker resumes the round from disk. */
   readonly isResumed: boolean;
   readonly delays: Delays;
 }
@@ -281,19 +286,19 @@ export class ArrivalTimes {
     now: number,
   ): void {
     const { context, beginning, isResumed } = this.#options;
-    // what a restart finds came while nobody was there to see it, though the round began before
+    // after a restart, stored contributions arrived at unknown times
     const isThere = !isResumed && machine.back === null;
     const signed = message?.type === 'manifest' ? 1000 * (message.manifest.createdAt + 1) : now;
     const delay = delayOf(isThere ? machine : beginning, context, { now, signed });
     if (delay !== undefined && !this.#delays.has(worker)) this.#delays.set(worker, delay);
   }
 
-  /** Hands on the arrival times once the round is decided; not where this worker only followed it. */
+  /** Passes on the arrival times once the round is decided, unless this worker only followed it. */
   teach({ closed, decided }: RoundState): void {
     if (closed === null || decided === null || this.#hasTaught) return;
     this.#hasTaught = true;
     const { context, beginning, isResumed, delays } = this.#options;
-    // founders begin the first round together: who takes longer than most began no later than they did
+    // founders begin the first round together, so slow arrivals do not mean a later start
     const isTogether = context.round === 0 && !isResumed && this.#delays.has(context.me);
     const learned = isTogether
       ? [...this.#delays.values()]

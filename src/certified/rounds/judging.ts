@@ -1,6 +1,5 @@
 /**
- * Judges a round: checks the outcomes that others propose and composes this worker's own. Asks for what is missing,
- * then tries again.
+ * Judges a round: checks proposed outcomes and composes this worker's own. Requests missing evidence and tries again.
  */
 import { RelayError } from '../../base/errors.ts';
 import type {
@@ -29,32 +28,32 @@ export interface JudgeHost {
   readonly observer: Observer;
   feed(input: Input): void;
   fetch(ids: readonly EventId[]): void;
-  /** Asks for proposals of an outcome, of this round or the one before. */
+  /** Requests proposals of an outcome, of this or the previous round. */
   fetchOutcome(digest: Digest): void;
   wake(): void;
-  /** The round is not listened to any more. */
+  /** Aborts when the round closes. */
   readonly signal: AbortSignal;
 }
 
-/** Between two askings for what a judgment lacks. */
+/** Minimum time between two requests for missing evidence. */
 export const ASK_MS = 1000;
 
-/** So long a certified round is looked for what it lacks before a later state is looked for. */
+/** Time to look for missing evidence of a certified round before searching for a later state. */
 const STUCK_MS = 30_000;
 
 export class Judge {
   readonly #options: DriverOptions;
   readonly #host: JudgeHost;
   readonly #features: readonly RoundFeature[];
-  /** States that valid outcomes lead to. */
+  /** States after valid outcomes, by digest. */
   readonly #nexts = new Map<Digest, Certified>();
-  /** What the last look at an outcome lacked, and when that was. */
+  /** Evidence that the last judgment of an outcome lacked, and when that was. */
   readonly #lacking = new Map<
     Digest,
     { readonly missing: readonly Missing[]; readonly ms: number }
   >();
   #requestedMs = 0;
-  /** Since when a certificate is here whose outcome cannot be followed. */
+  /** Time since which a certified outcome cannot be followed; undefined if it can. */
   #lackingMs: number | undefined;
 
   constructor(options: DriverOptions, host: JudgeHost) {
@@ -68,12 +67,12 @@ export class Judge {
     this.#features = ports.features.flatMap((feature) => feature.judge?.(round) ?? []);
   }
 
-  /** A contribution is here in full. */
+  /** Called when a contribution is complete. */
   arrived(manifest: EventId): void {
     for (const feature of this.#features) feature.arrived?.(manifest);
   }
 
-  /** Whether an outcome could be judged; the finding goes to the machine. */
+  /** Judges an outcome and passes the result to the machine; false if evidence is missing. */
   check(
     { digest, outcome }: Extract<Effect, { type: 'check' }>,
     { held, attempt, view }: RoundState,
@@ -94,13 +93,13 @@ export class Judge {
     return true;
   }
 
-  /** Whether an outcome of this worker's own could be made; it goes to the machine. */
+  /** Composes this worker's outcome and passes it to the machine; false if that is not possible yet. */
   compose(effect: Extract<Effect, { type: 'compose' }>, arrivals: readonly Arrival[]): boolean {
     const { state, ports, context, votes } = this.#options;
     const { attempt, view, result, ballots } = effect;
     const { observer } = this.#host;
     const hasArrived = new Set(arrivals.map(({ worker }) => worker));
-    // what came since it closed the round reached others in time, who would not accept an outcome without it
+    // contributions that came since the round closed reached others in time: without them they would reject the outcome
     const since = observer.good().filter(({ worker }) => !hasArrived.has(worker));
     const rows = [...arrivals, ...since];
     const late = observer.late();
@@ -123,7 +122,7 @@ export class Judge {
     const made = completeOutcome(state, draftOf(state, ports.evidence, material), ports.evidence);
     if (!made.ok && 'missing' in made) return this.#lacks(made.missing);
     if (!made.ok) {
-      // joins of founders may be on their way
+      // joins of founders may still arrive
       ports.reporter.uncomposable(context.round, made.invalid);
       return false;
     }
@@ -135,7 +134,10 @@ export class Judge {
     return true;
   }
 
-  /** What a certificate leads to; undefined while something is missing. Throws for one that cannot be. */
+  /**
+   * Returns the decision of a certificate; undefined while evidence is missing. Throws a RelayError if the outcome is
+   * invalid.
+   */
   finish(outcome: Outcome, certificate: Certificate): Decision | undefined {
     const verdict = this.#apply(certificate.digest, outcome);
     if (verdict.ok) return { outcome, certificate, next: verdict.value };
@@ -163,7 +165,10 @@ export class Judge {
     return verdict;
   }
 
-  /** What an outcome still lacks since the last attempt; empty if it is worth another attempt, which is expensive. */
+  /**
+   * Returns what an outcome still lacks since the last attempt; empty if another attempt, which is expensive, is
+   * worthwhile.
+   */
   #stillMissing(digest: Digest): readonly Missing[] {
     const { evidence, clock } = this.#options.ports;
     const before = this.#lacking.get(digest);
@@ -209,12 +214,12 @@ export class Judge {
     return waiting.length === 0;
   }
 
-  /** What members measured until now, in runs with a feature that does; tells of what does harm. */
+  /** Returns the opinion of a measuring feature, if the run has one, and reports harmful contributions. */
   #judgment(available: readonly ContributionRef[]): ContributionOpinion | undefined {
     return this.#features.flatMap((each) => each.judgment?.(available) ?? [])[0];
   }
 
-  /** False, after asking for what is missing. */
+  /** Requests the missing evidence; always returns false. */
   #lacks(missing: readonly Missing[]): false {
     const { ports, context, state } = this.#options;
     const nowMs = ports.clock.now();
@@ -240,10 +245,10 @@ export class Judge {
 const unsound = ({ round }: Outcome, why: string): RelayError =>
   new RelayError(
     'round/unsound',
-    `a quorum certified an outcome of ${roundName(round)} that cannot be: ${why}`,
+    `a quorum certified an outcome of ${roundName(round)} that is invalid: ${why}`,
     {
       hint:
-        'more of the committee is dishonest than the run allows for; nothing of this ' +
+        'more committee members are dishonest than the run tolerates; nothing of this ' +
         'outcome was applied',
     },
   );

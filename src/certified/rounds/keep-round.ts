@@ -1,6 +1,6 @@
 /**
- * What members keep and publish so that a run outlives its events: copies of what decided a round, spec, stakes,
- * checkpoints; and each worker's own record of past rounds, republished where relays have forgotten them.
+ * What members store and publish so that a run outlives its events on relays: archived votes, spec, stake tables,
+ * checkpoints, and a backfill of finished rounds from each worker's own records.
  */
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 import { stateBytes } from '../../consensus/roots.ts';
@@ -25,19 +25,19 @@ interface KeepPorts extends Pick<BackfillPorts, 'reporter'> {
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
 }
 
-/** Who keeps it; `isOver` where it was over before this worker looked. */
+/** The keeping worker; `isOver` if the round was decided before it saw it. */
 interface Keeping {
   readonly me: WorkerId;
   readonly isOver: boolean;
 }
 
-/** How many publish a checkpoint: one may be gone before it is out. */
+/** Members that publish a checkpoint: one may disappear before its upload ends. */
 const CHECKPOINTERS = 2;
 const KEEPERS = 3;
-/** Founders that do besides: who came uninvited may go with everything it sent. */
+/** Founders that also publish, since members that joined uninvited may leave and delete everything. */
 const FOUNDERS = 2;
 
-/** Keeps this round and publishes what is this worker's turn; resolves when relays have answered. Never rejects. */
+/** Stores this round and publishes this worker's share; resolves when relays have answered. Never rejects. */
 export async function keepRound(
   ready: ReadyRound,
   decision: Decision,
@@ -67,11 +67,11 @@ export async function keepRound(
   ]);
 }
 
-/** Every so many rounds, and after the last one: the result of the run. */
+/** Reports whether a checkpoint is due: every `checkpoint.every` rounds and after the last one. */
 const isCheckpointDue = ({ next: { round, spec } }: Decision): boolean =>
   round % spec.checkpoint.every === 0 || round === spec.training.rounds;
 
-/** So many of these keys in their order, and the first founders among them. */
+/** Returns the first `count` keys, and the first founders among all of them. */
 function someOf(
   keys: readonly WorkerId[],
   count: number,
@@ -81,7 +81,7 @@ function someOf(
   return [...keys.slice(0, count), ...founding.slice(0, FOUNDERS)];
 }
 
-/** The first by rank of those who decided: they are there. */
+/** Returns the members that archive the round: the first by rank among those that committed, since they are online. */
 function keepersOf(
   { electorate, state: { spec } }: ReadyRound,
   { certificate: { attempt, commits } }: Decision,
@@ -92,7 +92,7 @@ function keepersOf(
   return someOf(ranked, KEEPERS, spec.founders);
 }
 
-/** The events that later prove how this round was decided. Joins, leaves and earlier votes are in the outcome. */
+/** Returns the events that prove how this round was decided. Joins, leaves and earlier votes are inside the outcome. */
 function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): readonly EventId[] {
   const { proposal, commits } = certificate;
   const message = evidence.message(proposal);
@@ -100,7 +100,7 @@ function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): 
   return [...new Set([proposal, ...commits, ...ballots, ...outcome.ballots, ...outcome.faults])];
 }
 
-/** Publishes the state for newcomers; the first of the committee do, in the order of its draw. */
+/** Publishes the state for newcomers, if this worker is among the first of the committee. */
 async function publishCheckpoint(
   { electorate }: ReadyRound,
   { next }: Decision,
@@ -112,24 +112,24 @@ async function publishCheckpoint(
   if (keepers.includes(me)) await publishState(next, keepers, ports);
 }
 
-/** A round that is over: what decided it, and who was in its roster. */
+/** The record of a finished round: the events that decided it, and its roster. */
 export interface KeptRound extends Bundle {
   readonly round: number;
-  /** Readers ask for copies by those: nobody else is known to them before they could follow the round. */
+  /** Roster of the round: readers query archives by these keys, which they know before they can follow the round. */
   readonly by: readonly WorkerId[];
-  /** The table of stakes that counts from then on, as JSON, where it is another one. */
+  /** New stake table as JSON, if the outcome changed it. */
   readonly stakes?: string;
 }
 
 type Written = Omit<KeptRound, 'bodies'> & { readonly bodies: readonly string[] };
 
-/** A table of stakes may have 15 MB; what decided a round has 8 MiB at most. */
+/** Maximum characters of a record: a stake table has up to 15 MB, the deciding events up to 8 MiB. */
 const MOST_TEXT = 32 << 20;
 
 export const formatKeptRound = ({ bodies, ...round }: KeptRound): string =>
   JSON.stringify({ ...round, bodies: bodies.map((bytes) => toBase64(bytes)) });
 
-/** A round again; undefined for what is none. The text is this worker's own; nobody else's is read. */
+/** Parses a record that this worker wrote; undefined if it is invalid. Not for untrusted text. */
 export function parseKeptRound(text: string): KeptRound | undefined {
   try {
     const { bodies, ...round } = JSON.parse(text) as Written;
@@ -143,9 +143,9 @@ export function parseKeptRound(text: string): KeptRound | undefined {
   }
 }
 
-/** So many others that keep a round are enough. */
+/** Number of archivers after which this worker does not republish a round. */
 const ENOUGH = 3;
-/** What is published again in one round of the run: rounds that are looked at, and bytes. */
+/** Limits of one backfill: rounds checked, and bytes published. */
 const MAX_CHECKED_ROUNDS = 64;
 const MOST_BYTES = 8 << 20;
 
@@ -158,14 +158,14 @@ interface BackfillPorts {
 
 export class Backfill {
   readonly #ports: BackfillPorts;
-  /** The round that is looked at next: one after the other, from the first on. */
+  /** Next round to check; wraps around to the first. */
   #next = 0;
 
   constructor(ports: BackfillPorts) {
     this.#ports = ports;
   }
 
-  /** Never rejects. */
+  /** Stores the record of a round. Never rejects. */
   async note(record: KeptRound): Promise<void> {
     const { store, reporter } = this.#ports;
     const text = store && formatKeptRound(record);
@@ -176,8 +176,8 @@ export class Backfill {
   }
 
   /**
-   * Checks in turn whether relays still have what decided earlier rounds, and republishes what is gone, within limits.
-   * Never rejects.
+   * Checks round by round whether relays still have the events of earlier rounds, and republishes lost ones within
+   * limits. Never rejects.
    */
   async republishMissing(state: Certified, me: WorkerId): Promise<void> {
     const { control, reporter } = this.#ports;
@@ -201,7 +201,7 @@ export class Backfill {
     }
     if (rounds === 0) return;
     await control.publishSpec(state.spec);
-    // after the last round nobody else does
+    // after the last round no checkpoint follows
     const isWhole = !isPart(state.spec, state.params.layout);
     if (isWhole && state.round >= state.spec.training.rounds)
       await publishState(state, [me], this.#ports);
@@ -209,7 +209,7 @@ export class Backfill {
   }
 
   async #load(round: number): Promise<KeptRound | undefined> {
-    // what cannot be read is not there
+    // an unreadable record counts as missing
     const text = await this.#ports.store?.load(round).catch(() => undefined);
     return text === undefined ? undefined : parseKeptRound(text);
   }
@@ -220,7 +220,7 @@ export class Backfill {
   }
 }
 
-/** Publishes a certified state together with the other keepers, so that who comes later need not compute it. */
+/** Publishes a certified state together with the other keepers, so that newcomers need not recompute it. */
 async function publishState(
   state: Certified,
   keepers: readonly WorkerId[],

@@ -1,6 +1,6 @@
 /**
- * Gathers contributions as they arrive: which are complete and good, which are bad and why, who sent two, and under
- * `defer` those of the round before that no outcome listed.
+ * Collects contributions as they arrive: which are complete and valid, which are invalid and why, and who sent two.
+ * Under `defer` also those of the previous round that no outcome has listed.
  */
 import type { Arrival } from '../../consensus/round/round-state.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
@@ -23,11 +23,11 @@ import type { Bad, ContributionRef } from './compose.ts';
 import type { DriverOptions } from './round.ts';
 
 export interface ManifestWatch {
-  /** What is of another round, or of nobody who may send in this one, is passed over. */
+  /** Takes a manifest; ignores other rounds and keys that may not send in this one. */
   take(submission: Signed<Submission>): void;
   pull(submission: Signed<Submission>): void;
   bad(): readonly Bad[];
-  /** The first good one of each worker. */
+  /** Returns the first valid contribution of each worker. */
   good(): readonly Omit<Arrival, 'delay'>[];
 }
 
@@ -35,16 +35,16 @@ export interface Wants {
   readonly signal: AbortSignal;
   bring(manifest: Manifest): Promise<Uint8Array | undefined>;
   onComplete(worker: WorkerId, manifest: EventId): void;
-  /** Two manifests of one worker in one place. */
+  /** Called with two different manifests of one worker for the same round. */
   onFault(events: readonly [EventId, EventId]): void;
   onRefused(rejection: Rejection, manifest: EventId): void;
   onChange(): void;
 }
 
-/** More manifests of one worker are not looked at: two prove the fault. */
+/** Manifests examined per worker: two prove a fault. */
 const MOST_OF_ONE = 2;
 
-/** Watches for what these keys send in the round with these parameters. */
+/** Watches the contributions of these keys to the round with these parameters. */
 function createWatch(
   roundParameters: RoundParameters,
   keys: ReadonlySet<WorkerId>,
@@ -92,7 +92,7 @@ function createWatch(
       if (manifest.round !== roundParameters.round) return;
       const claim = judgeManifest(manifest, roundParameters, assignment);
       if (!keys.has(key)) {
-        // of strangers nothing is remembered: there may be any number of them
+        // nothing is stored for strangers: there may be any number of them
         if (!claim.ok) onRefused(claim.rejection, id);
         return;
       }
@@ -112,20 +112,20 @@ function createWatch(
 }
 
 export interface Observer {
-  /** Looks at what is here already, and asks for the rest of what came late. */
+  /** Reads stored manifests and subscribes to late ones. */
   begin(): void;
   take(message: Extract<ProtocolMessage, { readonly type: 'manifest' }>): void;
-  /** Pulls a payload that a check lacks. */
+  /** Downloads a payload that a check lacks. */
   pull(manifest: EventId): void;
   bad(): readonly Bad[];
-  /** Good ones of this round, however late. */
+  /** Returns the valid contributions to this round, however late. */
   good(): readonly ContributionRef[];
-  /** Good ones of the round before that no outcome listed yet, under `defer`. */
+  /** Returns the valid contributions to the previous round that no outcome has listed, under `defer`. */
   late(): readonly ContributionRef[];
   close(): void;
 }
 
-/** Watches the round to come, and the round before where some of it may still be listed. */
+/** Watches this round, and the previous one if its contributions may still be listed. */
 export function createObserver(
   { state, context, ports }: Pick<DriverOptions, 'state' | 'context' | 'ports'>,
   wants: Wants,
@@ -141,11 +141,11 @@ export function createObserver(
   );
   const lateParameters = unwrapRuling(previousRoundParametersOf(state, evidence));
   const owing = lateOf(state.ledger);
-  // that it is late says nothing about how long this round has to wait
+  // late arrivals must not affect this round's deadline
   const apart: Wants = {
     ...wants,
     onComplete: wants.onChange,
-    // what strangers sent for that round was told then
+    // refusals of strangers were already reported in that round
     onRefused: (rejection, id) => {
       if (owing.some((key) => key === rejection.worker)) wants.onRefused(rejection, id);
     },

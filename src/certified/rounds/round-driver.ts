@@ -1,6 +1,6 @@
 /**
- * Drives one certified round beside the training: feeds the round machine with messages and the clock and carries out
- * its effects. What the machine signs is on disk before it leaves. Answers others until it is closed.
+ * Drives one certified round while the worker trains: feeds the round machine with messages and clock ticks and carries
+ * out its effects. Saves what the machine signs before sending it. Keeps answering others until it is closed.
  */
 import { anySignal, createNotifier, deferred, notifiedOrDeadline } from '../../base/async.ts';
 import { beginRound, step } from '../../consensus/round/machine.ts';
@@ -28,11 +28,11 @@ import { ASK_MS, Judge, type JudgeHost } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
 import type { DrivenRound, DriverOptions } from './round.ts';
 
-/** Between two looks at the clock when the machine wants the same moment again. */
+/** Minimum time between two clock ticks if the machine asks for the same time again. */
 const TICK_MS = 50;
-/** View from which to suspect a fork: one or two absent proposers are normal, and reading a run's past is slow. */
+/** View from which a fork is suspected: one or two absent proposers are normal, and reading a run's history is slow. */
 const SUSPECT_VIEW = 2;
-/** Longest sleep: timers of platforms do not reach further. */
+/** Longest sleep, within what every platform's timers support. */
 const LONGEST_MS = 60_000;
 
 export const driveRound = (options: DriverOptions): DrivenRound => new RoundDriver(options);
@@ -110,7 +110,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
   enter({ event, payload }: Sealed): void {
     const { ports } = this.#options;
     const message = ports.control.restore(event);
-    if (message.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
+    if (message.type !== 'manifest') throw new TypeError('the sealed event is not a manifest');
     ports.keyWatch.signed(event.id);
     if (payload) ports.evidence.addPayload(message.manifest, payload);
     this.take(message);
@@ -123,7 +123,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
     if (isMessage(message) && message.round === context.round) {
       this.feed({ type: 'message', message });
     }
-    // also what was here before this round was opened
+    // includes messages stored before the round was opened
     if (message.type === 'manifest') this.observer.take(message);
     if (message.type === 'unreadable') this.#refusals.noteUnreadable(message);
     if (isNew) this.wake();
@@ -140,7 +140,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
     this.#listening.close();
   }
 
-  /** Restores the machine's evidence; a round decided before the state was saved is settled now. */
+  /** Restores the machine's evidence; finishes a round that was decided before the worker saved its state. */
   #resume({ votes, ballots, decided }: RoundState): void {
     const { evidence } = this.#options.ports;
     for (const message of [...votes, ...ballots]) evidence.add(message);
@@ -157,13 +157,13 @@ class RoundDriver implements DrivenRound, JudgeHost {
     this.#changed.notify();
   }
 
-  /** Something arrived that a check may have waited for. */
+  /** Called when evidence arrives that a pending check may need. */
   wake(): void {
     this.#dirty = true;
     this.#changed.notify();
   }
 
-  /** Never resolves: what it finds is settled on the way. */
+  /** Runs until aborted; never resolves, since decisions settle `#end`. */
   async #run(): Promise<never> {
     const { clock } = this.#options.ports;
     for (;;) {
@@ -194,7 +194,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
     const { state, effects } = step(context, this.#machine, input, ports.clock.now());
     if (state.held.length > this.#machine.held.length) this.#reportArrivals(state);
     this.#machine = state;
-    // signed before anything is written, so that one write holds the state and the events it promises
+    // sign first, so that a single write stores the state and the events it promises
     for (const effect of effects) if (effect.type === 'send') this.#eventOf(effect.message);
     for (const effect of effects) await this.#perform(effect);
   }
@@ -248,7 +248,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
     }
   }
 
-  /** A view ended without a certificate. */
+  /** Called when a view ends without a certificate. */
   #tellStall(stall: Extract<Effect, { readonly type: 'stalled' }>): void {
     const { context, ports } = this.#options;
     ports.reporter.stalled(context.round, stall);
@@ -269,7 +269,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
     });
   }
 
-  /** The event of a message: the one on disk, or a new one. */
+  /** Returns the event of a message: the stored one, or a newly signed one. */
   #eventOf(message: Message): LocalEvent {
     const { control } = this.#options.ports;
     const key = JSON.stringify(message);
@@ -290,7 +290,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
     this.#judge.arrived(manifest);
   }
 
-  /** Shows two events that contradict each other to everybody, unless somebody did already: one proof is enough. */
+  /** Publishes a proof of two contradicting events unless one exists: a single proof is enough. */
   #accuse(events: readonly [EventId, EventId]): void {
     const { context, ports } = this.#options;
     const { control, evidence, reporter } = ports;
@@ -328,7 +328,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
   }
 }
 
-/** Actions that lack something: tried at once, and again whenever something has arrived. */
+/** Actions that may lack evidence: tried at once, and again whenever something arrives. */
 class PendingActions {
   readonly #actions = new Map<string, () => boolean>();
 
@@ -336,13 +336,13 @@ class PendingActions {
     return this.#actions.size === 0;
   }
 
-  /** Does something now, or as soon as what it lacks is here; an action is true once it is done. One action per key. */
+  /** Runs an action now, or once its evidence has arrived; the action returns true when done. One action per key. */
   attempt(key: string, action: () => boolean): void {
     if (action()) this.#actions.delete(key);
     else this.add(key, action);
   }
 
-  /** Leaves something to the next `retry`. */
+  /** Adds an action for the next `retry`. */
   add(key: string, action: () => boolean): void {
     this.#actions.set(key, action);
   }

@@ -1,6 +1,6 @@
 /**
- * A certified round as a member sees it: ready to open, listened to, driven, decided; and the wait for its stake table
- * and beacon value.
+ * Interfaces of a certified round from opening to decision, the set of open rounds, the wait for stake table and beacon
+ * value before a round opens, and the membership listener.
  */
 import type { Clock } from '../../base/async.ts';
 import type { RoundContext } from '../../consensus/round/round-state.ts';
@@ -31,7 +31,7 @@ import type { RunReporter } from './events.ts';
 import type { Entry, Journal, KeyWatch, VoteMemory } from './journal.ts';
 import type { Backfill } from './keep-round.ts';
 
-/** Rounds that are listened to: the one in progress and the one before, for who still looks for its end. */
+/** Open rounds: the current one, and the previous one for members that still need its decision. */
 export class OpenRounds {
   readonly #evidence: EvidenceStore;
   #open: readonly HeardRound[] = [];
@@ -40,7 +40,7 @@ export class OpenRounds {
     this.#evidence = evidence;
   }
 
-  /** What is of the whole run goes to the round in progress. */
+  /** Passes a message to the current round. */
   take(message: ProtocolMessage): void {
     const now = this.#open.at(-1);
     if (now) now.take(message);
@@ -51,7 +51,7 @@ export class OpenRounds {
     this.#open.at(-1)?.refuse(rejection, id);
   }
 
-  /** Goes on listening to this round; the one before stays open, older ones do not. */
+  /** Opens a round; the previous one stays open, older ones close. */
   follow(round: HeardRound): void {
     const [before, ...older] = [...this.#open].reverse();
     for (const each of older) each.close();
@@ -64,38 +64,38 @@ export class OpenRounds {
   }
 }
 
-/** A round that is listened to. */
+/** A round that receives messages. */
 export interface HeardRound {
-  /** Takes in a protocol message as if a relay had brought it. */
+  /** Processes a protocol message as if a relay had sent it. */
   take(message: ProtocolMessage): void;
-  /** Notes what a relay brought and is no event of its author. */
+  /** Records an event with a wrong id or signature. */
   refuse(rejection: Rejection, id: EventId | undefined): void;
   close(): void;
 }
 
 export interface DrivenRound extends HeardRound {
-  /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
+  /** Resolves with the decision; rejects if the worker is stopped or a certified outcome is invalid. */
   readonly decided: Promise<Decision>;
-  /** What was dropped until now, and why. */
+  /** Messages refused so far. */
   readonly refused: readonly Rejection[];
-  /** A certificate is here; what it names may still be on its way. */
+  /** A certificate is known; the evidence it names may be missing. */
   readonly isCertified: boolean;
-  /** This worker was one of those who decided: it knew the end of the round when they did. */
+  /** This worker committed to the decided outcome, so it knew the decision as early as the others. */
   readonly hasCommitted: boolean;
-  /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
+  /** Resolves when all stored events of this round on reachable relays have been processed. */
   readonly caughtUp: Promise<void>;
   enter(sent: Sealed): void;
 }
 
-/** One worker of a certified run as its parts. */
+/** The parts of one member of a certified run. */
 export interface RunMember {
-  /** Keeps what placement gives this worker of a checkpoint. Never rejects. */
+  /** Stores the chunks of a checkpoint that placement assigns to this worker. Never rejects. */
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
-  /** Applies outcomes; default by computing everything. */
+  /** Applies outcomes; by default recomputes everything. */
   readonly apply?: typeof applyOutcome | undefined;
-  /** The end of this worker's reveal chain, and its value for a round. */
+  /** Tip of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
-  /** Holds what is signed before it is sent. */
+  /** Stores what is signed before it is sent. */
   readonly journal: Journal;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -120,19 +120,19 @@ export interface DriverOptions {
   readonly state: Certified;
   readonly context: RoundContext;
   readonly ports: RunMember;
-  /** What was signed in this round before; undefined where nothing was. */
+  /** Journal entry of this round; undefined if this worker signed nothing in it. */
   readonly entry: Entry | undefined;
   readonly beginning: Beginning;
-  /** The first recovery epoch that it may vote in: in those before it may have signed something that is not on disk. */
+  /** First recovery epoch that it may vote in: in earlier ones it may have signed something that is not on disk. */
   readonly voteFrom: number;
-  /** A quorum of commits of the round before. */
+  /** Quorum of commits of the previous round; null in round 0. */
   readonly votes: ListedVotes | null;
-  /** Others may have decided the round: what members copied of it is asked for at once. */
+  /** Others may have decided the round already, so archived votes are fetched at once. */
   readonly isBehind: boolean;
 }
 
 export interface InputPorts {
-  /** The beacon value after an outcome of this time. Rejects while nobody has it. */
+  /** Returns the beacon value after an outcome of this time (Unix seconds). Rejects while it is not available. */
   beacon(time: number): Promise<Digest>;
   readonly control: Pick<Control, 'forgetBefore' | 'admit' | 'require'>;
   readonly evidence: EvidenceStore;
@@ -142,9 +142,9 @@ export interface InputPorts {
   readonly signal: AbortSignal;
 }
 
-/** Rounds whose messages are kept: a vote of the round before is evidence of the next one. */
+/** Number of rounds whose messages are kept: votes of the previous round are evidence for the next one. */
 const KEPT_ROUNDS = 2;
-/** Between two tries to get a stake table or a beacon value. */
+/** Wait between two attempts to get a stake table or beacon value. */
 const RETRY_MS = 2000;
 
 export class RoundInputs {
@@ -154,7 +154,7 @@ export class RoundInputs {
     this.#ports = ports;
   }
 
-  /** The round once everything is here that it is drawn with. What belongs to rounds long over is let go. */
+  /** Returns the round once its entropy and stakes are known, and drops data of old rounds. */
   async ready(certified: Certified): Promise<ReadyRound> {
     const { evidence, control, refresh } = this.#ports;
     evidence.forgetBefore(certified.round - KEPT_ROUNDS);
@@ -165,7 +165,7 @@ export class RoundInputs {
     control.require({ since: time, seconds: leastSeconds(spec, round) });
     control.admit(members);
     evidence.admit(members);
-    // votes and late rows of the round before are judged by those
+    // votes and late contributions of the previous round are judged by its stakes
     if (certified.before) await this.stakes(certified.before.ledger, round);
     for (;;) {
       const entropy = withEntropy(certified, evidence);
@@ -182,14 +182,14 @@ export class RoundInputs {
     }
   }
 
-  /** Waits until the table of stakes of a ledger is here, if it has one. */
+  /** Waits for the stake table of a ledger, if it has one. */
   async stakes(ledger: Ledger, round: number): Promise<void> {
     const stakes = stakesOf(ledger, this.#ports.evidence);
     if (stakes.ok || !('missing' in stakes)) return;
     for (const each of stakes.missing) await this.obtain(each, { round });
   }
 
-  /** Gets a stake table or a beacon value, however long it takes. */
+  /** Gets a stake table or beacon value, retrying until it succeeds or the signal aborts. */
   async obtain({ what, id }: Missing, { round }: Pick<Certified, 'round'>): Promise<void> {
     const { evidence, refresh, beacon, reporter, clock, signal } = this.#ports;
     for (;;) {
@@ -207,21 +207,21 @@ export class RoundInputs {
   }
 }
 
-/** In a run of so many members all read who comes and goes. */
+/** Largest roster in which all members listen to joins and leaves. */
 const FEW_MEMBERS = 64;
-/** In a larger run the proposers of the first views hear them, and all members once these views have failed. */
+/** In a larger roster only the proposers of this many views listen, and all members once these views have failed. */
 const FIRST_VIEWS = 3;
 
 /**
- * Listens to joins and leaves if this worker may have to propose them. Others read them in the outcome, with
- * signatures. In a run with a jury everybody listens, since verdicts come the same way.
+ * Listens to joins and leaves if this worker may have to propose them; others read them in the outcome, with
+ * signatures. In a run with a jury everyone listens, since verdicts arrive the same way.
  */
 export class MembershipListener {
   readonly #isOpen: boolean;
   readonly #listen: () => { close(): void };
   #listening: { close(): void } | undefined;
 
-  /** `isOpen`: everybody hears all the time. */
+  /** `isOpen`: listen at all times. */
   constructor(isOpen: boolean, listen: () => { close(): void }) {
     this.#isOpen = isOpen;
     this.#listen = listen;
