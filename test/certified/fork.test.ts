@@ -206,8 +206,7 @@ describe('a run that forked', () => {
     mend();
     const lost = restart({ through: 'f'.repeat(64) });
     await swarm.secondsUntil(
-      () =>
-        lost.events.some((e) => e.type === 'notice' && /check --branch/.test(e.message)),
+      () => lost.events.some((e) => e.type === 'notice' && /check --branch/.test(e.message)),
       HOUR,
     );
   });

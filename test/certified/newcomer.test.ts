@@ -30,6 +30,8 @@ it('a newcomer is listed, and sends 84 bytes a round for three rounds: it sends 
   ]);
   expect(sent[0]![0]).toBe(listed + 1);
   expect(Math.min(...sent.map(([, bytes]) => bytes!))).toBeGreaterThan(1000);
-  expect(noticesOf(newcomer).join()).toContain('asked to join: it sends from the round on that');
+  expect(noticesOf(newcomer).join()).toContain(
+    'asked to join: contributes once an outcome lists it',
+  );
   expect(noticesOf(newcomer).join()).not.toContain('sent nothing yet');
 });
