@@ -1,10 +1,10 @@
-/** States and deltas added, subtracted and scaled as the Python reference does: by tensor name, in f64. */
+/** Adds, subtracts and scales states as the Python reference does: by tensor name, in f64. */
 import { ConfigError } from '../base/errors.ts';
 import { type Layout, type Params, sameLayout } from '../tensor/params.ts';
 
 /**
- * after - before, in f64, tensors in the order of `before`. Errors call `after` by `what`. Throws a ConfigError
- * (`state/other-model`) naming the first tensor that the two do not share.
+ * Returns after - before in f64, with tensors in the order of `before`. Throws a ConfigError (`state/other-model`) that
+ * calls `after` by `what` and names the first tensor that the two do not share.
  *
  * @example
  * ```ts
@@ -16,15 +16,15 @@ import { type Layout, type Params, sameLayout } from '../tensor/params.ts';
  * ```
  */
 export function difference(before: Params, after: Params, what?: string): Params {
-  const { values } = arranged(after, before.layout, what);
+  const { values } = reorderTensors(after, before.layout, what);
   const out = new Float64Array(before.values);
   for (let i = 0; i < out.length; i++) out[i] = values[i]! - out[i]!;
   return { layout: before.layout, values: out };
 }
 
 /**
- * base + delta, in f64, tensors in the order of `base`. Errors call `delta` by `what`. Throws a ConfigError
- * (`state/other-model`) naming the first tensor that the two do not share.
+ * Returns base + delta in f64, with tensors in the order of `base`. Throws a ConfigError (`state/other-model`) that
+ * calls `delta` by `what` and names the first tensor that the two do not share.
  *
  * @example
  * ```ts
@@ -36,14 +36,14 @@ export function difference(before: Params, after: Params, what?: string): Params
  * ```
  */
 export function moved(base: Params, delta: Params, what?: string): Params {
-  const { values } = arranged(delta, base.layout, what);
+  const { values } = reorderTensors(delta, base.layout, what);
   const out = new Float64Array(base.values);
   for (let i = 0; i < out.length; i++) out[i] = out[i]! + values[i]!;
   return { layout: base.layout, values: out };
 }
 
 /**
- * left - right. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ * Returns left - right. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
  *
  * @example
  * ```ts
@@ -57,7 +57,7 @@ export function moved(base: Params, delta: Params, what?: string): Params {
 export const subtractStates = (left: Params, right: Params): Params => difference(right, left);
 
 /**
- * Every value times a factor.
+ * Returns the state with every value multiplied by a factor.
  *
  * @example
  * ```ts
@@ -73,7 +73,7 @@ export const scaleState = ({ layout, values }: Params, factor: number): Params =
 });
 
 /**
- * The same tensors, all zeros.
+ * Returns a state of zeros with the same tensors.
  *
  * @example
  * ```ts
@@ -88,8 +88,8 @@ export const zerosLike = ({ layout }: Params): Params => ({
   values: new Float64Array(layout.size),
 });
 
-/** The state with its tensors in the order of a layout. Throws, naming the first tensor that differs. */
-export function arranged(params: Params, layout: Layout, what = 'the other state'): Params {
+/** Returns the state with its tensors in the order of a layout. Throws, naming the first tensor that differs. */
+export function reorderTensors(params: Params, layout: Layout, what = 'the other state'): Params {
   if (sameLayout(params.layout, layout)) return params;
   const slots = new Map(params.layout.slots.map((slot) => [slot.name, slot]));
   const values = params.values.slice();
@@ -103,9 +103,9 @@ export function arranged(params: Params, layout: Layout, what = 'the other state
     slots.delete(name);
   }
   const [extra] = slots.keys();
-  if (extra !== undefined) throw otherModel(`${what} has one tensor too many: ${extra}`);
+  if (extra !== undefined) throw otherModel(`${what} has an extra tensor ${extra}`);
   return { layout, values };
 }
 
 const otherModel = (message: string): ConfigError =>
-  new ConfigError('state/other-model', message, { hint: 'name files that are of one model' });
+  new ConfigError('state/other-model', message, { hint: 'name files of the same model' });

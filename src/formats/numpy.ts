@@ -1,6 +1,6 @@
 /**
- * States as NumPy archives (.npz) in the Python reference's two schemas: one f64 array per tensor. Of .npy files (NEP
- * 1) arrays of numbers and single texts are read; objects, records and complex numbers are not.
+ * Reads and writes states as NumPy archives (.npz) in the two schemas of the Python reference: one f64 array per
+ * tensor. Reads .npy files (NEP 1) with numbers or a single text; rejects objects, records and complex numbers.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
@@ -16,18 +16,18 @@ export interface NpzState {
   readonly runtime?: string | undefined;
 }
 
-/** Tensor names are ours, or those PyTorch gives them. */
+/** Whether tensors have this project's names or PyTorch's. */
 export type NpzSchema = 'nostrain-model-state' | 'nostrain-pytorch-state-dict';
 
 const SCHEMA = '__nostrain_schema__';
 const VERSION = '__nostrain_version__';
 const RUNTIME = '__nostrain_runtime__';
 
-/** An archive NumPy opens with `np.load`. */
+/** Encodes an archive that NumPy opens with `np.load`. */
 export function encodeNpz({ params, runtime }: NpzState, schema: NpzSchema): Uint8Array {
-  const own = [SCHEMA, VERSION, RUNTIME];
+  const reservedNames = [SCHEMA, VERSION, RUNTIME];
   const tensors = tensorsOfState(params).map(({ name, shape, values }) => {
-    if (own.includes(name)) throw new RangeError(`no tensor can be named ${name}`);
+    if (reservedNames.includes(name)) throw new RangeError(`no tensor can be named ${name}`);
     return { name, bytes: encodeNpy({ shape, values: Float64Array.from(values) }) };
   });
   const members = [
@@ -39,14 +39,14 @@ export function encodeNpz({ params, runtime }: NpzState, schema: NpzSchema): Uin
   return encodeZip(members.map(({ name, bytes }) => ({ name: `${name}.npy`, bytes })));
 }
 
-/** The state in an archive, sorted by name; an archive that names no schema may be of either. */
+/** Decodes the state in an archive, sorted by name. An archive without a schema is accepted as either one. */
 export function decodeNpz(file: Uint8Array, schema: NpzSchema): Result<NpzState> {
   const members = decodeZip(file);
   if (!members.ok) return members;
   const texts = new Map<string, string>();
   const tensors: NamedTensor[] = [];
   for (const { name: entry, bytes } of members.value) {
-    if (!entry.endsWith('.npy')) return refuse('npz/member', entry, 'is no .npy array');
+    if (!entry.endsWith('.npy')) return refuse('npz/member', entry, 'is not a .npy array');
     const name = entry.slice(0, -'.npy'.length);
     if (name === VERSION) continue;
     if (name === SCHEMA || name === RUNTIME) {
@@ -59,9 +59,9 @@ export function decodeNpz(file: Uint8Array, schema: NpzSchema): Result<NpzState>
     if (!array.ok) return refuse(array.issue.code, entry, array.issue.message);
     tensors.push({ name, ...array.value });
   }
-  const found = texts.get(SCHEMA) ?? schema;
-  if (found !== schema) {
-    return refuse('npz/schema', SCHEMA, `the schema is ${found.slice(0, 80)}, not ${schema}`);
+  const schemaName = texts.get(SCHEMA) ?? schema;
+  if (schemaName !== schema) {
+    return refuse('npz/schema', SCHEMA, `the schema is ${schemaName.slice(0, 80)}, not ${schema}`);
   }
   const params = stateOfTensors(tensors);
   return params.ok ? ok({ params: params.value, runtime: texts.get(RUNTIME) }) : params;
@@ -69,21 +69,21 @@ export function decodeNpz(file: Uint8Array, schema: NpzSchema): Result<NpzState>
 
 export interface NumberArray {
   readonly shape: readonly number[];
-  /** Row by row. */
+  /** Row-major. */
   readonly values: Float64Array;
 }
 
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
 
-/** A file holding doubles. */
+/** Encodes a .npy file of doubles. */
 export const encodeNpy = ({ shape, values }: NumberArray): Uint8Array =>
   encodeItems('<f8', shape, values, (view, at, value) => view.setFloat64(at, value, true));
 
-/** A file holding one 64-bit integer. */
+/** Encodes a .npy file with one 64-bit integer. */
 const encodeNpyInteger = (value: number): Uint8Array =>
   encodeItems('<i8', [], [value], (view, at) => view.setBigInt64(at, BigInt(value), true));
 
-/** A file holding one text. */
+/** Encodes a .npy file with one text. */
 export function encodeNpyText(text: string): Uint8Array {
   const points = [...text].map((char) => char.codePointAt(0)!);
   const write = (view: DataView, at: number, point: number) => view.setUint32(at, point, true);
@@ -102,7 +102,7 @@ function encodeItems(
   return concatBytes(encodeHeader(type, shape), new Uint8Array(view.buffer));
 }
 
-/** Version 1.0, padded so that the data starts at a multiple of 64 bytes. */
+/** Encodes a header of version 1.0, padded so that the data starts at a multiple of 64 bytes. */
 function encodeHeader(type: string, shape: readonly number[]): Uint8Array {
   const dims = shape.length === 1 ? `${shape[0]},` : shape.join(', ');
   const text = `{'descr': '${type}', 'fortran_order': False, 'shape': (${dims}), }`;
@@ -119,24 +119,24 @@ interface Parts {
   readonly data: Uint8Array;
 }
 
-/** The numbers of a file, or why it is refused. */
+/** Decodes the numbers of a .npy file. */
 export function decodeNpy(file: Uint8Array): Result<NumberArray> {
   const parts = readParts(file);
   if (!parts.ok) return parts;
   const { type, shape, isColumnMajor, data } = parts.value;
   const stored = storedTypes.get(type.slice(1));
   if (stored === undefined || !/^[<>|=]$/.test(type[0] ?? '')) {
-    return refuse('npy/type', 'descr', `arrays of type ${type.slice(0, 20)} are not read`);
+    return refuse('npy/type', 'descr', `unsupported array type ${type.slice(0, 20)}`);
   }
   const size = shape.reduce((product, dim) => product * dim, 1);
   if (size * bytesOf(stored) !== data.length) {
-    return refuse('npy/size', 'data', `${data.length} bytes do not hold ${size} of ${type}`);
+    return refuse('npy/size', 'data', `${data.length} bytes cannot hold ${size} values of ${type}`);
   }
   const values = Float64Array.from(readNumbers(stored, data, type[0] !== '>'));
   return ok({ shape, values: isColumnMajor ? rowByRow(values, shape) : values });
 }
 
-/** The one text of a file, or why it is refused. */
+/** Decodes a .npy file that holds a single text. */
 export function decodeNpyText(file: Uint8Array): Result<string> {
   const parts = readParts(file);
   if (!parts.ok) return parts;
@@ -144,11 +144,12 @@ export function decodeNpyText(file: Uint8Array): Result<string> {
   const [, width] = /^[<=]U(\d{1,4})$/.exec(type) ?? [];
   const isOne = shape.every((dim) => dim === 1);
   if (width === undefined || !isOne || data.length !== 4 * Number(width)) {
-    return refuse('npy/type', 'descr', 'not one text');
+    return refuse('npy/type', 'descr', 'not a single text');
   }
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const points = Array.from({ length: Number(width) }, (_, i) => view.getUint32(4 * i, true));
-  if (points.some((point) => point > 0x10ffff)) return refuse('npy/text', 'data', 'not a text');
+  if (points.some((point) => point > 0x10ffff))
+    return refuse('npy/text', 'data', 'not valid Unicode text');
   return ok(String.fromCodePoint(...points).replace(/\0+$/, ''));
 }
 
@@ -170,23 +171,24 @@ const storedTypes: ReadonlyMap<string, StoredType> = new Map([
 function readParts(file: Uint8Array): Result<Parts> {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const bad = (message: string) => refuse('npy/header', 'header', message);
-  if (file.length < 12 || !MAGIC.every((byte, i) => file[i] === byte)) return bad('not a npy file');
+  if (file.length < 12 || !MAGIC.every((byte, i) => file[i] === byte))
+    return bad('not a .npy file');
   const version = file[6]!;
-  if (version < 1 || version > 3) return bad(`of version ${version}; 1 to 3 are read`);
+  if (version < 1 || version > 3) return bad(`version ${version} is not supported; use 1 to 3`);
   const from = version === 1 ? 10 : 12;
   const end = from + (version === 1 ? view.getUint16(8, true) : view.getUint32(8, true));
-  if (end > file.length) return bad('longer than the file');
+  if (end > file.length) return bad('the header is longer than the file');
   const text = new TextDecoder('latin1').decode(file.subarray(from, end));
   const [, type] = /'descr'\s*:\s*'([^']{1,20})'/.exec(text) ?? [];
   const [, order] = /'fortran_order'\s*:\s*(True|False)/.exec(text) ?? [];
   const [, dims] = /'shape'\s*:\s*\(([\d,\sL]*)\)/.exec(text) ?? [];
-  if (type === undefined) return bad('not the type of numbers');
-  if (order === undefined || dims === undefined) return bad('without order or shape');
+  if (type === undefined) return bad('the element type is missing');
+  if (order === undefined || dims === undefined) return bad('the order or shape is missing');
   const shape = (dims.match(/\d+/g) ?? []).map(Number);
   return ok({ type, shape, isColumnMajor: order === 'True', data: file.subarray(end) });
 }
 
-/** Numbers stored column by column, row by row. */
+/** Converts column-major values to row-major. */
 function rowByRow(values: Float64Array, shape: readonly number[]): Float64Array {
   const strides: number[] = [];
   shape.reduce((stride, dim) => {
@@ -199,11 +201,11 @@ function rowByRow(values: Float64Array, shape: readonly number[]): Float64Array 
 export interface Strides {
   readonly offset: number;
   readonly shape: readonly number[];
-  /** How far apart neighbors along each axis are. */
+  /** Distance between neighbors along each axis, in elements. */
   readonly strides: readonly number[];
 }
 
-/** The elements that strides walk over, row by row. They must lie inside `values`. */
+/** Returns the elements of a strided view in row-major order. The view must lie inside `values`. */
 export function stridedValues(values: ArrayLike<number>, where: Strides): Float64Array {
   const { offset, shape, strides } = where;
   const out = new Float64Array(shape.reduce((product, dim) => product * dim, 1));

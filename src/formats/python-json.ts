@@ -1,6 +1,6 @@
 /**
- * JSON as the Python reference spells it: integers (`1`) are bigint, floats (`1.0`) number. Canonical text has keys
- * sorted by code point, no spaces, non-ASCII verbatim; hashes are over it.
+ * JSON as the Python reference formats it: integers (`1`) are bigint, floats (`1.0`) number. Canonical text, which is
+ * hashed, has keys sorted by code point, no spaces, and non-ASCII characters verbatim.
  */
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { compareCodePoints } from '../tensor/params.ts';
@@ -22,10 +22,10 @@ export const isJsonObject = (value: PythonJson | undefined): value is PythonObje
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const MAX_DEPTH = 100;
-/** Python reads no longer integers. */
+/** Maximum digits of an integer; Python rejects longer ones by default. */
 const MAX_DIGITS = 4300;
 
-/** A finite double in Python's `repr`: shortest digits that round-trip, always with a point or an exponent. */
+/** Formats a finite double like Python's `repr`: shortest round-trip digits, always with a point or an exponent. */
 export function pythonFloat(value: number): string {
   if (!Number.isFinite(value)) throw new RangeError(`${value} has no JSON form`);
   if (Object.is(value, -0)) return '-0.0';
@@ -39,8 +39,8 @@ export function pythonFloat(value: number): string {
 }
 
 /**
- * A number with that many decimals as Python prints it: exact ties, odd multiples of 2^-(decimals+1), go to the even
- * digit, where `toFixed` rounds up.
+ * Formats a number with a fixed number of decimals like Python: exact ties, odd multiples of 2^-(decimals+1), round to
+ * the even digit, while `toFixed` rounds them up.
  */
 export function pythonFixed(value: number, decimals: number): string {
   const isTie = Math.abs((value * 2 ** (decimals + 1)) % 2) === 1;
@@ -48,7 +48,7 @@ export function pythonFixed(value: number, decimals: number): string {
   return (isTie && down % 2 === 0 ? down / 10 ** decimals : value).toFixed(decimals);
 }
 
-/** The canonical text of a value. */
+/** Returns the canonical text of a value. */
 export function canonicalJson(value: PythonJson): string {
   if (typeof value === 'number') return pythonFloat(value);
   if (typeof value === 'bigint') return String(value);
@@ -62,7 +62,7 @@ export function canonicalJson(value: PythonJson): string {
   return `[${value.map(canonicalJson).join(',')}]`;
 }
 
-/** The text Python writes to files: two spaces of indent, ASCII only, keys in the order they have. */
+/** Formats a value as Python writes it to files: two spaces of indent, ASCII only, keys in insertion order. */
 export function indentedJson(value: PythonJson, margin = ''): string {
   if (typeof value !== 'object' || value === null) {
     return typeof value === 'string' ? ascii(JSON.stringify(value)) : canonicalJson(value);
@@ -84,23 +84,23 @@ const ascii = (text: string): string =>
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
-/** Text re-spelled canonically; the last of repeated keys stays. */
+/** Parses a text and formats it canonically; of repeated keys the last one counts. */
 export function canonicalize(text: string): Result<string> {
   const parsed = parseJson(text);
   return parsed.ok ? ok(canonicalJson(parsed.value)) : parsed;
 }
 
-/** Strings and numbers in text that is known to be JSON. */
+/** Matches strings and numbers in valid JSON. */
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-/** A value with integers and floats kept apart. Refuses what has no exact canonical form, and nesting beyond 100. */
+/** Parses JSON, keeping integers and floats apart. Fails without an exact canonical form, or above 100 levels. */
 export function parseJson(text: string): Result<PythonJson> {
   try {
     JSON.parse(text);
   } catch {
     return refuse('bad-json', 'json', 'not JSON');
   }
-  // numbers as texts with a mark, since JSON.parse would drop how they are spelled
+  // numbers become marked strings: JSON.parse would lose how they are written
   const marked: Marked = JSON.parse(
     text.replace(TOKENS, (token) => (token[0] === '"' ? `"s${token.slice(1)}` : `"n${token}"`)),
   );
@@ -138,7 +138,7 @@ export function parseJson(text: string): Result<PythonJson> {
   return problem === undefined ? ok(value) : refuse('bad-json', 'json', problem);
 }
 
-/** JSON whose strings begin with s, and whose numbers are texts that begin with n. */
+/** JSON with strings prefixed by `s`, and numbers as strings prefixed by `n`. */
 type Marked = null | boolean | string | readonly Marked[] | { readonly [name: string]: Marked };
 
 const isList = (value: Marked): value is readonly Marked[] => Array.isArray(value);

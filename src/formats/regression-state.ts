@@ -1,6 +1,6 @@
 /**
- * The two regression models of the Python reference as states: tensor names and shapes, and PyTorch's names for them.
- * States that leave out dimensions of one are read; written ones have them.
+ * Converts the two regression models of the Python reference to and from states, under their own or PyTorch's tensor
+ * names. Reading accepts states that leave out dimensions of size one; writing always includes them.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { RegressionTask } from '../model/data/regression.ts';
@@ -8,7 +8,7 @@ import { createLayout, type Layout, type Params } from '../tensor/params.ts';
 import type { NamedTensor } from '../tensor/safetensors.ts';
 import { stateOfTensors, tensorsOfState } from './state-json.ts';
 
-/** A state taken apart, f64, copies. */
+/** The parameters of a regression by name; f64 copies. */
 export type RegressionModel = LinearModel | MlpModel;
 
 /** The parameters of a linear regression by name, as `readRegressionModel` gives them. */
@@ -54,7 +54,7 @@ export const mlpLayout = (features: number, hidden: number): Layout =>
 const LINEAR = 'linear.bias,linear.weight';
 const MLP = 'mlp.hidden.bias,mlp.hidden.weight,mlp.output.bias,mlp.output.weight';
 
-/** Which model the tensors' names are those of; undefined for any other. */
+/** Returns the model with these tensor names; undefined for any other. */
 function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
   const names = slots.map(({ name }) => name).sort();
   if (names.join() === LINEAR) return 'linear-regression';
@@ -62,7 +62,8 @@ function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
 }
 
 /**
- * A state taken apart. Throws a ConfigError that names the tensor, its shape and the shape it must have.
+ * Splits a state into its parameters by name. Throws a ConfigError that names the tensor, its shape and the shape it
+ * must have.
  *
  * @example
  * ```ts
@@ -113,7 +114,7 @@ function readMlp(params: Params): MlpModel {
 const slotOf = ({ layout }: Params, name: string) =>
   layout.slots.find((slot) => slot.name === name)!;
 
-/** A copy of one tensor, whose shape must be one of those. */
+/** Returns a copy of one tensor, which must have one of the given shapes. */
 function read(
   params: Params,
   name: string,
@@ -127,7 +128,7 @@ function read(
 }
 
 /**
- * The model as a state, f64, tensors sorted by name.
+ * Returns the model as a state in f64, with tensors sorted by name.
  *
  * @example
  * ```ts
@@ -155,7 +156,7 @@ function joined(layout: Layout, tensors: readonly Float64Array[]): Params {
   return { layout, values };
 }
 
-/** Our name of each tensor by PyTorch's. */
+/** This project's tensor names by PyTorch's. */
 const names: Readonly<Record<RegressionTask, Readonly<Record<string, string>>>> = {
   'linear-regression': { bias: 'linear.bias', weight: 'linear.weight' },
   'mlp-regression': {
@@ -166,14 +167,14 @@ const names: Readonly<Record<RegressionTask, Readonly<Record<string, string>>>> 
   },
 };
 
-/** The runtime somebody wrote down; undefined for any other text. */
+/** Parses the name of a runtime; undefined for any other text. */
 export function parseRuntime(text: string): RegressionTask | undefined {
   const name = text.trim().toLowerCase();
   return name === 'linear-regression' || name === 'mlp-regression' ? name : undefined;
 }
 
 /**
- * The runtime whose state this is. Throws a ConfigError for any other state, or when it is not the one asked for.
+ * Returns the runtime of a state. Throws a ConfigError for any other state, or if it is not the expected runtime.
  *
  * @example
  * ```ts
@@ -182,16 +183,16 @@ export function parseRuntime(text: string): RegressionTask | undefined {
  * inferTrainingRuntimeFromState(initializeLinearRegressionState(2)); // => 'linear-regression'
  * ```
  */
-export function runtimeOfState(params: Params, asked?: RegressionTask): RegressionTask {
+export function runtimeOfState(params: Params, expected?: RegressionTask): RegressionTask {
   const { runtime } = readModel(params);
-  if (asked === undefined || asked === runtime) return runtime;
-  throw new ConfigError('state/runtime', `the state is ${runtime}, not ${asked}`, {
+  if (expected === undefined || expected === runtime) return runtime;
+  throw new ConfigError('state/runtime', `the state is ${runtime}, not ${expected}`, {
     hint: 'use a state and a dataset of the same runtime',
   });
 }
 
 /**
- * A regression state under PyTorch's names, sorted by name. Throws a ConfigError for any other state.
+ * Returns a regression state under PyTorch's names, sorted by name. Throws a ConfigError for any other state.
  *
  * @example
  * ```ts
@@ -201,8 +202,8 @@ export function runtimeOfState(params: Params, asked?: RegressionTask): Regressi
  * layout.slots.map(({ name }) => name); // => ['bias', 'weight']
  * ```
  */
-export function exportTorchStateDict(params: Params, asked?: RegressionTask): Params {
-  const ours = Object.entries(names[runtimeOfState(params, asked)]);
+export function exportTorchStateDict(params: Params, expected?: RegressionTask): Params {
+  const ours = Object.entries(names[runtimeOfState(params, expected)]);
   const renamed = tensorsOfState(params).map((tensor) => ({
     ...tensor,
     name: ours.find(([, name]) => name === tensor.name)![0],
@@ -211,8 +212,8 @@ export function exportTorchStateDict(params: Params, asked?: RegressionTask): Pa
 }
 
 /**
- * A regression state out of one with PyTorch's names, whatever prefix (`module.`) they share. Throws a ConfigError when
- * names or shapes are of no runtime.
+ * Converts a state with PyTorch's names, with or without a common prefix (`module.`), to a regression state. Throws a
+ * ConfigError if its names or shapes match no runtime.
  *
  * @example
  * ```ts
@@ -226,14 +227,14 @@ export function exportTorchStateDict(params: Params, asked?: RegressionTask): Pa
  * state.layout.slots.map(({ name }) => name); // => ['linear.bias', 'linear.weight']
  * ```
  */
-export function importTorchStateDict(stateDict: Params, asked?: RegressionTask): Params {
+export function importTorchStateDict(stateDict: Params, expected?: RegressionTask): Params {
   const given = tensorsOfState(stateDict);
-  const runtimes = asked === undefined ? runtimeNames : [asked];
+  const runtimes = expected === undefined ? runtimeNames : [expected];
   for (let tensors = given; tensors.length > 0; tensors = withoutPrefix(tensors)) {
-    const found = new Set(tensors.map(({ name }) => name));
+    const nameSet = new Set(tensors.map(({ name }) => name));
     const runtime = runtimes.find((task) => {
       const theirs = Object.keys(names[task]);
-      return theirs.length === tensors.length && theirs.every((name) => found.has(name));
+      return theirs.length === tensors.length && theirs.every((name) => nameSet.has(name));
     });
     if (runtime === undefined) continue;
     const ours = names[runtime];
@@ -241,14 +242,14 @@ export function importTorchStateDict(stateDict: Params, asked?: RegressionTask):
     runtimeOfState(params, runtime);
     return params;
   }
-  const found = given.slice(0, 4).map(({ name }) => name.slice(0, 80));
-  throw new ConfigError('state/model', `no ${runtimes.join(' or ')} has tensors named ${found}`, {
-    hint: 'PyTorch states are read for nn.Linear and for hidden and output layers of an mlp',
+  const nameSet = given.slice(0, 4).map(({ name }) => name.slice(0, 80));
+  throw new ConfigError('state/model', `no ${runtimes.join(' or ')} has tensors named ${nameSet}`, {
+    hint: 'use a PyTorch state of nn.Linear, or of an mlp with a hidden and an output layer',
   });
 }
 
 /**
- * The runtime of a state with PyTorch's names. Throws a ConfigError when the names or shapes are of none.
+ * Returns the runtime of a state with PyTorch's names. Throws a ConfigError if its names or shapes match none.
  *
  * @example
  * ```ts
@@ -267,7 +268,7 @@ export const runtimeOfTorchStateDict = (stateDict: Params): RegressionTask =>
 
 const runtimeNames: readonly RegressionTask[] = ['linear-regression', 'mlp-regression'];
 
-/** The tensors without the first part that their names share; none where they share none. */
+/** Removes the first part of the names if all share it; returns no tensors if they do not. */
 function withoutPrefix(tensors: readonly NamedTensor[]): readonly NamedTensor[] {
   const prefix = /^[^.]*\./.exec(tensors[0]?.name ?? '')?.[0];
   if (prefix === undefined || !tensors.every(({ name }) => name.startsWith(prefix))) return [];

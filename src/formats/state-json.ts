@@ -1,6 +1,6 @@
 /**
- * States as JSON of the Python reference, `{"parameters": {name: {"shape", "values"}}}`, f64; and states out of named
- * tensors of any file. Stricter in reading: numbers are numbers, dimensions integers, values finite.
+ * States as JSON of the Python reference, `{"parameters": {name: {"shape", "values"}}}`, in f64; and states from the
+ * named tensors of any file. Reading is stricter than the reference: dimensions are integers, values finite numbers.
  */
 import { utf8 } from '../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
@@ -15,8 +15,8 @@ import {
 } from './python-json.ts';
 
 /**
- * A state of any tensors, sorted by name; f32 where all of them are, else f64. Refuses a name that is empty or
- * repeated, and a value that is not finite. Never throws.
+ * Builds a state from tensors, sorted by name; f32 if all of them are, else f64. Fails for a name that is empty or
+ * repeated, and for a value that is not finite. Never throws.
  *
  * @example
  * ```ts
@@ -29,7 +29,7 @@ import {
  * ```
  */
 export function stateOfTensors(tensors: readonly NamedTensor[]): Result<Params> {
-  if (tensors.length === 0) return refuse('state/empty', 'tensors', 'there is none');
+  if (tensors.length === 0) return refuse('state/empty', 'tensors', 'the state has no tensors');
   const sorted = [...tensors].sort((a, b) => compareCodePoints(a.name, b.name));
   const seen = new Set<string>();
   for (const { name, shape, values } of sorted) {
@@ -39,9 +39,10 @@ export function stateOfTensors(tensors: readonly NamedTensor[]): Result<Params> 
     }
     seen.add(name);
     if (shape.length > MAX_NAME_BYTES || shape.some((dim) => dim > LARGEST)) {
-      return refuse('state/shape', at, 'has a dimension beyond 2^32 - 1, or too many');
+      return refuse('state/shape', at, 'has a dimension above 2^32 - 1, or too many dimensions');
     }
-    if (!values.every(Number.isFinite)) return refuse('state/value', at, 'has a value not finite');
+    if (!values.every(Number.isFinite))
+      return refuse('state/value', at, 'has a value that is not finite');
   }
   const layout = createLayout(sorted);
   const isSingle = sorted.every(({ values }) => values instanceof Float32Array);
@@ -53,7 +54,7 @@ export function stateOfTensors(tensors: readonly NamedTensor[]): Result<Params> 
 }
 
 /**
- * A state's tensors in its order, by the names they have; the values are views.
+ * Returns the tensors of a state in its order. Their values are views, not copies.
  *
  * @example
  * ```ts
@@ -73,7 +74,7 @@ export const tensorsOfState = ({ layout, values }: Params): readonly NamedTensor
 const LARGEST = 0xffff_ffff;
 const MAX_NAME_BYTES = 0xffff;
 
-/** A state file's text; tensors come out sorted by name, by code point. Throws ConfigError when it is anything else. */
+/** Parses a state file; tensors are sorted by code point of their names. Throws a ConfigError if it is invalid. */
 export function parseStateJson(text: string): Params {
   const json = parseJson(text);
   const state = json.ok ? readState(json.value) : json;
@@ -84,10 +85,10 @@ export function parseStateJson(text: string): Params {
   });
 }
 
-/** A state file's text, to the byte the Python reference's. */
+/** Formats a state file, byte for byte like the Python reference. */
 export const formatStateJson = (params: Params): string => `${indentedJson(stateToJson(params))}\n`;
 
-/** A state as a JSON value, floats kept floats. */
+/** Returns a state as a JSON value; floats stay floats. */
 export function stateToJson({ layout, values }: Params): PythonObject {
   const parameters: Record<string, PythonJson> = Object.create(null);
   for (const { name, shape, offset, size } of layout.slots) {
@@ -99,7 +100,7 @@ export function stateToJson({ layout, values }: Params): PythonObject {
   return { parameters };
 }
 
-/** A state inside JSON from anyone. */
+/** Parses a state in untrusted JSON. */
 export function readState(json: PythonJson | undefined): Result<Params> {
   const parameters = isJsonObject(json) ? json.parameters : undefined;
   if (!isJsonObject(parameters) || Object.keys(parameters).length === 0) {

@@ -1,4 +1,4 @@
-/** States as bytes and back, in every format of the Python reference; PyTorch states must be of a regression model. */
+/** Encodes and decodes state files in all formats of the Python reference; PyTorch states of regression models only. */
 import { utf8 } from '../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import type { RegressionTask } from '../model/data/regression.ts';
@@ -17,23 +17,23 @@ import { decodeTorch } from './torch-file.ts';
 import { encodeTorch, encodeTorchState, torchModule } from './torch-pickle.ts';
 import { findRuntimeHint, findStateDicts, readStateDict } from './torch-state.ts';
 
-/** A state and what the file said it is for. */
+/** A state, with the runtime that its file names. */
 export interface StoredState extends Params {
   readonly runtime?: string | undefined;
 }
 
 export const torchPayloads = ['state-dict', 'module'] as const;
 
-/** What `encodeStoredState` and `decodeStoredState` take beside the file's name. */
+/** Options of `encodeStoredState` and `decodeStoredState`. */
 export interface StorageOptions {
-  /** `auto` goes by the file's name. */
+  /** `auto` (default) follows the file name. */
   readonly format?: StateFormat | 'auto' | undefined;
-  /** What a `.pt` or `.pth` file holds. */
+  /** Content of a `.pt` or `.pth` file. */
   readonly torchPayload?: (typeof torchPayloads)[number] | undefined;
 }
 
 /**
- * The format named, else what the file's name promises, else JSON. Throws a ConfigError for an unknown format.
+ * Returns the named format; `auto` follows the file name, else JSON. Throws a ConfigError for an unknown format.
  *
  * @example
  * ```ts
@@ -45,15 +45,19 @@ export interface StorageOptions {
  */
 export function resolveStateFormat(format: string = 'auto', path = ''): StateFormat {
   if (format === 'auto') return inferStateFormat(path);
-  const found = stateFormats.find((known) => known === format);
-  if (found !== undefined) return found;
-  throw new ConfigError('state/format', `${JSON.stringify(format.slice(0, 80))} is no format`, {
-    hint: `the formats are auto, ${stateFormats.join(', ')}`,
-  });
+  const match = stateFormats.find((known) => known === format);
+  if (match !== undefined) return match;
+  throw new ConfigError(
+    'state/format',
+    `${JSON.stringify(format.slice(0, 80))} is not a state format`,
+    {
+      hint: `use one of auto, ${stateFormats.join(', ')}`,
+    },
+  );
 }
 
 /**
- * What a `.pt` or `.pth` file is to hold: what is named, else a state dict. Throws a ConfigError for any other name.
+ * Returns the content of a `.pt` or `.pth` file to write; default a state dict. Throws a ConfigError for another name.
  *
  * @example
  * ```ts
@@ -64,14 +68,18 @@ export function resolveStateFormat(format: string = 'auto', path = ''): StateFor
  * ```
  */
 export function resolveTorchPayload(kind: string = 'state-dict'): (typeof torchPayloads)[number] {
-  const found = torchPayloads.find((known) => known === kind);
-  if (found !== undefined) return found;
-  throw new ConfigError('state/payload', `${JSON.stringify(kind.slice(0, 80))} is no payload`, {
-    hint: `the payloads are ${torchPayloads.join(' and ')}`,
-  });
+  const match = torchPayloads.find((known) => known === kind);
+  if (match !== undefined) return match;
+  throw new ConfigError(
+    'state/payload',
+    `${JSON.stringify(kind.slice(0, 80))} is not a payload kind`,
+    {
+      hint: `use ${torchPayloads.join(' or ')}`,
+    },
+  );
 }
 
-/** The state in a file of that name, sorted. Throws a ConfigError that says what is wrong with it. */
+/** Decodes the state in a file, sorted by name. Throws a ConfigError if the file is invalid. */
 export function decodeStoredState(
   bytes: Uint8Array,
   name: string,
@@ -91,7 +99,7 @@ export function decodeStoredState(
   }
 }
 
-/** The bytes of a file of that name. Throws a ConfigError when the format cannot hold the state. */
+/** Encodes a state file. Throws a ConfigError if the format cannot hold the state. */
 export function encodeStoredState(
   state: StoredState,
   name: string,
@@ -133,33 +141,33 @@ function fromTorchNpz(bytes: Uint8Array): StoredState {
   return imported(params, runtimeNamed(runtime));
 }
 
-/** The first state dict in the file that is one of a regression model. */
+/** Returns the first state dict in the file that belongs to a regression model. */
 function fromTorch(bytes: Uint8Array): StoredState {
   const payload = unwrap(decodeTorch(bytes));
   const hint = findRuntimeHint(payload, parseRuntime);
-  let refused: Result<StoredState> = refuse('torch/format', 'file', 'holds no state dict');
+  let refused: Result<StoredState> = refuse('torch/format', 'file', 'contains no state dict');
   for (const dict of findStateDicts(payload)) {
-    const found = attempt(() =>
+    const match = attempt(() =>
       imported(unwrap(stateOfTensors(unwrap(readStateDict(dict)))), hint),
     );
-    if (found.ok) return found.value;
-    // the outermost dict is seldom the one; the reason that counts is that of the last with tensors
-    if (refused.ok || found.issue.code !== 'torch/state-dict') refused = found;
+    if (match.ok) return match.value;
+    // the outermost dict is rarely the state dict, so report the last one that has tensors
+    if (refused.ok || match.issue.code !== 'torch/state-dict') refused = match;
   }
   return unwrap(refused);
 }
 
-function imported(stateDict: Params, asked: RegressionTask | undefined): StoredState {
-  const params = importTorchStateDict(stateDict, asked);
+function imported(stateDict: Params, expected: RegressionTask | undefined): StoredState {
+  const params = importTorchStateDict(stateDict, expected);
   return { ...params, runtime: runtimeOfState(params) };
 }
 
-/** A runtime somebody wrote into the file. */
+/** Returns the runtime that a file names. Throws a ConfigError if it is unknown. */
 function runtimeNamed(text: string | undefined): RegressionTask | undefined {
   const runtime = text === undefined ? undefined : parseRuntime(text);
   if (text === undefined || runtime !== undefined) return runtime;
-  throw new ConfigError('state/runtime', `${text.slice(0, 80)} is no runtime`, {
-    hint: 'PyTorch states are of linear-regression or mlp-regression',
+  throw new ConfigError('state/runtime', `unknown runtime ${text.slice(0, 80)}`, {
+    hint: 'PyTorch states hold linear-regression or mlp-regression models',
   });
 }
 
@@ -179,7 +187,7 @@ function attempt<T>(read: () => T): Result<T> {
 }
 
 /**
- * `safetensors` is ours, the others the Python reference's.
+ * The formats of state files. `safetensors` is an addition of this project; the Python reference has the others.
  *
  * @example
  * ```ts
@@ -193,14 +201,14 @@ export const stateFormats = ['json', 'numpy-npz', 'pytorch-state-dict', 'safeten
 /** A file format of states; `stateFormats` lists them. */
 export type StateFormat = (typeof stateFormats)[number];
 
-/** The endings of a file name, in lower case: `.pt` and `.npz` of `x.PT.npz`. */
+/** Returns the extensions of a file name in lower case: `.pt` and `.npz` of `x.PT.npz`. */
 function endings(path: string): readonly string[] {
   const name = (path.split(/[/\\]/).at(-1) ?? '').replace(/^\.+/, '');
   return name.toLowerCase().match(/\.[^.]+/g) ?? [];
 }
 
 /**
- * The format a file's name promises; JSON unless it says otherwise.
+ * Returns the format that a file name implies; JSON by default.
  *
  * @example
  * ```ts
@@ -218,7 +226,7 @@ export function inferStateFormat(path: string): StateFormat {
   return isTorch(last) ? 'pytorch-state-dict' : 'json';
 }
 
-/** Whether a PyTorch state of this name is PyTorch's own file; else it is an archive of NumPy's. */
+/** Reports whether a PyTorch state with this file name is a PyTorch file rather than a NumPy archive. */
 const isNativeTorch = (path: string): boolean => isTorch(endings(path).at(-1));
 
 const isTorch = (ending: string | undefined): boolean => ending === '.pt' || ending === '.pth';

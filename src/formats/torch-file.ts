@@ -1,6 +1,6 @@
 /**
- * PyTorch files read through an allow-list: before any of a pickle is executed its opcodes are checked (PEP 307, PEP
- * 3154). Opcodes that do more than hold data are refused by name.
+ * Reads PyTorch files safely: the opcodes of the pickle (PEP 307, PEP 3154) are checked against an allow-list before
+ * any of it is executed. Opcodes that do more than hold data are rejected by name.
  */
 import { Parser } from 'pickleparser';
 import { type Issue, ok, type Result, refuse } from '../base/errors.ts';
@@ -8,7 +8,7 @@ import { bytesOf, readNumbers, type StoredType } from '../tensor/dtype.ts';
 import { stridedValues } from './numpy.ts';
 import { decodeZip } from './zip.ts';
 
-/** The bytes of one or more tensors. */
+/** Bytes shared by one or more tensors. */
 class Storage {
   readonly type: StoredType;
   readonly bytes: Uint8Array;
@@ -22,20 +22,20 @@ class Storage {
   }
 }
 
-/** A tensor whose numbers are still in the file. Frozen: a pickle can set members of whatever it has made. */
+/** A tensor whose values are still in the file. Frozen, because a pickle can set members of any object it made. */
 export class TorchTensor {
   readonly storage: Storage;
   readonly offset: number;
   readonly shape: readonly number[];
   readonly strides: readonly number[];
-  /** How many numbers it has. */
+  /** Number of values. */
   readonly size: number;
-  /** Numbers of its storage that it reaches over, from `offset` on. */
+  /** Length of the part of the storage that it spans, from `offset` on, in values. */
   readonly reach: number;
 
   constructor([storage, offset, shape, strides]: readonly unknown[]) {
     if (!(storage instanceof Storage && isSize(offset) && isSizes(shape) && isSizes(strides))) {
-      throw new Refused('torch/tensor', 'a tensor is not built as PyTorch builds them');
+      throw new Refused('torch/tensor', 'a tensor is not built the way PyTorch builds it');
     }
     this.storage = storage;
     this.offset = offset;
@@ -45,7 +45,7 @@ export class TorchTensor {
     this.reach = shape.reduce((sum, dim, i) => sum + (dim - 1) * (strides[i] ?? Number.NaN), 1);
     if (this.size === 0) this.reach = 0;
     const count = storage.bytes.length / bytesOf(storage.type);
-    // one that repeats its numbers could be of any size
+    // a tensor that repeats values (stride 0) could have any size
     const fits = this.size <= count && offset + this.reach <= count;
     if (!fits || shape.length !== strides.length) {
       throw new Refused('torch/tensor', `a tensor [${shape}] does not fit its storage of ${count}`);
@@ -54,7 +54,7 @@ export class TorchTensor {
   }
 }
 
-/** An object of a class of torch.nn: only its members, no behavior. */
+/** An object of a torch.nn class: its members, without behavior. */
 export class TorchModule {
   members: ReadonlyMap<unknown, unknown> = new Map();
 
@@ -63,7 +63,7 @@ export class TorchModule {
   }
 }
 
-/** Thrown through the parser, which knows nothing of results. */
+/** Carries a refusal through the parser, which only knows exceptions. */
 class Refused extends Error {
   readonly code: string;
 
@@ -73,13 +73,13 @@ class Refused extends Error {
   }
 }
 
-/** What was saved: maps, arrays, numbers, texts, `TorchTensor`s and `TorchModule`s; or why the file is refused. */
+/** Decodes the saved object: maps, arrays, numbers, texts, `TorchTensor`s and `TorchModule`s. */
 export function decodeTorch(file: Uint8Array): Result<unknown> {
   const members = decodeZip(file);
   if (!members.ok) {
     return file[0] === 0x50
       ? members
-      : refuse('torch/format', 'file', 'no zip archive; PyTorch before 1.6 wrote such files');
+      : refuse('torch/format', 'file', 'not a zip archive; PyTorch before 1.6 wrote other files');
   }
   const named = new Map(members.value.map(({ name, bytes }) => [name, bytes]));
   const pickle = members.value.find(({ name }) => /^[^/]*\/data\.pkl$/.test(name));
@@ -111,7 +111,7 @@ function parse(bytes: Uint8Array, { storage, isLittle }: Storages): Result<unkno
         const stored = types.get(type);
         const data = typeof key === 'string' ? storage(key) : undefined;
         if (kind !== 'storage' || !stored || !data || data.length % bytesOf(stored) !== 0) {
-          throw new Refused('torch/storage', 'a storage is not whole in the archive');
+          throw new Refused('torch/storage', 'a storage is incomplete or missing');
         }
         return new Storage(stored, data, isLittle);
       },
@@ -121,11 +121,11 @@ function parse(bytes: Uint8Array, { storage, isLittle }: Storages): Result<unkno
     return ok(parser.parse<unknown>(bytes));
   } catch (error) {
     if (error instanceof Refused) return refuse(error.code, 'data.pkl', error.message);
-    return refuse('torch/pickle', 'data.pkl', 'not a pickle that PyTorch writes');
+    return refuse('torch/pickle', 'data.pkl', 'not a pickle as PyTorch writes it');
   }
 }
 
-/** What the storage classes of PyTorch hold. */
+/** Element types of the PyTorch storage classes. */
 const storages: Readonly<Record<string, StoredType>> = {
   HalfStorage: 'f16',
   BFloat16Storage: 'bf16',
@@ -141,7 +141,7 @@ const storages: Readonly<Record<string, StoredType>> = {
 
 type Callable = (...values: readonly unknown[]) => unknown;
 
-/** Functions a pickle may call, by module and name. Each of them only makes a value. */
+/** Functions that a pickle may call, by module and name. Each only returns a value. */
 const callables: Readonly<Record<string, Callable>> = {
   'collections OrderedDict': () => new Map(),
   '__builtin__ set': (items) => (Array.isArray(items) ? [...items] : []),
@@ -153,12 +153,12 @@ const callables: Readonly<Record<string, Callable>> = {
   'torch._utils _rebuild_parameter': (tensor) => tensor,
 };
 
-/** Classes whose objects hold tensors; DataParallel is where `module.` comes from. */
+/** Classes whose objects hold tensors. DataParallel adds the prefix `module.`. */
 const MODULE = /^torch\.nn\.modules\.[a-z_]+ [A-Z]\w*$/;
 const PARALLEL =
   /^torch\.nn\.parallel\.(?:data_parallel DataParallel|distributed DistributedDataParallel)$/;
 
-/** Fresh things each time, since a pickle can hang members on what it is given. */
+/** Returns a new object each time, because a pickle can add members to the objects it gets. */
 function resolveGlobal(
   module: string,
   name: string,
@@ -175,10 +175,10 @@ function resolveGlobal(
   const callable = Object.hasOwn(callables, path) ? callables[path] : undefined;
   if (callable) return (...values) => callable(...values);
   const dotted = path.replace(' ', '.').slice(0, 120);
-  throw new Refused('torch/global', `it names ${dotted}, which is not read from states`);
+  throw new Refused('torch/global', `it names ${dotted}, which is not allowed in a state`);
 }
 
-/** The tensor's numbers, row by row, as doubles. */
+/** Returns the tensor's values in row-major order, as doubles. */
 export function readTorchTensor(tensor: TorchTensor): Float64Array {
   const { storage, offset, reach } = tensor;
   const width = bytesOf(storage.type);
@@ -193,18 +193,18 @@ const isSize = (value: unknown): value is number =>
 const isSizes = (value: unknown): value is readonly number[] =>
   Array.isArray(value) && value.every(isSize);
 
-/** Bytes of the argument; or what comes before it: its length in 1 or 4 bytes; or two lines. */
+/** Length of an opcode's argument in bytes, or how it is encoded: a length prefix of 1 or 4 bytes, or two lines. */
 type Argument = number | 'length1' | 'length4' | 'lines';
 
 interface Opcode {
   readonly name: string;
-  /** Absent where the opcode is not read. */
+  /** Absent if the opcode is not allowed. */
   readonly argument?: Argument;
 }
 
 const opcodes = new Map<number, Opcode>();
 
-/** Opcodes by code and name: `K BININT1`. */
+/** Adds opcodes, each as code and name: `K BININT1`. */
 function list(text: string, argument?: Argument): void {
   for (const pair of text.split(',')) {
     const [code, name] = pair.trim().split(' ');
@@ -232,10 +232,10 @@ list('i INST, l LIST, o OBJ, p PUT, 82 EXT1, 83 EXT2, 84 EXT4, 8b LONG4, 8d BINU
 list('8e BINBYTES8, 8f EMPTY_SET, 90 ADDITEMS, 91 FROZENSET, 92 NEWOBJ_EX, 96 BYTEARRAY8');
 list('97 NEXT_BUFFER, 98 READONLY_BUFFER');
 
-/** Integers of more bytes do not fit a double; nothing in a state needs them. */
+/** Maximum bytes of an integer: longer ones do not fit a double, and states do not need them. */
 const MAX_INTEGER_BYTES = 6;
 
-/** Why the pickle must not be read; undefined when it may be. */
+/** Returns the first reason to reject the pickle; undefined if it is safe to execute. */
 function findForbiddenOpcode(bytes: Uint8Array): Issue | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at < bytes.length; ) {
@@ -243,7 +243,7 @@ function findForbiddenOpcode(bytes: Uint8Array): Issue | undefined {
     const name = opcode?.name ?? `0x${bytes[at]!.toString(16)}`;
     const where = `byte ${at} of the pickle`;
     if (opcode?.argument === undefined) {
-      return issue('pickle/opcode', where, `opcode ${name} is not read from states`);
+      return issue('pickle/opcode', where, `opcode ${name} is not allowed in a state`);
     }
     if (name === 'STOP') return undefined;
     const next = endOf(view, at + 1, opcode.argument);
@@ -253,10 +253,10 @@ function findForbiddenOpcode(bytes: Uint8Array): Issue | undefined {
     }
     at = next;
   }
-  return issue('pickle/truncated', 'the pickle', 'ends in the middle');
+  return issue('pickle/truncated', 'the pickle', 'ends in the middle of an opcode');
 }
 
-/** Where the argument that starts at `at` ends. */
+/** Returns the position after the argument that starts at `at`. */
 function endOf(view: DataView, at: number, argument: Argument): number | undefined {
   if (typeof argument === 'number') return at + argument;
   if (argument === 'length1' && at + 1 <= view.byteLength) return at + 1 + view.getUint8(at);

@@ -1,6 +1,6 @@
 /**
- * PyTorch files written by hand: a pickle of protocol 2 and its storages of doubles. `torch.load` reads a dict of
- * tensors even with `weights_only`, modules only without.
+ * Writes PyTorch files: a pickle of protocol 2, and storages of doubles. `torch.load` reads a dict of tensors even with
+ * `weights_only`, and modules only without it.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
 import type { Params } from '../tensor/params.ts';
@@ -8,7 +8,7 @@ import type { NamedTensor } from '../tensor/safetensors.ts';
 import { tensorsOfState } from './state-json.ts';
 import { encodeZip } from './zip.ts';
 
-/** A value to pickle; texts stay below 4 GiB, numbers are integers from 0 to 2^31 - 1. */
+/** A value to pickle. Texts must be shorter than 4 GiB, numbers integers from 0 to 2^31 - 1. */
 export type Pickled =
   | null
   | boolean
@@ -24,7 +24,7 @@ export type Pickled =
       readonly members: readonly (readonly [string, Pickled])[];
     };
 
-/** A file as `torch.save` writes it. */
+/** Encodes a file like `torch.save`. */
 export function encodeTorch(payload: Pickled): Uint8Array {
   const storages: Uint8Array[] = [];
   const pickle = concatBytes(bytes(0x80, 2), ...pickled(payload, storages), code('.'));
@@ -49,7 +49,7 @@ const TUPLE = code('t');
 const EMPTY_TUPLE = code(')');
 const REDUCE = code('R');
 
-/** The opcodes that leave a value on the stack; tensors add their numbers to the storages. */
+/** Returns the opcodes that push a value on the stack; tensors append their values to `storages`. */
 function pickled(value: Pickled, storages: Uint8Array[]): Parts {
   if (value === null) return [code('N')];
   if (typeof value === 'boolean') return [bytes(value ? 0x88 : 0x89)];
@@ -110,7 +110,7 @@ const tuple = (numbers: readonly number[]): Parts => [MARK, ...numbers.map(integ
 
 function integer(value: number): Uint8Array {
   if (!Number.isSafeInteger(value) || value < 0 || value > 0x7fff_ffff) {
-    throw new RangeError(`${value} is no integer this writes`);
+    throw new RangeError(`${value} is not an integer from 0 to 2^31 - 1`);
   }
   const out = new Uint8Array(5);
   out[0] = 'J'.charCodeAt(0);
@@ -133,14 +133,14 @@ function doubles(values: ArrayLike<number>): Uint8Array {
   return out;
 }
 
-/** An exported state as a whole module, ready to be called in PyTorch. */
+/** Returns an exported state as a module that PyTorch can call. */
 export function torchModule(exported: Params): Pickled {
   const tensors = tensorsOfState(exported);
   const linear = (prefix: string): Pickled => {
     const [bias, weight] = ['bias', 'weight'].map(
       (name) => tensors.find((tensor) => tensor.name === prefix + name)!,
     );
-    // a file may leave the dimension of one out; the module has it
+    // a state may leave out a dimension of one; the module must have it
     const [outputs, inputs] = weight!.shape.length === 2 ? weight!.shape : [1, weight!.shape[0]];
     return module('torch.nn.modules.linear Linear', {
       parameters: [
@@ -170,7 +170,7 @@ const parameter = (shape: readonly number[], { values }: NamedTensor): Pickled =
 
 type Items = readonly (readonly [string, Pickled])[];
 
-/** What every module has had since PyTorch 1.13, in the order it lists them. */
+/** Returns a module with the members that PyTorch has had since 1.13, in its order. */
 function module(
   type: string,
   parts: { readonly parameters?: Items; readonly modules?: Items; readonly more?: Items },
@@ -205,7 +205,7 @@ function module(
   };
 }
 
-/** A state as the dict of double tensors that `load_state_dict` of a module with these names takes. */
+/** Returns a state as a dict of double tensors, for `load_state_dict` of a module with these names. */
 export const stateDictOf = (params: Params): Pickled => ({
   kind: 'dict',
   items: tensorsOfState(params).map(
@@ -214,7 +214,7 @@ export const stateDictOf = (params: Params): Pickled => ({
 });
 
 /**
- * A file for `module.load_state_dict(torch.load(file))`, of any architecture: f64 tensors under the names they have.
+ * Encodes a state of any architecture for `module.load_state_dict(torch.load(file))`: f64 tensors, names unchanged.
  *
  * @example
  * ```ts

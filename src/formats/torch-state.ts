@@ -1,6 +1,6 @@
 /**
- * State dicts in what `torch.save` was given: checkpoints of trainers nest them beside optimizer states and epochs. The
- * order of the search is the Python reference's.
+ * Finds state dicts in PyTorch files: checkpoints nest them next to optimizer states and epochs. The search order is
+ * that of the Python reference.
  */
 import { ok, type Result, refuse } from '../base/errors.ts';
 import type { Params } from '../tensor/params.ts';
@@ -9,7 +9,7 @@ import { stateOfTensors } from './state-json.ts';
 import { decodeTorch, readTorchTensor, TorchModule, TorchTensor } from './torch-file.ts';
 
 /**
- * The first state dict in a file of `torch.save`, of any architecture, buffers included, sorted by name; f32 where all
+ * Decodes the first state dict in a PyTorch file, of any architecture, including buffers, sorted by name; f32 if all
  * tensors are. Pickles are read through an allow-list. Never throws.
  *
  * @example
@@ -26,7 +26,7 @@ export function decodeTorchState(file: Uint8Array): Result<Params> {
     const tensors = readStateDict(dict);
     if (tensors.ok) return stateOfTensors(tensors.value);
   }
-  return refuse('torch/format', 'file', 'holds no state dict');
+  return refuse('torch/format', 'file', 'contains no state dict');
 }
 
 type Dict = ReadonlyMap<unknown, unknown>;
@@ -52,26 +52,26 @@ const CONTAINERS = [
 ];
 const DEPTH = 3;
 
-/** Everything that may be a state dict, the likeliest first. */
+/** Returns all dicts that may be a state dict, the most likely first. */
 export function findStateDicts(payload: unknown): readonly Dict[] {
-  const found: Dict[] = [];
+  const candidates: Dict[] = [];
   const visited = new Set<unknown>();
   const walk = (node: unknown, depth: number) => {
     if (depth < 0 || visited.has(node)) return;
     visited.add(node);
-    if (node instanceof TorchModule) found.push(moduleState(node));
+    if (node instanceof TorchModule) candidates.push(moduleState(node));
     if (!isDict(node)) return;
-    found.push(node);
+    candidates.push(node);
     for (const key of CONTAINERS) walk(node.get(key), depth - 1);
     for (const [key, value] of node) {
       if (!CONTAINERS.includes(String(key))) walk(value, depth - 1);
     }
   };
   walk(payload, DEPTH);
-  return found;
+  return candidates;
 }
 
-/** The first text under a key that names a runtime and that `read` knows. */
+/** Returns the first runtime that `read` recognizes under the keys that may name one. */
 export function findRuntimeHint<T>(
   payload: unknown,
   read: (text: string) => T | undefined,
@@ -92,11 +92,11 @@ export function findRuntimeHint<T>(
   return search(payload, DEPTH);
 }
 
-/** A module can hold itself, or another one many times over: beyond these it is no model. */
+/** Maximum modules and length of a tensor name: in a hostile file, modules can contain themselves. */
 const MAX_MODULES = 10_000;
 const MAX_PATH = 1000;
 
-/** What `state_dict()` of a module gives: parameters and lasting buffers, those of modules inside with a prefix. */
+/** Returns the `state_dict()` of a module: parameters and persistent buffers, with prefixes for inner modules. */
 function moduleState(root: TorchModule): Dict {
   const state = new Map<string, unknown>();
   const open = [{ module: root, prefix: '' }];
@@ -116,25 +116,25 @@ function moduleState(root: TorchModule): Dict {
   return state;
 }
 
-/** Tied weights come up more than once; more often than this, a small file is meant to fill the memory. */
+/** Maximum ratio of values to stored bytes. Tied weights repeat values; more repetition would exhaust memory. */
 const MAX_SHARING = 4;
 
-/** The tensors under the text keys of a dict; refused when anything else is there. */
+/** Returns the tensors under the text keys of a dict. Fails if a value is not a tensor. */
 export function readStateDict(dict: Dict): Result<readonly NamedTensor[]> {
   const tensors: [string, TorchTensor][] = [];
   for (const [name, value] of dict) {
     if (typeof name !== 'string') continue;
     if (!(value instanceof TorchTensor)) {
-      return refuse('torch/state-dict', name.slice(0, 80), 'is no tensor');
+      return refuse('torch/state-dict', name.slice(0, 80), 'is not a tensor');
     }
     tensors.push([name, value]);
   }
-  if (tensors.length === 0) return refuse('torch/state-dict', 'dict', 'holds no tensors');
+  if (tensors.length === 0) return refuse('torch/state-dict', 'dict', 'contains no tensors');
   const values = tensors.reduce((sum, [, { size }]) => sum + size, 0);
   const storages = new Set(tensors.map(([, { storage }]) => storage.bytes));
   const bytes = [...storages].reduce((sum, storage) => sum + storage.length, 0);
   if (values > MAX_SHARING * bytes) {
-    return refuse('torch/state-dict', 'dict', `${values} values out of ${bytes} bytes`);
+    return refuse('torch/state-dict', 'dict', `${values} values from only ${bytes} bytes`);
   }
   return ok(
     tensors.map(([name, tensor]) => ({

@@ -1,7 +1,6 @@
 /**
- * Zip archives as NumPy and PyTorch write them (APPNOTE 6.3.10). fflate packs and inflates; the directory is read here,
- * since fflate checks neither CRC-32, encryption nor repeated names, and sizes must be in bounds before anything is
- * allocated.
+ * Reads and writes zip archives as NumPy and PyTorch do (APPNOTE 6.3.10). fflate compresses; the directory is read here,
+ * because fflate does not check CRC-32, encryption or repeated names, and sizes must be checked before allocating.
  */
 import { inflateSync, zipSync } from 'fflate';
 import { crc32 } from '../base/bytes.ts';
@@ -19,21 +18,21 @@ const ENTRY_BYTES = 46;
 const LOCAL = 0x04034b50;
 const LOCAL_BYTES = 30;
 
-/** Random weights hardly shrink; an archive that claims to grow far more than this on reading is a bomb. */
+/** Maximum ratio of unpacked to packed size. Weights hardly compress, so a higher ratio is a zip bomb. */
 const MAX_GROWTH = 64;
 const FREE_BYTES = 64 * 1024 * 1024;
 
-/** Any moment would do, but the same state must give the same file. */
+/** Fixed timestamp of all members, so that the same state gives the same file. */
 const WRITTEN = new Date(1980, 0, 1);
 
-/** An archive with the members as they are, in order. */
+/** Encodes an archive with the members uncompressed, in order. */
 export const encodeZip = (members: readonly ZipMember[]): Uint8Array =>
   zipSync(Object.fromEntries(members.map(({ name, bytes }) => [name, bytes])), {
     level: 0,
     mtime: WRITTEN,
   });
 
-/** The members in the order of the directory, those that are wanted, or why the archive is refused. */
+/** Decodes the wanted members, in the order of the directory. */
 export function decodeZip(
   file: Uint8Array,
   isWanted: (name: string) => boolean = () => true,
@@ -43,7 +42,7 @@ export function decodeZip(
   const wanted = entries.value.filter(({ name }) => isWanted(name));
   const total = wanted.reduce((sum, { size }) => sum + size, 0);
   if (total > FREE_BYTES + MAX_GROWTH * file.length) {
-    return refuse('zip/bomb', 'directory', `${file.length} bytes that claim to hold ${total}`);
+    return refuse('zip/bomb', 'directory', `${file.length} bytes claim to unpack to ${total}`);
   }
   const members: ZipMember[] = [];
   for (const entry of wanted) {
@@ -54,16 +53,16 @@ export function decodeZip(
   return ok(members);
 }
 
-/** One member as the directory describes it. */
+/** One member as described by the directory. */
 interface Entry {
   readonly name: string;
   readonly deflated: boolean;
   readonly crc: number;
-  /** Bytes in the archive. */
+  /** Bytes in the archive, packed. */
   readonly packed: number;
-  /** Bytes of the member itself. */
+  /** Bytes after unpacking. */
   readonly size: number;
-  /** Where its local header is. */
+  /** Offset of its local header. */
   readonly at: number;
 }
 
@@ -73,7 +72,7 @@ const viewOf = (bytes: Uint8Array) =>
 function readDirectory(file: Uint8Array): Result<readonly Entry[]> {
   const view = viewOf(file);
   const end = findEnd(view);
-  if (end === undefined) return refuse('zip/truncated', 'directory', 'not a whole zip archive');
+  if (end === undefined) return refuse('zip/truncated', 'directory', 'not a complete zip archive');
   const count = view.getUint16(end + 10, true);
   let at = view.getUint32(end + 16, true);
   const names = new Set<string>();
@@ -92,7 +91,7 @@ function readDirectory(file: Uint8Array): Result<readonly Entry[]> {
   return ok(entries);
 }
 
-/** The end record is last but for a comment of at most 65535 bytes. */
+/** Returns the offset of the end record, which only a comment of at most 65,535 bytes may follow. */
 function findEnd(view: DataView): number | undefined {
   const last = view.byteLength - END_BYTES;
   for (let at = last; at >= Math.max(0, last - 0xffff); at--) {
@@ -105,14 +104,14 @@ function readEntry(file: Uint8Array, at: number, end: number): Result<Entry> {
   const view = viewOf(file);
   const where = `directory entry at byte ${at}`;
   if (at + ENTRY_BYTES > end || view.getUint32(at, true) !== ENTRY) {
-    return refuse('zip/truncated', where, 'is not there');
+    return refuse('zip/truncated', where, 'is missing');
   }
   const nameEnd = at + ENTRY_BYTES + view.getUint16(at + 28, true);
   const name = nameEnd <= end ? decodeName(file.subarray(at + ENTRY_BYTES, nameEnd)) : undefined;
   if (name === undefined) return refuse('zip/name', where, 'its name is not UTF-8');
   const method = view.getUint16(at + 10, true);
   if ((method !== 0 && method !== 8) || (view.getUint16(at + 8, true) & 1) === 1) {
-    return refuse('zip/method', name, `encrypted, or packed by method ${method}`);
+    return refuse('zip/method', name, `encrypted, or compressed by unsupported method ${method}`);
   }
   const entry: Entry = {
     name,
@@ -124,7 +123,7 @@ function readEntry(file: Uint8Array, at: number, end: number): Result<Entry> {
   };
   return entry.deflated || entry.packed === entry.size
     ? ok(entry)
-    : refuse('zip/size', name, 'a stored member with two sizes');
+    : refuse('zip/size', name, 'an uncompressed member with two different sizes');
 }
 
 function readMember(file: Uint8Array, entry: Entry): Result<Uint8Array> {
@@ -134,12 +133,13 @@ function readMember(file: Uint8Array, entry: Entry): Result<Uint8Array> {
     return refuse('zip/truncated', name, `has no header at byte ${at}`);
   }
   const from = at + LOCAL_BYTES + view.getUint16(at + 26, true) + view.getUint16(at + 28, true);
-  if (from + packed > file.length) return refuse('zip/truncated', name, 'ends after the file does');
+  if (from + packed > file.length)
+    return refuse('zip/truncated', name, 'extends past the end of the file');
   const raw = file.subarray(from, from + packed);
   const bytes = deflated ? inflate(raw, size) : raw;
   return bytes?.length === size && crc32(bytes) === crc
     ? ok(bytes)
-    : refuse('zip/damaged', name, 'its bytes are not those that were written');
+    : refuse('zip/damaged', name, 'its bytes do not match their checksum');
 }
 
 function inflate(raw: Uint8Array, size: number): Uint8Array | undefined {

@@ -4,7 +4,7 @@
  */
 import { type MeanRule, sumRows } from '../consensus/aggregate/mean.ts';
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
-import { arranged } from '../formats/arithmetic.ts';
+import { reorderTensors } from '../formats/arithmetic.ts';
 import type { Params } from '../tensor/params.ts';
 import { CHUNK_LENGTH } from '../tensor/partial-vector.ts';
 
@@ -62,8 +62,9 @@ export function nesterovOuterStep(
     throw new RangeError(`momentum ${momentum} is not from 0 to below 1`);
   }
   const { layout } = base;
-  const improvement = arranged(delta, layout, 'the delta').values;
-  const before = previousMomentum && arranged(previousMomentum, layout, 'the momentum').values;
+  const improvement = reorderTensors(delta, layout, 'the delta').values;
+  const before =
+    previousMomentum && reorderTensors(previousMomentum, layout, 'the momentum').values;
   const next = new Float64Array(base.values);
   const update = new Float64Array(layout.size);
   const velocity = new Float64Array(layout.size);
@@ -115,7 +116,7 @@ export function aggregateWeightedDeltas(deltas: readonly WeightedDelta[]): Param
   for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! * first.weight;
   let total = first.weight;
   for (const { delta, weight, name } of others) {
-    const { values } = arranged(delta, layout, name);
+    const { values } = reorderTensors(delta, layout, name);
     for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! + values[i]! * weight;
     total += weight;
   }

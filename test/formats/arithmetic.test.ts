@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import {
-  arranged,
   difference,
   moved,
+  reorderTensors,
   scaleState,
   zerosLike,
 } from '../../src/formats/arithmetic.ts';
@@ -32,14 +32,14 @@ test('tensors go by name; what is left of them is refused', () => {
   const b = { name: 'b', shape: [2] };
   const layout = createLayout([a, b]);
   const params = { layout: createLayout([b, a]), values: Float32Array.of(1, 2, 3) };
-  expect(arranged(params, layout)).toEqual({ layout, values: Float32Array.of(3, 1, 2) });
-  expect(() => arranged(params, createLayout([b]), 'x.json')).toThrow(
-    'x.json has one tensor too many: a',
+  expect(reorderTensors(params, layout)).toEqual({ layout, values: Float32Array.of(3, 1, 2) });
+  expect(() => reorderTensors(params, createLayout([b]), 'x.json')).toThrow(
+    'x.json has an extra tensor a',
   );
-  expect(() => arranged(params, createLayout([a, b, { name: 'c', shape: [] }]))).toThrow(
+  expect(() => reorderTensors(params, createLayout([a, b, { name: 'c', shape: [] }]))).toThrow(
     'the other state has no tensor c',
   );
-  expect(() => arranged(params, createLayout([a, { name: 'b', shape: [2, 1] }]))).toThrow(
+  expect(() => reorderTensors(params, createLayout([a, { name: 'b', shape: [2, 1] }]))).toThrow(
     'tensor b of the other state is [2], not [2,1]',
   );
 });

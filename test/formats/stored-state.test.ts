@@ -45,7 +45,7 @@ describe('files of the reference', () => {
     expect(stateDigest(state)).toBe(loaded!.digest);
   });
 
-  it('refuses a layout that is of no runtime', () => {
+  it('refuses a layout of an unknown runtime', () => {
     const [file] = vectors.files.filter(({ loaded }) => loaded === undefined);
     const read = () => decodeStoredState(bytesOf(file!), file!.filename);
     expect(read).toThrow(ConfigError);
@@ -110,7 +110,7 @@ describe('every format into every other', () => {
       'the state is linear-regression, not mlp-regression',
     );
     expect(() => encodeStoredState({ ...linear, runtime: 'cubic' }, 's.pt')).toThrow(
-      'cubic is no runtime',
+      'unknown runtime cubic',
     );
     const npz = encodeStoredState(linear, 's.npz');
     expect(() => decodeStoredState(npz, 's.pt.npz')).toThrow('the schema is nostrain-model-state');

@@ -4,7 +4,7 @@
  * state.
  */
 import { ok, type Result } from '../../base/errors.ts';
-import { arranged } from '../../formats/arithmetic.ts';
+import { reorderTensors } from '../../formats/arithmetic.ts';
 import { readModel, writeModel } from '../../formats/regression-state.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -81,7 +81,7 @@ export function startingState(options: StartingOptions): PythonState {
     history: noHistory,
   };
   if (momentumState === undefined) return state;
-  const { values } = arranged(asModel(momentumState), params.layout, momentumName);
+  const { values } = reorderTensors(asModel(momentumState), params.layout, momentumName);
   return { ...state, momentum: flipped(values) };
 }
 

@@ -103,7 +103,7 @@ describe('train-local', () => {
     [2, ['--state-format', 'npz'], 'choices are auto, json, numpy-npz, pytorch-state-dict'],
     [2, ['--output-format', 'torch'], 'choices are auto, json, numpy-npz, pytorch-state-dict'],
     [2, ['--torch-checkpoint-payload', 'both'], 'choices are state-dict, module'],
-    [1, ['--state-format', 'numpy-npz'], 'not a whole zip archive'],
+    [1, ['--state-format', 'numpy-npz'], 'not a complete zip archive'],
     [1, ['--output-format', 'pytorch-state-dict'], 'try: name a file with -o'],
     [
       1,
@@ -134,7 +134,7 @@ describe('train-local', () => {
     const printed = await runCommand('train-local', file('a.json'), file('b.json'));
     expect(printed.stderr).toContain(`cannot read the state ${file('a.json')}`);
     await writeFile(file('a.npz'), 'PK');
-    expect((await runCommand('hash-state', file('a.npz'))).stderr).toContain('not a whole zip');
+    expect((await runCommand('hash-state', file('a.npz'))).stderr).toContain('not a complete zip');
     await writeFile(file('a.json'), '{}');
     const { stderr } = await runCommand('hash-state', file('a.json'));
     expect(stderr).toContain(`${file('a.json')} is no usable state`);
