@@ -58,7 +58,7 @@ describe('training data and base models by the door of checkpoints', () => {
     const key = ['--key-file', join(home, 'key'), '--report', 'ndjson', '--device', 'cpu'];
     const refused = await nostrain(other, 'run', 'join', 'door.run.json', ...key);
     expect(refused.code).not.toBe(0);
-    expect(refused.stderr).toContain(`${blossom.url} is not asked: a private address`);
+    expect(refused.stderr).toContain(`${blossom.url} is skipped: a private address`);
     expect(existsSync(join(other, 'models', 'model.safetensors'))).toBe(false);
     blossom.reads.count = 0;
     const joined = await nostrain(other, 'run', 'join', made.naddr, '--allow-private-relays', ...key); // biome-ignore format: one line

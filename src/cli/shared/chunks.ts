@@ -177,7 +177,7 @@ export const reportFetch =
   (report: (words: string) => void = writeNote) =>
   (event: FetchEvent): void => {
     if ('source' in event) {
-      const what = event.type === 'demoted' ? 'is not asked any more' : 'is away';
+      const what = event.type === 'demoted' ? 'is not used any more' : 'does not answer';
       writeNote(`${event.source} ${what}: ${event.message}`);
       return;
     }

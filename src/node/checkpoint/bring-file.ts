@@ -1,9 +1,7 @@
 /**
- * Brings a file that is known by its hash into the data folder, from wherever its chunks are: what training needs
- * and this machine lacks. What came of it stays for the next time, it is bounded before anything is asked for, and
- * it gets its name only when it has its hashes.
+ * Downloads a file named by its hash, such as a text or a base model, into the data folder. Its size is checked before
+ * the download, chunks are kept if it is interrupted, and the file gets its name only once its hashes are verified.
  */
-
 import { mkdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { systemClock } from '../../base/async.ts';
@@ -22,44 +20,46 @@ import { orBadManifest } from './folder.ts';
 import { type NamedSource, openFile } from './sources.ts';
 import { unpackFolder } from './unpack.ts';
 
-/** What is wanted: at least the digest of its manifest; of a spec also its hashes and length. */
+/** The requested file: the digest of its manifest, and in a spec also its hashes and length. */
 export type FileRequest = Pick<ChunkedFile, 'manifest'> & Partial<ChunkedFile>;
 
 export interface BringOptions {
   readonly sources: readonly NamedSource[];
-  /** The folder for the file. */
+  /** Folder that the file is stored in. */
   readonly folder: string;
-  /** Whether the file is called by its SHA-256, and not by the name that is wanted. */
+  /** Names the file by its SHA-256, and not by the requested name. */
   readonly isByHash: boolean;
-  /** Longer files are refused before anything is asked for. */
+  /** Maximum length of the file; longer ones are refused before the download. */
   readonly mostBytes: number;
   readonly connection: Connection;
-  /** Private and loopback addresses may be asked whoever named them. */
+  /** Allows private and loopback addresses, even if a stranger named them. */
   readonly allowPrivate: boolean;
-  /** Home of locks: two workers of this machine do not bring one file twice. */
+  /** Folder of lock files, so that two workers of this machine do not download one file twice. */
   readonly home: string;
   readonly signal: AbortSignal;
   onNotice(message: string): void;
   report(event: FetchEvent): void;
 }
 
-/** Bytes that may come for every byte of the file, and beside them. */
+/** Maximum bytes downloaded per byte of the file. On disk too: its chunks and the file exist at once for a moment. */
 const EXCESS = 2;
+/** The download limit is at least this many bytes, so that short files can be retried. */
 const LEAST_CAP = 2 ** 26;
-/** Left free on the disk. */
+/** Bytes that stay free on the disk. */
 const SPARE_BYTES = 2 ** 26;
+/** Milliseconds between two attempts to take a lock. */
 const RETRY_MS = 1000;
 
-/** The path of the file, once it is there. Throws a CheckpointError or a ConfigError that says what is missing. */
+/** Downloads the file if needed and returns its path. Throws a CheckpointError or a ConfigError with the reason. */
 export async function bringFile(wanted: FileRequest, options: BringOptions): Promise<string> {
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
-  for (let isTold = false; ; isTold = true) {
+  for (let isReported = false; ; isReported = true) {
     const known = await knownManifest(wanted, options);
     const there = known && (await isThere(known, wanted, options));
     if (there) return there;
     const lock = await takeKeyLock(options.home, 'files', wanted.manifest).catch(whileBusy);
     if (lock === undefined) {
-      if (!isTold) options.onNotice('another process of this machine brings that file');
+      if (!isReported) options.onNotice('another process of this machine is downloading this file');
       await systemClock.sleep(RETRY_MS, options.signal);
       continue;
     }
@@ -79,7 +79,7 @@ function whileBusy(error: unknown): undefined {
 const manifestFile = ({ manifest }: FileRequest, { folder }: BringOptions): string =>
   join(folder, `${manifest}.json`);
 
-/** The manifest that an earlier call kept, where it is still the one that is wanted. */
+/** Returns the manifest that an earlier call stored, if it is the requested one. */
 async function knownManifest(
   wanted: FileRequest,
   options: BringOptions,
@@ -89,7 +89,7 @@ async function knownManifest(
   return orBadManifest(manifestFile(wanted, options), text.toString());
 }
 
-/** Where the file goes. */
+/** Returns the final path of the file. */
 function pathOf(
   { sha256 }: FileManifest,
   { name = 'file' }: FileRequest,
@@ -106,10 +106,10 @@ async function isThere(
   options: BringOptions,
 ): Promise<string | undefined> {
   const path = pathOf(manifest, wanted, options);
-  const found = await stat(path).catch(() => undefined);
-  if (found?.size !== manifest.bytes) return undefined;
+  const stats = await stat(path).catch(() => undefined);
+  if (stats?.size !== manifest.bytes) return undefined;
   if ((await hashFile(path, options)) === manifest.sha256) return path;
-  options.onNotice(`${path} is not what it was any more, so it is fetched again`);
+  options.onNotice(`${path} was changed and is downloaded again`);
   return undefined;
 }
 
@@ -129,7 +129,7 @@ async function bring(
   try {
     assertSame(manifest, wanted);
     assertSmall(manifest.bytes, options);
-    await assertFreeSpace(manifest.bytes, folder);
+    await assertDiskSpace(manifest.bytes, folder);
     await writeAtomically(manifestFile(wanted, options), utf8(manifestText(manifest)));
     const mostBytes = Math.max(LEAST_CAP, EXCESS * manifest.bytes);
     await fetchFolder(manifest, chunks, { sources, signal, mostBytes, report });
@@ -144,7 +144,7 @@ async function bring(
   return path;
 }
 
-/** The manifest has the digest that was named; what it says has to be what was said beside. */
+/** Throws a CheckpointError (`checkpoint/other`) if the manifest contradicts the requested hashes or length. */
 function assertSame(manifest: FileManifest, wanted: FileRequest): void {
   const { name = 'the file', bytes, sha256, blake3 } = wanted;
   const isSame =
@@ -154,7 +154,7 @@ function assertSame(manifest: FileManifest, wanted: FileRequest): void {
   if (isSame) return;
   const digest: Digest = manifestDigest(manifest, nativeSha256);
   throw new CheckpointError('checkpoint/other', `manifest ${digest} is not of ${name}`, {
-    hint: 'whoever made the run said something false: ask for a new one, or name the file itself',
+    hint: 'the run spec is wrong: ask its creator for a new run, or name the file itself',
   });
 }
 
@@ -162,20 +162,20 @@ function assertSmall(bytes: number, { mostBytes }: BringOptions): void {
   if (bytes <= mostBytes) return;
   throw new ConfigError(
     'checkpoint/too-large',
-    `a file of ${bytes} bytes is to be fetched; without leave at most ${mostBytes} are`,
-    { hint: `say --most-download ${bytes}, or name the file where you have it` },
+    `the file has ${bytes} bytes, and the download limit is ${mostBytes}`,
+    { hint: `use --most-download ${bytes}, or name the file if you have it` },
   );
 }
 
-/** Its chunks and the file made of them are there at once for a moment. */
-async function assertFreeSpace(bytes: number, folder: string): Promise<void> {
+/** Throws a CheckpointError (`checkpoint/disk`) if the disk has too little space for the chunks and the file. */
+async function assertDiskSpace(bytes: number, folder: string): Promise<void> {
   const disk = await statfs(folder).catch(() => undefined);
   const free = disk === undefined ? Number.POSITIVE_INFINITY : disk.bavail * disk.bsize;
   const needed = EXCESS * bytes + SPARE_BYTES;
   if (free >= needed) return;
   throw new CheckpointError(
     'checkpoint/disk',
-    `${needed} bytes are needed in ${folder}, and ${free} are free`,
+    `${folder} needs ${needed} bytes, and ${free} are free`,
     { hint: 'free disk space, or name another data folder with NOSTRAIN_HOME' },
   );
 }

@@ -1,10 +1,10 @@
-/** A thread that does work on chunk files, one task after another, until it is ended. */
+/** Entry point of a worker thread that runs chunk tasks (`chunk-work.ts`), one after another. */
 import { parentPort } from 'node:worker_threads';
 import { type ChunkTask, runTask } from './chunk-work.ts';
 
 parentPort?.on('message', (task: ChunkTask) => {
   runTask(task).then(
-    (found) => parentPort?.postMessage({ found }),
+    (hashes) => parentPort?.postMessage({ hashes }),
     (error: NodeJS.ErrnoException) =>
       parentPort?.postMessage({ error: error.message, code: error.code }),
   );

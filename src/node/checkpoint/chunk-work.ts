@@ -1,6 +1,6 @@
 /**
- * The heavy work on chunk files: hashes them, and makes parity or lost chunks from others. Small files are done in this
- * thread, larger ones in worker threads, each with one task at a time.
+ * CPU-heavy work on chunk files: hashing, and computing parity or lost chunks. Small files are processed in the calling
+ * thread, larger ones in worker threads with one task at a time each.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
@@ -26,11 +26,11 @@ import { chunkFile, pieceFileState, readPieces } from './folder.ts';
 interface HashTask {
   readonly kind: 'hash' | 'blake3';
   readonly file: string;
-  /** Most bytes to read, and one more. */
+  /** Expected length; one byte more is read, to detect a longer file. */
   readonly bytes: number;
 }
 
-/** Writes sums of sources to targets, each to its length; shorter sources are followed by zeros. */
+/** Writes the sums of sources to targets, each cut to its length; shorter sources are padded with zeros. */
 interface CombineTask {
   readonly kind: 'combine';
   readonly matrix: Matrix;
@@ -48,7 +48,7 @@ interface FileHashTask {
 
 export type ChunkTask = HashTask | CombineTask | FileHashTask;
 
-/** Hashes of a file; those that were not asked for are empty. */
+/** Hashes of a file; those that were not requested are empty. */
 export interface FileHashes extends Hashes {
   readonly bytes: number;
   /** Merkle root of a file; null if it is too long for chunk events. */
@@ -56,16 +56,16 @@ export interface FileHashes extends Hashes {
 }
 
 export interface ChunkWorkers {
-  /** Rejects with the error of the disk. */
+  /** Runs a task. Rejects with an error of the disk. */
   run(task: ChunkTask): Promise<readonly FileHashes[]>;
   close(): Promise<void>;
 }
 
-/** Smaller files take less time than a thread takes to start. */
+/** Files with fewer bytes are processed without threads: starting one would take longer. */
 const WORTH_THREADS = 2 ** 26;
 const MOST_THREADS = 8;
 
-/** Starts workers for files of that many bytes in all; by default one thread fewer than there are cores. */
+/** Starts workers for `bytes` bytes of files; by default one thread fewer than there are cores. */
 export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)): ChunkWorkers {
   const idle: Worker[] = [];
   const all = new Set<Worker>();
@@ -104,20 +104,22 @@ export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)
 const defaultThreads = (bytes: number): number =>
   bytes < WORTH_THREADS ? 0 : Math.min(MOST_THREADS, Math.max(1, availableParallelism() - 1));
 
-type Answer = { readonly found: readonly FileHashes[] } | { readonly error: string; code?: string };
+type Answer =
+  | { readonly hashes: readonly FileHashes[] }
+  | { readonly error: string; code?: string };
 
 function ask(worker: Worker, task: ChunkTask): Promise<readonly FileHashes[]> {
   return new Promise((resolve, reject) => {
     const settle = (answer: Answer) => {
       worker.off('message', settle).off('error', fail).off('exit', end).unref();
-      if ('found' in answer) resolve(answer.found);
+      if ('hashes' in answer) resolve(answer.hashes);
       else reject(Object.assign(new Error(answer.error), { code: answer.code }));
     };
     const fail = (cause: Error) => settle({ error: cause.message });
     const end = (code: number) =>
       reject(
         new CheckpointError('checkpoint/thread', `a thread ended with code ${code}`, {
-          hint: 'is there enough memory? say --threads 0 to work without threads',
+          hint: 'there may be too little memory: use --threads 0 to work without threads',
         }),
       );
     worker.ref();
@@ -135,7 +137,7 @@ export async function runTask(task: ChunkTask): Promise<readonly FileHashes[]> {
 export const nativeDigester = (): Promise<Digester> =>
   createDigester(createNativeSha256, createNativeBlake3);
 
-/** Hashes a whole file that comes in pieces: SHA-256, BLAKE3 and the root that certified outcomes name. */
+/** Hashes a file piece by piece: SHA-256, BLAKE3 and the Merkle root that certified outcomes name. */
 export interface FileHasher {
   update(piece: Uint8Array): void;
   digest(): FileHashes & { readonly root: Digest | null };
@@ -165,7 +167,7 @@ export const isFileOf = (
   root === manifest.root &&
   bytes === manifest.bytes;
 
-/** Wholes that are not finished, by name. */
+/** Hashers of unfinished files, by name. */
 const hashers = new Map<string, FileHasher>();
 
 async function hashOn({ name, file }: FileHashTask): Promise<FileHashes> {
@@ -186,12 +188,12 @@ async function hashFile({ kind, file, bytes }: HashTask): Promise<FileHashes> {
     digester.update(piece);
     length += piece.length;
   }
-  const found = { ...digester.digest(), bytes: length };
+  const hashes = { ...digester.digest(), bytes: length };
   idle[kind].push(digester);
-  return found;
+  return hashes;
 }
 
-/** Digesters that are free: making one takes longer than hashing a short chunk. */
+/** Digesters for reuse: creating one takes longer than hashing a short chunk. */
 const idle: Readonly<Record<HashTask['kind'], Digester[]>> = { hash: [], blake3: [] };
 const makers: Readonly<Record<HashTask['kind'], () => Promise<Digester>>> = {
   hash: nativeDigester,
@@ -201,7 +203,7 @@ const makers: Readonly<Record<HashTask['kind'], () => Promise<Digester>>> = {
   },
 };
 
-/** Bytes of all sources and targets of a sum in memory. */
+/** Maximum bytes of all sources and targets in memory at once. */
 const MOST_IN_MEMORY = 2 ** 23;
 
 async function combine({ matrix, sources, targets, bytes }: CombineTask): Promise<FileHashes[]> {
@@ -244,7 +246,7 @@ async function readFully(handle: FileHandle, buffer: Uint8Array, at: number): Pr
   buffer.fill(0, have);
 }
 
-/** Reads the chunk and reports how it is. */
+/** Reads a chunk and reports whether it is intact, lost or changed; a quick check compares only BLAKE3. */
 export async function judge(
   workers: ChunkWorkers,
   folder: string,
@@ -256,10 +258,10 @@ export async function judge(
   const file = chunkFile(folder, piece.sha256);
   const kind = isQuick ? 'blake3' : 'hash';
   const read = await workers.run({ kind, file, bytes: piece.bytes }).catch(() => undefined);
-  const found = read?.[0];
-  if (found === undefined) return 'lost';
-  const isSame = found.blake3 === piece.blake3 && (isQuick || found.sha256 === piece.sha256);
-  return isSame && found.bytes === piece.bytes ? 'whole' : 'changed';
+  const hashes = read?.[0];
+  if (hashes === undefined) return 'lost';
+  const isSame = hashes.blake3 === piece.blake3 && (isQuick || hashes.sha256 === piece.sha256);
+  return isSame && hashes.bytes === piece.bytes ? 'whole' : 'changed';
 }
 
 /** Works on all items, at most `atOnce` at a time; returns the results in order. */
@@ -285,21 +287,21 @@ type Native = Pick<typeof import('@napi-rs/blake-hash'), 'Blake3Hasher'>;
 let native: Promise<Native | undefined> | undefined;
 
 /**
- * Creates a BLAKE3 hasher: compiled code, ten times as fast, if the optional package of this machine is installed;
- * else WebAssembly.
+ * Creates a BLAKE3 hasher: native code, ten times as fast, if the optional package of this platform is installed; else
+ * WebAssembly.
  */
 export async function createNativeBlake3(): Promise<Blake3> {
   native ??= import('@napi-rs/blake-hash').catch(() => undefined);
-  const found = await native;
-  if (found === undefined) return createBlake3();
-  let hasher = new found.Blake3Hasher();
+  const addon = await native;
+  if (addon === undefined) return createBlake3();
+  let hasher = new addon.Blake3Hasher();
   return {
     update: ({ buffer, byteOffset, length }) => {
       hasher.update(Buffer.from(buffer, byteOffset, length));
     },
     digest: () => {
       const digest = hasher.digest('hex');
-      hasher = new found.Blake3Hasher();
+      hasher = new addon.Blake3Hasher();
       return digest;
     },
   };

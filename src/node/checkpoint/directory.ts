@@ -1,6 +1,6 @@
 /**
- * The directory of holders: finds who holds an object and announces what this machine holds, over relays and
- * between holder servers hop by hop; and the HTTP route at which a holder server answers and takes announcements.
+ * The directory of holders: finds the holders of an object and announces what this machine holds, over relays and from
+ * holder server to holder server (Kademlia). Also the HTTP route that answers lookups and accepts announcements.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { anySignal, systemClock } from '../../base/async.ts';
@@ -28,10 +28,10 @@ import { nativeCrypto } from '../native/event-crypto.ts';
 import { createAskHttp } from './sources.ts';
 
 const PATH = /^\/directory\/([0-9a-f]{64})?$/;
-/** One ask, whatever the other side does. */
+/** Time limit of one request, in milliseconds. */
 const ASK_MS = 5000;
 
-/** Answers `GET /directory/<64 hex digits>` and takes `PUT /directory/`; false of a request that is neither. */
+/** Handles `GET /directory/<64 hex digits>` and `PUT /directory/`. Returns false for any other path. */
 export const directoryRoute =
   (directory: Directory) =>
   (request: IncomingMessage, response: ServerResponse): boolean => {
@@ -75,22 +75,22 @@ async function take(
 
 export interface DirectoryPort {
   readonly ask: LookupOptions['ask'];
-  /** The same of an address that a person named, whose key is not known. */
+  /** Asks an address that the user named, whose key is not known. */
   askAt(url: string, target: string): Promise<readonly HolderRecord[] | undefined>;
-  /** Tells a contact of an announcement; whether it took it. */
+  /** Sends an announcement to a contact. Returns whether it was accepted. */
   tell(contact: HolderRecord, event: SignedEvent): Promise<boolean>;
   tellAt(url: string, event: SignedEvent): Promise<boolean>;
 }
 
 export interface DirectoryPortOptions extends Omit<DirectoryOptions, 'own'> {
-  /** Asks strangers' addresses: which of them may be asked is its matter. */
+  /** Sends requests to addresses from strangers; it rejects those that are not allowed. */
   readonly http: AskHttp;
-  /** Asks those that a person named. */
+  /** Sends requests to addresses that the user named. */
   readonly peerHttp: AskHttp;
   readonly signal: AbortSignal;
 }
 
-/** Asks directories over HTTP: each ask is bounded in bytes and time, and nothing in an answer counts unverified. */
+/** Creates a client of directories over HTTP. Requests are limited in bytes and time, and every answer is verified. */
 export function createDirectoryPort(options: DirectoryPortOptions): DirectoryPort {
   const { http, peerHttp, signal } = options;
   const within = async <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
@@ -110,7 +110,7 @@ export function createDirectoryPort(options: DirectoryPortOptions): DirectoryPor
       const text = await bodyOf(answer);
       return text === undefined ? undefined : readAnswer(text, options);
     });
-  /** The first of its contacts that does it. */
+  /** Returns the result of the first contact address that gives one. */
   const firstOf = async <T>(
     { contacts }: HolderRecord,
     work: (url: string) => Promise<T | undefined>,
@@ -158,20 +158,20 @@ export interface HolderRelays {
 }
 
 export interface DirectorySearch {
-  /** Undefined where no relay is named. */
+  /** Undefined if no relay is named. */
   readonly relays: HolderRelays | undefined;
-  /** Addresses of holder servers that a person named. */
+  /** Addresses of holder servers that the user named. */
   readonly peers: readonly string[];
   readonly port: DirectoryPort;
   /** Unix seconds. */
   now(): number;
-  /** Contacts in private networks may be asked. */
+  /** Allows contacts in private networks. */
   readonly allowPrivate: boolean;
   readonly waitMs: number;
   readonly signal: AbortSignal;
 }
 
-/** What a search is bounded by. */
+/** Limits of a search. */
 export interface SearchBounds extends Pick<DirectorySearch, 'allowPrivate' | 'signal'> {
   readonly peers?: readonly string[] | undefined;
   readonly waitMs?: number;
@@ -195,24 +195,25 @@ export function createSearch(
 
 export const unixSeconds = (): number => Math.floor(systemClock.now() / 1000);
 
-/** How long relays may take to answer. */
+/** Milliseconds that relays may take to answer. */
 const WAIT_MS = 5000;
 
 export interface HolderSearchResult {
   readonly holders: readonly HolderRecord[];
-  /** By relays alone, or by holders that were asked too. */
+  /** Whether relays alone gave the result, or holders were asked too. */
   readonly by: 'relays' | 'holders';
-  /** Holders that were asked, and asks after each other. */
+  /** Number of requests to holders. */
   readonly asks: number;
+  /** Length of the longest chain of requests. */
   readonly hops: number;
 }
 
-/** Holders of an object that is told of the nearest. */
-const TOLD = 8;
-/** Contacts of relays that a lookup starts at. */
+/** Number of nearest holders that an announcement is sent to. */
+const ANNOUNCED_TO = 8;
+/** Maximum number of contacts from relays that a lookup starts at. */
 const MOST_STARTS = 12;
 
-/** Relays first; where those know of fewer than `enough`, holders are asked. */
+/** Finds holders of an object on relays; if those know fewer than `enough`, holders are asked too. */
 export async function findHolders(
   object: Digest,
   enough: number,
@@ -230,22 +231,22 @@ export async function findHolders(
   return { holders: all, by: 'holders', asks, hops };
 }
 
-/** Announcements on relays, of holders that may be asked: of one object, or of any. */
+/** Returns announcements on relays by holders at allowed addresses, of one object or of any. */
 async function askRelays(
   search: DirectorySearch,
   object?: Digest,
 ): Promise<readonly HolderRecord[]> {
   const { relays, waitMs, signal, now, allowPrivate } = search;
   if (relays === undefined) return [];
-  const asked = { waitMs, signal, maxPerAuthor: 1 };
-  const { events } = await relays.query([holderFilter(object)], asked);
+  const options = { waitMs, signal, maxPerAuthor: 1 };
+  const { events } = await relays.query([holderFilter(object)], options);
   return [...newestHolders(events, now()).values()].flatMap((record) => {
     const contacts = record.contacts.filter((url) => allowPrivate || isAskable(url));
     return contacts.length > 0 ? [{ ...record, contacts }] : [];
   });
 }
 
-/** Where a lookup starts: some of those whom relays know, and whom the peers that a person named know. */
+/** Returns the contacts that a lookup starts at: some from relays, and those that the user's peers know. */
 async function startsOf(
   target: Digest | WorkerId,
   search: DirectorySearch,
@@ -260,16 +261,16 @@ async function startsOf(
 }
 
 export interface Announced {
-  /** Relays that took it. */
+  /** Number of relays that accepted it. */
   readonly relays: number;
-  /** Holders that took it. */
+  /** Number of holders that accepted it. */
   readonly holders: number;
   readonly asks: number;
 }
 
 /**
- * Makes an announcement known: to the relays, to the holders nearest to its own key, and to those nearest to each
- * object it names. What they answer fills the directory of this machine's own server.
+ * Sends an announcement to the relays, to the holders nearest to its author's key, and to those nearest to each object
+ * it names. Their answers fill the directory of this machine's server.
  */
 export async function announce(
   event: SignedEvent,
@@ -278,32 +279,34 @@ export async function announce(
   search: DirectorySearch,
 ): Promise<Announced> {
   const { relays, port, peers, now } = search;
-  const own = event.pubkey;
+  const me = event.pubkey;
   directory.own = event;
   const outcomes = (await relays?.publish(event)) ?? [];
-  const told = new Set<WorkerId>();
+  const accepted = new Set<WorkerId>();
   let asks = 0;
-  for (const target of [own, ...held]) {
-    const contacts = (await startsOf(target, search)).filter(({ key }) => key !== own);
+  for (const target of [me, ...held]) {
+    const contacts = (await startsOf(target, search)).filter(({ key }) => key !== me);
     const lookup: Lookup = await lookUp(target, {
       contacts,
       enough: 0,
       ask: async (contact, wanted) => {
         const answer = await port.ask(contact, wanted);
-        return answer?.filter(({ key }) => key !== own);
+        return answer?.filter(({ key }) => key !== me);
       },
     });
     asks += lookup.asks;
     for (const record of lookup.nearest) directory.contacts.add(record, now());
-    for (const record of lookup.nearest.slice(0, TOLD)) {
-      if (!told.has(record.key) && (await port.tell(record, event))) told.add(record.key);
+    for (const record of lookup.nearest.slice(0, ANNOUNCED_TO)) {
+      if (!accepted.has(record.key) && (await port.tell(record, event))) accepted.add(record.key);
     }
   }
-  // the first who come know each other by address alone
-  const first = await Promise.all(peers.map((url) => port.tellAt(url, event).catch(() => false)));
+  // the peersAccepted holders of a run know each other only by address
+  const peersAccepted = await Promise.all(
+    peers.map((url) => port.tellAt(url, event).catch(() => false)),
+  );
   return {
     relays: outcomes.filter(({ status }) => status === 'accepted').length,
-    holders: Math.max(told.size, first.filter(Boolean).length),
+    holders: Math.max(accepted.size, peersAccepted.filter(Boolean).length),
     asks,
   };
 }

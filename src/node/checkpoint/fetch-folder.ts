@@ -1,6 +1,6 @@
 /**
- * Fetches a chunked file into a folder: chunks that are there stay, parity replaces those that no source has, and
- * the whole file is verified in the end.
+ * Downloads a chunked file into a folder. Chunks that are already there are kept, chunks that no source has are
+ * restored from parity, and the complete file is verified at the end.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
@@ -38,27 +38,30 @@ export interface FetchFolderOptions
     | 'patienceMs'
     | 'mostBytes'
   > {
-  /** In any order, so that those who fetch at once ask for other chunks; else in that of the file. */
+  /** Requests chunks in random order, so that concurrent downloaders request different ones; else in file order. */
   readonly isShuffled?: boolean | undefined;
   readonly threads?: number | undefined;
-  /** Only so many bytes of the file, from its first on: the whole is not checked then, each chunk is. */
+  /** Downloads only this many bytes from the start of the file. Then each chunk is verified, but not the file. */
   readonly until?: number | undefined;
 }
 
 export interface FetchedFolder {
-  /** Bytes of chunks that were there before. */
+  /** Bytes of chunks that were already in the folder. */
   readonly kept: number;
-  /** All that came over the network. */
+  /** All bytes downloaded. */
   readonly bytes: number;
-  /** Chunks that came out of parity. */
+  /** Number of chunks restored from parity. */
   readonly restored: number;
   readonly sources: readonly SourceReport[];
 }
 
-/** Chunks that are nowhere are not waited for long where parity may do. */
+/** Milliseconds to wait for chunks that no source has, if parity may restore them. */
 const SHORT_PATIENCE_MS = 3000;
 
-/** Throws a CheckpointError that names the chunks which are nowhere to be had; what came stays for the next time. */
+/**
+ * Downloads a file into a folder. Throws a CheckpointError that names the chunks which no source has; downloaded chunks
+ * stay for the next call.
+ */
 export async function fetchFolder(
   manifest: FileManifest,
   folder: string,
@@ -88,8 +91,8 @@ async function fetchAll(
     follower?.add(piece);
     options.onChunk?.(piece);
   };
-  const held = await findIntactPieces(folder, manifest, pieces, options);
-  for (const piece of held) onChunk(piece);
+  const intact = await findIntactPieces(folder, manifest, pieces, options);
+  for (const piece of intact) onChunk(piece);
   const { patienceMs = manifest.erasure === null ? undefined : SHORT_PATIENCE_MS } = options;
   const get = (wanted: readonly Piece[]) =>
     fetchChunks({
@@ -101,21 +104,21 @@ async function fetchAll(
       clock: systemClock,
       openSink: (piece) => openSink(folder, piece),
     });
-  const wanted = unique(pieces.filter((piece) => piece.offset !== undefined && !held.has(piece)));
+  const wanted = unique(pieces.filter((piece) => piece.offset !== undefined && !intact.has(piece)));
   const first = await get(options.isShuffled === true ? shuffled(wanted) : wanted);
   if (until !== undefined) {
     const parity = all.filter(({ offset }) => offset === undefined);
-    assertEnough(manifest, first.missing, parity, held);
-    return { kept: bytesOf(held), bytes: first.bytes, restored: 0, sources: first.sources };
+    assertEnough(manifest, first.missing, parity, intact);
+    return { kept: bytesOf(intact), bytes: first.bytes, restored: 0, sources: first.sources };
   }
-  const more = await getParity(manifest, held, first, get);
+  const more = await getParity(manifest, intact, first, get);
   if (first.missing.length > 0) {
-    assertEnough(manifest, first.missing, more?.missing ?? [], held);
+    assertEnough(manifest, first.missing, more?.missing ?? [], intact);
     await mendFolder(folder, manifest, { signal: options.signal, threads: options.threads });
   }
   if (follower && !(await follower.isThis())) throw wrongFile();
   return {
-    kept: bytesOf(held),
+    kept: bytesOf(intact),
     bytes: first.bytes + (more?.bytes ?? 0),
     restored: first.missing.length,
     sources: more === undefined ? first.sources : joined(first.sources, more.sources),
@@ -123,8 +126,8 @@ async function fetchAll(
 }
 
 /**
- * Returns the bytes of a file, for a caller that has no use for the file and verifies the whole itself. The folder
- * keeps what came, so it is not requested again. Throws as `fetchFolder` does.
+ * Downloads a file and returns its bytes, for a caller that verifies them itself. Downloaded chunks stay in the folder,
+ * so they are not requested again. Throws as `fetchFolder` does.
  */
 export async function fetchBytes(
   manifest: FileManifest,
@@ -136,7 +139,7 @@ export async function fetchBytes(
   return { bytes: await readBytes(folder, manifest, 0, manifest.bytes), reports: sources };
 }
 
-/** The folder is for this manifest alone. */
+/** Prepares the folder. Throws a CheckpointError (`checkpoint/other-folder`) if it has the manifest of another file. */
 async function claim(folder: string, manifest: FileManifest): Promise<void> {
   const text = manifestText(manifest);
   try {
@@ -159,7 +162,7 @@ async function claim(folder: string, manifest: FileManifest): Promise<void> {
 const bytesOf = (pieces: Iterable<Piece>): number =>
   [...pieces].reduce((sum, { bytes }) => sum + bytes, 0);
 
-/** Chunks that a fetch before this one left, each read and hashed. */
+/** Returns the chunks that an earlier download left; each one is read and hashed. */
 async function findIntactPieces(
   folder: string,
   { bytes }: FileManifest,
@@ -188,18 +191,18 @@ function shuffled(pieces: readonly Piece[]): readonly Piece[] {
   return drawn.sort((a, b) => a.at - b.at).map(({ piece }) => piece);
 }
 
-/** As many parity chunks as there are chunks missing, where there are so many. */
+/** Downloads parity of the groups that lack more data chunks than they have parity chunks. */
 async function getParity(
   manifest: FileManifest,
-  held: ReadonlySet<Piece>,
+  intact: ReadonlySet<Piece>,
   { missing }: Fetched,
   get: (wanted: readonly Piece[]) => Promise<Fetched>,
 ): Promise<Fetched | undefined> {
   const lost = new Set(missing.map(({ sha256 }) => sha256));
   const wanted = erasureGroups(manifest).flatMap(({ data, parity }) => {
     const gone = data.filter(({ sha256 }) => lost.has(sha256)).length;
-    const here = parity.filter((piece) => held.has(piece)).length;
-    return gone > here ? parity.filter((piece) => !held.has(piece)) : [];
+    const present = parity.filter((piece) => intact.has(piece)).length;
+    return gone > present ? parity.filter((piece) => !intact.has(piece)) : [];
   });
   return wanted.length === 0 ? undefined : get(unique(wanted));
 }
@@ -208,12 +211,12 @@ function assertEnough(
   manifest: FileManifest,
   missing: readonly Piece[],
   noParity: readonly Piece[],
-  held: ReadonlySet<Piece>,
+  intact: ReadonlySet<Piece>,
 ): void {
   const lost = new Set([...missing, ...noParity].map(({ sha256 }) => sha256));
   const beyond = erasureGroups(manifest).filter(({ data, parity }) => {
     const gone = data.filter(({ sha256 }) => lost.has(sha256)).length;
-    return gone > parity.filter((piece) => held.has(piece) || !lost.has(piece.sha256)).length;
+    return gone > parity.filter((piece) => intact.has(piece) || !lost.has(piece.sha256)).length;
   });
   if (beyond.length === 0) return;
   const names = beyond.flatMap(({ data }) => data.filter(({ sha256 }) => lost.has(sha256)));
@@ -221,7 +224,7 @@ function assertEnough(
   const more = names.length > some.length ? ` and ${names.length - some.length} more` : '';
   throw new CheckpointError(
     'checkpoint/nowhere',
-    `${some.join(', ')}${more} are nowhere to be had, and parity does not restore them`,
+    `no source has ${some.join(', ')}${more}, and parity does not restore them`,
     {
       hint: 'name more sources with --from and run the same command again to resume',
       data: { missing: names.length },
@@ -230,14 +233,14 @@ function assertEnough(
 }
 
 const wrongFile = (): CheckpointError =>
-  new CheckpointError('checkpoint/other', 'the whole is not what the manifest says', {
-    hint: 'every chunk was right, so the manifest contradicts itself: take it from somebody else',
+  new CheckpointError('checkpoint/other', 'the file does not have the hashes of its manifest', {
+    hint: 'every chunk was right, so the manifest is inconsistent: get it from another source',
   });
 
-/** Bytes that are written at once. */
+/** Bytes collected before they are written. */
 const WRITTEN_BYTES = 2 ** 20;
 
-/** Creates a chunk's file, which gets its name when its hash is right. */
+/** Creates the file of a chunk under a temporary name; `finish` renames it if the hash is right. */
 export async function openSink(
   folder: string,
   { sha256 }: Pick<Piece, 'sha256'>,
@@ -300,17 +303,20 @@ function joined(
 
 /** Hashes a file while its chunks arrive in any order. */
 interface FileFollower {
-  /** Notes a chunk that is in the folder now. */
+  /** Adds a chunk that is now in the folder. */
   add(piece: Pick<Piece, 'sha256'>): void;
   /** Reports whether the file is the one of the manifest; false too if a chunk is lost. */
   isThis(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** For smaller files, and for so few chunks that they all complete at the end, a thread costs more than it saves. */
+/**
+ * Smallest file that is hashed in a thread of its own. For smaller ones, or few chunks that all complete at the end, a
+ * thread costs more than it saves.
+ */
 const WORTH_A_THREAD = { bytes: 2 ** 26, chunks: 32 };
 
-/** Hashes each chunk as soon as those before it are there. */
+/** Starts to hash a file; each chunk is hashed as soon as all before it are there. */
 function followFile(folder: string, manifest: FileManifest): FileFollower {
   const { bytes, chunks } = manifest;
   const isWorthIt = bytes >= WORTH_A_THREAD.bytes && chunks.length >= WORTH_A_THREAD.chunks;
@@ -334,7 +340,7 @@ function followFile(folder: string, manifest: FileManifest): FileFollower {
       return work
         .then(() => workers.run({ kind: 'whole', name, file: undefined }))
         .then(
-          ([found]) => isFileOf(found!, manifest),
+          ([hashes]) => isFileOf(hashes!, manifest),
           () => false,
         );
     },

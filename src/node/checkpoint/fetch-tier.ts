@@ -1,7 +1,6 @@
 /**
- * Brings the part of a chunked state that a tier has (docs/tiers.md), for who joins with a small machine:
- * the slices of the model lie one after the other in its file, so only the chunks up to the tier's last slice are
- * asked for.
+ * Downloads the part of a chunked state that a MatFormer tier needs (docs/tiers.md), for workers that train only a
+ * slice. The slices lie one after another in the file, so only the chunks up to the tier's last slice are requested.
  */
 import { open, rename, rm } from 'node:fs/promises';
 import { CheckpointError } from '../../base/errors.ts';
@@ -18,12 +17,12 @@ import { cannotWrite } from '../files/atomic-file.ts';
 import { type FetchedFolder, type FetchFolderOptions, fetchFolder } from './fetch-folder.ts';
 import { readBytes, readRange } from './folder.ts';
 
-/** Bytes before the header of safetensors: its length. */
+/** Bytes of the header length at the start of a safetensors file. */
 const LENGTH_BYTES = 8;
 
 /**
- * Fetches into the folder what tier `tier` has, and makes a safetensors file of it. Throws a CheckpointError where
- * the file has no tiers, or not that one.
+ * Downloads the tensors of tier `tier` into the folder and writes them to a safetensors file. Throws a CheckpointError
+ * (`checkpoint/tier`) if the file has no tiers, or not that one.
  */
 export async function fetchTier(
   manifest: FileManifest,
@@ -39,7 +38,8 @@ export async function fetchTier(
   const lengthBytes = await readBytes(folder, manifest, 0, LENGTH_BYTES);
   const length = Number(new DataView(lengthBytes.buffer).getBigUint64(0, true));
   const start = LENGTH_BYTES + length;
-  if (length > MAX_HEADER_BYTES || start > manifest.bytes) throw noTiers('it is no safetensors');
+  if (length > MAX_HEADER_BYTES || start > manifest.bytes)
+    throw noTiers('it is not a safetensors file');
   await upTo(start);
   const header = readSafetensorsEntries(
     await readBytes(folder, manifest, LENGTH_BYTES, start),
@@ -58,7 +58,7 @@ export async function fetchTier(
   };
 }
 
-/** The tensors of a tier, which come first. */
+/** Returns the tensors of a tier, which come first in the file. */
 function tensorsOf(
   entries: readonly SafetensorsEntry[],
   tier: number,
@@ -71,23 +71,23 @@ function tensorsOf(
       'checkpoint/tier',
       `the state has tiers 0 to ${last.length - 1}, not ${tier}`,
       {
-        hint: 'ask for one of those',
+        hint: 'name one of those with --tier',
       },
     );
   }
   const kept = model.filter(({ name }) => sliceIndexOf(name) <= until);
   const isFirst = kept.every((entry, i) => entry === entries[i]);
   if (kept.length > 0 && isFirst) return kept;
-  throw noTiers('its slices do not lie one after the other');
+  throw noTiers('its slices are not one after another');
 }
 
 /**
- * The last slice of each tier from 0 on, by how long the slices of a tensor are: of a run with helpers there are more
- * than tiers.
+ * Returns the last slice of each tier, from tier 0 on. It follows from the lengths of the slices of one tensor: a run
+ * with helpers has more slices than tiers.
  */
 function lastSlices(model: readonly SafetensorsEntry[]): readonly number[] {
   const outer = model.find(({ name }) => sliceIndexOf(name) > 0 && !name.startsWith('padding.'));
-  if (outer === undefined) throw noTiers('no tensor of it is a slice of width');
+  if (outer === undefined) throw noTiers('no tensor is cut into slices');
   const base = outer.name.replace(/\.ring\d$/, '');
   const slices = model.filter(
     ({ name }) => name === base || name.replace(/\.ring\d$/, '') === base,
@@ -110,7 +110,7 @@ function lastSlices(model: readonly SafetensorsEntry[]): readonly number[] {
 
 const noTiers = (why: string): CheckpointError =>
   new CheckpointError('checkpoint/tier', `this file has no tiers: ${why}`, {
-    hint: 'fetch all of it, without --tier; `run-training --tiers` makes states with tiers',
+    hint: 'download all of it without --tier; `run-training --tiers` writes states with tiers',
   });
 
 const described = ({ from, to, dtype, ...tensor }: SafetensorsEntry) => ({

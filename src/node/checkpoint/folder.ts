@@ -1,6 +1,6 @@
 /**
- * A folder that holds a chunked file: `manifest.json`, and one file per chunk, named by its SHA-256. Reads such
- * folders, and is a source to fetch from and to store in: another disk, a network share or a mounted bucket.
+ * Folders that hold a chunked file: `manifest.json`, and one file per chunk, named by its SHA-256. Reads them, and
+ * makes a folder a source to download from or a mirror to store at: another disk, a network share, a mounted bucket.
  */
 import { createReadStream } from 'node:fs';
 import { lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -25,10 +25,10 @@ const PIECE_BYTES = 2 ** 20;
 /** Returns the path of a chunk. */
 export const chunkFile = (folder: string, sha256: Digest): string => join(folder, sha256);
 
-/** The error about a chunk that is not in its folder. */
+/** Returns the error about a chunk that is not in its folder. */
 export const lostChunk = (sha256: Digest, folder: string, cause: unknown): CheckpointError =>
   new CheckpointError('checkpoint/lost', `chunk ${sha256} is not in ${folder}`, {
-    hint: '`nostrain checkpoint unpack --mend` restores it, or `fetch` brings it',
+    hint: 'restore it with `nostrain checkpoint unpack --mend`, or download it with `fetch`',
     cause,
   });
 
@@ -55,7 +55,7 @@ export function orBadManifest(where: string, text: string): FileManifest {
   if (parsed.ok) return parsed.value;
   const { at, message } = parsed.issue;
   throw new CheckpointError('checkpoint/bad-manifest', `${where}: ${at}: ${message}`, {
-    hint: 'take the manifest from whoever packed the file; its SHA-256 is its name',
+    hint: 'get the manifest from the one who packed the file; its name is its SHA-256',
   });
 }
 
@@ -67,7 +67,7 @@ async function readShort(file: string): Promise<string> {
   } finally {
     await handle.close();
   }
-  throw new CheckpointError('checkpoint/bad-manifest', `${file} is no manifest`, {
+  throw new CheckpointError('checkpoint/bad-manifest', `${file} is not a manifest`, {
     hint: `a manifest is a file of at most ${MOST_MANIFEST_BYTES} bytes`,
   });
 }
@@ -86,18 +86,18 @@ export async function pieceFileState(
 export async function findPacked(folder: string): Promise<readonly string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((cause: unknown) => {
     throw new CheckpointError('checkpoint/no-folder', `${folder} cannot be read`, {
-      hint: 'name a folder that is there',
+      hint: 'name an existing folder',
       cause,
     });
   });
   if (entries.some(({ name }) => name === MANIFEST_FILE)) return [folder];
   const inside = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
-  const found: string[] = [];
+  const packed: string[] = [];
   for (const name of inside.sort()) {
     const stats = await lstat(join(folder, name, MANIFEST_FILE)).catch(() => undefined);
-    if (stats?.isFile()) found.push(join(folder, name));
+    if (stats?.isFile()) packed.push(join(folder, name));
   }
-  return found;
+  return packed;
 }
 
 /** Reads a file in pieces, up to `most` bytes; the next piece overwrites the one before. */
@@ -148,7 +148,7 @@ export async function* readRange(
   }
 }
 
-/** The same in one array. */
+/** Reads bytes of the file from its chunks into one array. Throws as `readRange` does. */
 export async function readBytes(
   folder: string,
   manifest: FileManifest,
@@ -164,7 +164,7 @@ export async function readBytes(
   return all;
 }
 
-/** A folder as a source: chunks by their hash, and the manifest by its own. */
+/** Returns a folder as a source and mirror of chunks; the manifest is found by its hash too. */
 export const createFolderSource = (folder: string): ChunkSource => ({
   name: folder,
   async read(blob, signal) {
@@ -192,8 +192,8 @@ async function fileOf(folder: string, { sha256, offset }: Blob): Promise<string 
     const stats = await lstat(path).catch(() => undefined);
     return stats?.isFile() === true && stats.size <= most;
   };
-  const own = chunkFile(folder, sha256);
-  if (await isFile(own, Number.POSITIVE_INFINITY)) return own;
+  const chunkPath = chunkFile(folder, sha256);
+  if (await isFile(chunkPath, Number.POSITIVE_INFINITY)) return chunkPath;
   const manifest = join(folder, MANIFEST_FILE);
   if (offset !== undefined || !(await isFile(manifest, MOST_MANIFEST_BYTES))) return undefined;
   const text = await readFile(manifest).catch(() => undefined);

@@ -1,6 +1,6 @@
 /**
- * A small HTTP server for the chunks of folders: GET and HEAD of `/<sha256>` with ranges, and `/<digest>.have`. It
- * limits bytes per second, requests at once, and how often one chunk goes out while others could pass it on.
+ * HTTP server for the chunks in folders: GET and HEAD of `/<sha256>` with ranges, and of `/<digest>.have`. It limits
+ * bytes per second, concurrent responses, and how often one chunk is sent, so that receivers pass it on.
  */
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
@@ -25,32 +25,38 @@ export interface HolderOptions {
   readonly port: number;
   readonly host: string;
   readonly clock: Clock;
-  /** Bytes a second to all together; undefined for what the line takes. */
+  /** Maximum bytes per second, all responses together; undefined for no limit. */
   readonly rate?: number | undefined;
-  /** Answers at once; more are told to come back. */
+  /** Maximum number of concurrent responses; further requests get 503 with `retry-after`. */
   readonly most?: number;
-  /** How often one chunk goes out in `windowMs`, one at a time, so that others pass it on; undefined for no limit. */
+  /** How often one chunk is sent in `windowMs`, never twice at once; undefined for no limit. */
   readonly servesPerWindow?: number | undefined;
   readonly windowMs?: number;
-  /** Answers what is no chunk; false where it is not its own. */
+  /** Answers requests for other paths. Returns false if the path is not its own. */
   beside?(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Told of what went out. */
+  /** Called with the number of bytes sent. */
   onSent?(bytes: number): void;
 }
 
+/** Default for `most`. */
 const MOST_AT_ONCE = 32;
 const MOST_CONNECTIONS = 256;
+/** Default for `windowMs`. */
 const WINDOW_MS = 60_000;
+/** Time limit for the headers of a request, in milliseconds. */
 const HEADERS_MS = 10_000;
+/** An idle connection is closed after this many milliseconds. */
 const IDLE_MS = 30_000;
+/** The `retry-after` of a refused request, in seconds. */
 const RETRY_SECONDS = 1;
+/** Shorter delays are not waited for, since timers are a millisecond or more late. */
 const LEAST_WAIT_MS = 5;
-/** Of a chunk file at once: larger reads are fewer turns of the loop. */
+/** Bytes read from a chunk file at once; larger reads take fewer turns of the event loop. */
 const READ_BYTES = 2 ** 18;
-/** What has a hash for a name never changes. */
+/** A response named by its hash never changes. */
 const FOREVER = 'public, max-age=31536000, immutable';
 
-/** Serves the manifest and those of its chunks that are in the folder; `add` announces one that came later. */
+/** Serves a manifest and its chunks in the folder; call `add` for each chunk that arrives later. */
 export async function serveFolder(
   folder: string,
   manifest: FileManifest,
@@ -64,15 +70,15 @@ export async function serveFolder(
   return Object.assign(server, { add: (sha256: Digest) => shelf.add(sha256) });
 }
 
-/** What a server gives of one manifest. */
+/** The chunks of one manifest that a server serves. */
 export class Shelf {
   readonly digest: Digest;
   readonly folder: string;
   readonly manifest: FileManifest;
   readonly #text: Uint8Array;
-  /** Length and places of every chunk that there can be. */
+  /** Length of every chunk in the manifest, and its indices: equal chunks are one file. */
   readonly #known = new Map<Digest, { readonly bytes: number; readonly indices: number[] }>();
-  /** Lengths of the chunks that are given, by hash. */
+  /** Lengths of the chunks that are served, by hash. */
   readonly chunks = new Map<Digest, number>();
   readonly #have: Uint8Array;
 
@@ -103,8 +109,8 @@ export class Shelf {
       this.#have[index >> 3]! &= ~(1 << (index & 7));
   }
 
-  /** The manifest, or which of its chunks are here. */
-  own(more: string): Content {
+  /** Returns the text of the manifest, or for `.have` which of its chunks are served, one bit each. */
+  manifestContent(more: string): Content {
     const [bytes, type] =
       more === '.have' ? [this.#have, HAVE_TYPE] : [this.#text, 'application/json'];
     return {
@@ -134,20 +140,20 @@ interface Reply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   body?(): Readable;
-  /** The chunk in the body. */
+  /** Hash of the chunk in the body; undefined if the response has none. */
   readonly sha256?: Digest;
 }
 
-/** What is asked for. */
+/** The body of a response. */
 interface Content {
   readonly bytes: number;
   open(from: number, to: number): Readable;
   readonly type?: string;
-  /** Undefined of what everybody may have at any time. */
+  /** Hash of a chunk; undefined for content whose serving is not limited. */
   readonly sha256?: Digest;
 }
 
-/** Gives the chunks of the folders that are shelved. */
+/** Serves the chunks of the folders that were passed to `shelve`. */
 export class HolderServer {
   readonly #options: HolderOptions;
   readonly #shelves = new Map<Digest, Shelf>();
@@ -156,7 +162,7 @@ export class HolderServer {
   /** Chunks being sent now; tracked only if `servesPerWindow` is set. */
   readonly #going = new Set<Digest>();
   #active = 0;
-  /** When the line is free again, where a rate is kept. */
+  /** Time at which the bytes sent so far fit the rate. */
   #freeMs = 0;
   sentBytes = 0;
 
@@ -179,26 +185,26 @@ export class HolderServer {
     return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   }
 
-  /** Gives a manifest, and those of its chunks that are added. */
+  /** Starts serving a manifest, and those of its chunks that are added to the shelf. */
   shelve(folder: string, manifest: FileManifest): Shelf {
     const shelf = new Shelf(folder, manifest);
     this.#shelves.set(shelf.digest, shelf);
     return shelf;
   }
 
-  /** Gives nothing of this manifest any more. */
+  /** Stops serving a manifest and its chunks. */
   drop(digest: Digest): void {
     this.#shelves.delete(digest);
   }
 
-  /** Starts a server that gives nothing yet. Throws a ConfigError if the port is taken. */
+  /** Starts a server without content. Throws a ConfigError (`checkpoint/port`) if it cannot listen. */
   static async listen(options: HolderOptions): Promise<HolderServer> {
     const holder = new HolderServer(options);
     const { port, host } = options;
     holder.#server.listen(port, host);
     await once(holder.#server, 'listening').catch((cause: NodeJS.ErrnoException) => {
       throw new ConfigError('checkpoint/port', `cannot serve at ${host}:${port} (${cause.code})`, {
-        hint: 'choose another --port, or 0 for any that is free',
+        hint: 'choose another --port, or 0 for any free one',
         cause,
       });
     });
@@ -224,9 +230,9 @@ export class HolderServer {
   #replyTo({ method, url = '', headers: { range: header } }: IncomingMessage): Reply {
     if (method !== 'GET' && method !== 'HEAD')
       return { status: 405, headers: { allow: 'GET, HEAD' } };
-    const held = this.#find(url);
-    if (!held) return { status: 404 };
-    const { bytes, sha256, type = 'application/octet-stream' } = held;
+    const content = this.#find(url);
+    if (!content) return { status: 404 };
+    const { bytes, sha256, type = 'application/octet-stream' } = content;
     const range = rangeOf(header, bytes);
     if (!range) return { status: 416, headers: { 'content-range': `bytes */${bytes}` } };
     const { from, to, isPart } = range;
@@ -243,17 +249,17 @@ export class HolderServer {
     const { most = MOST_AT_ONCE } = this.#options;
     if (this.#active >= most) return { status: 503, headers: later };
     if (sha256 !== undefined && !this.#mayServe(sha256)) return { status: 429, headers: later };
-    return { status, headers, body: () => held.open(from, to), ...(sha256 && { sha256 }) };
+    return { status, headers, body: () => content.open(from, to), ...(sha256 && { sha256 }) };
   }
 
-  /** By its address; a name that leads anywhere else on the disk there is none. */
+  /** Returns the content at a URL. Only hashes are names, so no URL reaches another file. */
   #find(url: string): Content | undefined {
     const [, name = '', more = ''] = /^\/([0-9a-f]{64})(\.\w{1,8})?(?:\?.*)?$/.exec(url) ?? [];
-    const own = this.#shelves.get(name);
-    if (own) return own.own(more);
+    const named = this.#shelves.get(name);
+    if (named) return named.manifestContent(more);
     for (const shelf of this.#shelves.values()) {
-      const held = shelf.find(name);
-      if (held) return held;
+      const content = shelf.find(name);
+      if (content) return content;
     }
     return undefined;
   }
@@ -299,7 +305,7 @@ export class HolderServer {
         const now = clock.now();
         this.#freeMs = Math.max(now, this.#freeMs) + (1000 * piece.length) / rate;
         const wait = this.#freeMs - now;
-        // timers are a millisecond or more late: short waits gather
+        // short waits add up until they are worth a timer
         if (wait < LEAST_WAIT_MS) done(null, piece);
         else void clock.sleep(wait).then(() => done(null, piece));
       },
@@ -308,8 +314,8 @@ export class HolderServer {
 }
 
 /**
- * One range of bytes, as RFC 9110 has it; the whole where none or a list is asked for, undefined where it cannot
- * be.
+ * Parses a `range` header (RFC 9110) for content of `bytes` bytes. Returns all of it if the header is absent or lists
+ * several ranges, and undefined if the range cannot be satisfied.
  */
 function rangeOf(
   header: string | undefined,

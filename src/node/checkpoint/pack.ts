@@ -1,8 +1,7 @@
 /**
- * Packs a file as chunks into a folder: read once for its own hashes and the chunk files, which threads then hash
- * and make parity of.
+ * Packs a file as chunks into a folder. The file is read once, for its hashes and to write the chunk files; threads
+ * then hash these and compute parity.
  */
-
 import { readSync, renameSync, writeFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -31,7 +30,7 @@ import { chunkFile, MANIFEST_FILE } from './folder.ts';
 export interface PackOptions {
   readonly chunkBytes: number;
   readonly erasure: ErasureCode | null;
-  /** Beside this one; by default what the machine and the size of the file suggest. */
+  /** Number of worker threads; by default chosen by the machine and the size of the file. */
   readonly threads?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   onProgress?(have: number, of: number): void;
@@ -40,8 +39,8 @@ export interface PackOptions {
 const PIECE = 2 ** 20;
 
 /**
- * The manifest, which lies in the folder too; throws where the file cannot be read or cut so, or the folder cannot
- * be written to.
+ * Packs a file and returns its manifest, which is also written to the folder. Throws a ConfigError if the file cannot
+ * be read or cut this way, and a CheckpointError if the folder cannot be written to.
  */
 export async function packFile(
   file: string,
@@ -71,33 +70,33 @@ export async function packFile(
 }
 
 async function openFile(file: string): Promise<FileHandle> {
-  const found = await stat(file).catch(() => undefined);
-  const handle = found?.isFile() ? await open(file).catch(() => undefined) : undefined;
+  const stats = await stat(file).catch(() => undefined);
+  const handle = stats?.isFile() ? await open(file).catch(() => undefined) : undefined;
   if (handle) return handle;
-  throw new ConfigError('checkpoint/file', `${file} is no file that can be read`, {
-    hint: 'name a file of at least one byte: a state, a model, anything',
+  throw new ConfigError('checkpoint/file', `${file} is not a readable file`, {
+    hint: 'name a file of at least one byte, such as a state or a model',
   });
 }
 
 const shorter = (): CheckpointError =>
-  new CheckpointError('checkpoint/changed', 'the file became shorter meanwhile', {
-    hint: 'pack a file that nobody writes to',
+  new CheckpointError('checkpoint/changed', 'the file became shorter while it was packed', {
+    hint: 'pack a file that no program writes to',
   });
 
-/** One file on its way into a folder. */
+/** One run of `packFile`. */
 class Packing {
   readonly #source: FileHandle;
   readonly #size: number;
   readonly #folder: string;
   readonly #options: PackOptions;
   readonly #workers: ChunkWorkers;
-  /** Chunks and groups that are hashed or made, in order. */
+  /** Hashes of chunks and parity chunks in order, some still being computed. */
   readonly #chunks: Promise<Hashes>[] = [];
   readonly #parity: Promise<readonly Hashes[]>[] = [];
-  /** Of one chunk, where chunks are short; and what hashes it. */
+  /** Buffer of one chunk if chunks are short; else empty. */
   readonly #short: Uint8Array;
   #digester: Digester | undefined;
-  /** Files that have no name yet. */
+  /** Paths of files that do not have their final name yet. */
   readonly #parts = new Set<string>();
   #failure: unknown;
 
@@ -144,14 +143,11 @@ class Packing {
     }
     const hashed = this.#workers.run({ kind: 'hash', file: part, bytes });
     this.#chunks.push(this.#note(hashed.then(([found]) => this.#name(part, found!))));
-    // no more than a few are ahead of the threads
+    // stays at most four chunks ahead of the threads
     await this.#chunks[index - 4];
   }
 
-  /**
-   * A short chunk is hashed before it is written: to read it again, or to wait for each call, takes longer than
-   * that.
-   */
+  /** Hashes a short chunk before it is written: reading it again, or awaiting each call, would take longer. */
   async #writeShort(index: number, hash: (piece: Uint8Array) => void): Promise<void> {
     const { chunkBytes, signal, onProgress } = this.#options;
     signal?.throwIfAborted();
@@ -170,7 +166,7 @@ class Packing {
     this.#parts.delete(part);
     this.#chunks.push(Promise.resolve(hashes));
     onProgress?.(from + wanted, this.#size);
-    // lets other work in, and parity keep up
+    // yields to other work and lets parity keep up
     if (index % 64 === 0) await this.#parity.at(-4);
   }
 
@@ -195,7 +191,7 @@ class Packing {
     }
   }
 
-  /** Makes the parity of the group that ends with this chunk, once its chunks have their names. */
+  /** Computes the parity of the group that ends with this chunk, once its chunk files have their names. */
   #addParity(last: number, erasure: ErasureCode): void {
     const at = Math.floor(last / erasure.data);
     const members = this.#chunks.slice(at * erasure.data, last + 1);
@@ -204,14 +200,14 @@ class Packing {
     const parts = Array.from({ length: erasure.parity }, (_, i) => this.#part(`parity-${at}-${i}`));
     const make = async (): Promise<readonly Hashes[]> => {
       const hashes = await Promise.all(members);
-      const found = await this.#workers.run({
+      const made = await this.#workers.run({
         kind: 'combine',
         bytes,
         matrix: parityMatrix(erasure, hashes.length),
         sources: hashes.map(({ sha256 }) => chunkFile(this.#folder, sha256)),
         targets: parts.map((file) => ({ file, bytes })),
       });
-      return Promise.all(found.map((each, i) => this.#name(parts[i]!, each)));
+      return Promise.all(made.map((each, i) => this.#name(parts[i]!, each)));
     };
     this.#parity.push(this.#note(make()));
   }
@@ -228,7 +224,7 @@ class Packing {
     return { sha256, blake3 };
   }
 
-  /** What fails in the background ends the whole at once. */
+  /** Remembers a failure of background work, which then ends the packing. */
   #note<T>(work: Promise<T>): Promise<T> {
     work.catch((error: unknown) => {
       this.#failure ??= error;

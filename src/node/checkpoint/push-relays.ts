@@ -1,6 +1,6 @@
 /**
- * Publishes a packed file on relays: chunk events (kind 7811) distributed so that each relay gets its share, then the
- * event with the manifest. What one relay refuses goes to another.
+ * Publishes a packed file on relays: first chunk events (kind 7811), an equal share to each relay, then the event with
+ * the manifest. A chunk that one relay refuses is sent to another.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { packed } from '../../../kinds/packed.ts';
@@ -28,14 +28,17 @@ export interface PushRelays {
   readonly signal: AbortSignal;
   /** Number of relays that get each chunk. */
   readonly redundancy: number;
-  /** Hears how many events some relay took, of all. */
+  /** Called with the number of events accepted so far, and the number to send. */
   onProgress?(taken: number, of: number): void;
 }
 
-/** Signed events kept for the slower relays. */
+/** Number of signed events kept for slower relays. */
 const REMEMBERED = 256;
 
-/** Returns what each relay took. Throws a CheckpointError if a chunk is lost, or no relay takes one. */
+/**
+ * Publishes a file and returns the result per relay. Throws a CheckpointError if a chunk is lost, or no relay accepts a
+ * chunk or the manifest.
+ */
 export async function pushToRelays(
   folder: string,
   manifest: FileManifest,
@@ -49,12 +52,12 @@ export async function pushToRelays(
   const how = { relays, clock: systemClock, lifetime, signal, sha256: nativeSha256, sign };
   const refused = await publishAddressed(buildAddressed(packed, text, lifetime, nativeSha256), how);
   if (refused === undefined) return deliveries;
-  throw new CheckpointError('checkpoint/refused', `no relay takes the manifest: ${refused}`, {
-    hint: 'chunks are out: hand the manifest.json on as a file, or name other relays with --to',
+  throw new CheckpointError('checkpoint/refused', `no relay accepted the manifest: ${refused}`, {
+    hint: 'the chunks are published: pass on manifest.json, or name other relays with --to',
   });
 }
 
-/** Hashes the file in the folder into its tree. */
+/** Hashes the file in the folder. Returns its Merkle tree. */
 async function treeOf(
   folder: string,
   manifest: FileManifest,
@@ -62,7 +65,7 @@ async function treeOf(
 ): Promise<ChunkTree> {
   if (manifest.root === null) {
     throw new CheckpointError('checkpoint/too-large', 'the file is too long for relays', {
-      hint: 'files of more than 2.9 GB go to Blossom servers, holders and folders',
+      hint: 'store files of more than 2.9 GB on Blossom servers, holders or folders',
     });
   }
   const hasher = new RootHasher(createNativeSha256);
@@ -72,8 +75,8 @@ async function treeOf(
   }
   const tree = hasher.tree();
   if (tree?.root === manifest.root) return tree;
-  throw new CheckpointError('checkpoint/other', `${folder} is not what its manifest says`, {
-    hint: '`nostrain checkpoint verify` names what is changed',
+  throw new CheckpointError('checkpoint/other', `${folder} does not match its manifest`, {
+    hint: 'run `nostrain checkpoint verify` to see which chunks changed',
   });
 }
 
@@ -85,7 +88,7 @@ async function pushChunks(
 ): Promise<readonly ChunkDelivery[]> {
   const all = relays.relays;
   const redundancy = Math.min(options.redundancy, all.length);
-  // in turn, so that all relays have the same share
+  // round-robin, so that all relays get the same share
   const errands = Array.from({ length: tree.count }, (_, index): Errand => {
     const at = index % all.length;
     return { index, relays: [...all.slice(at), ...all.slice(0, at)] };
@@ -108,7 +111,7 @@ async function pushChunks(
   const words = refusals.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
   throw new CheckpointError(
     'checkpoint/refused',
-    `no relay took ${nowhere} of ${tree.count} chunks: ${words}`,
-    { hint: 'name more relays with --to; the same command sends what is missing' },
+    `no relay accepted ${nowhere} of ${tree.count} chunks: ${words}`,
+    { hint: 'name more relays with --to; run the same command again to send the missing chunks' },
   );
 }

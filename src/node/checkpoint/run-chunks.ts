@@ -1,6 +1,6 @@
 /**
- * Checkpoints of a run at the mirrors that its spec names: uploads them to Blossom servers, and fetches them from
- * these, from members that hold chunks and from relays at once. Also says which member should hold which chunk.
+ * Uploads checkpoints of a run to the Blossom servers that its spec names, and downloads them from these servers, from
+ * members that hold chunks and from relays at once. Also computes which member holds which chunk.
  */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -39,27 +39,27 @@ import { createAskHttp, findManifest, openSources } from './sources.ts';
 export interface RunChunksOptions {
   /** Blossom servers. */
   readonly servers: readonly string[];
-  /** Null in a run whose members hold nothing. */
+  /** Null in a run whose members hold no chunks. */
   readonly policy: PlacementPolicy | null;
   readonly signer: Signer;
-  /** Where a fetch keeps what it has so far. */
+  /** Keeps the chunks of an unfinished download. */
   readonly folder: string;
-  /** The spec and strangers may name private addresses: a person said so. */
+  /** The user allowed private addresses from the spec and from strangers. */
   readonly allowPrivate: boolean;
-  /** Holder servers that a person named, where no relay knows any. */
+  /** Holder servers that the user named, for when relays know none. */
   readonly peers?: readonly string[] | undefined;
-  /** What this worker holds itself. */
+  /** Holds this worker's own share of the chunks. */
   readonly holder?: ChunkHolder | undefined;
   onNotice(message: string): void;
-  /** Told from where a checkpoint came. */
+  /** Called with the sources of a downloaded checkpoint. */
   onFetched?(sources: readonly SourceReport[]): void;
 }
 
-/** Bytes that may come for every byte of a checkpoint. */
+/** Maximum bytes downloaded per byte of a checkpoint; wrong and duplicate chunks count too. */
 const EXCESS = 2;
 const FOLDER = 'checkpoint-';
 
-/** Addresses are a stranger's word: public ones only, unless that is allowed. */
+/** Returns the chunk storage of a run. Addresses come from strangers, so only public ones are used unless allowed. */
 export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
   const { signer, folder, allowPrivate, onNotice } = options;
   return {
@@ -87,12 +87,12 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
         openServers(options, signal),
         findMembers(options, wanted, signal),
       ]);
-      const near = [...holders.map(({ source }) => source), ...servers];
-      if (near.length === 0) throw noSource();
-      const { manifest } = await findManifest(digest, near, signal);
+      const reachable = [...holders.map(({ source }) => source), ...servers];
+      if (reachable.length === 0) throw noSource();
+      const { manifest } = await findManifest(digest, reachable, signal);
       const { bytes: length, root, chunkBytes } = manifest;
-      const isThis = length === payload.bytes && root === payload.root;
-      if (!isThis || chunkBytes !== CHECKPOINT_CHUNK_BYTES) throw otherState();
+      const isSameState = length === payload.bytes && root === payload.root;
+      if (!isSameState || chunkBytes !== CHECKPOINT_CHUNK_BYTES) throw otherState();
       const relays = createRelaySource({
         isSpared: true,
         name: 'relays',
@@ -117,16 +117,16 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
 }
 
 const noSource = (): CheckpointError =>
-  new CheckpointError('checkpoint/nowhere', 'none of the mirrors of this run may be asked', {
-    hint: '--allow-private-relays lets a spec name private addresses',
+  new CheckpointError('checkpoint/nowhere', 'this run has no mirror at an allowed address', {
+    hint: 'to allow private addresses from a spec, use --allow-private-relays',
   });
 
 const otherState = (): CheckpointError =>
-  new CheckpointError('checkpoint/other', 'its manifest is of another state', {
-    hint: 'relays are asked instead; whoever published this checkpoint said something false',
+  new CheckpointError('checkpoint/other', 'the manifest names another state', {
+    hint: 'its publisher named the wrong manifest; relays are used instead',
   });
 
-/** The servers of the spec that may be asked. */
+/** Opens the servers of the spec at allowed addresses. */
 async function openServers(
   { servers, allowPrivate, onNotice }: RunChunksOptions,
   signal: AbortSignal,
@@ -137,11 +137,11 @@ async function openServers(
   };
   const named = servers.map((text) => ({ text, isTrusted: false, isNear: true }));
   const opened = await openSources(named, undefined, { connection, signal, allowPrivate });
-  for (const { name, reason } of opened.refused) onNotice(`${name} is not asked: ${reason}`);
+  for (const { name, reason } of opened.refused) onNotice(`${name} is skipped: ${reason}`);
   return opened.sources;
 }
 
-/** Who says to hold the checkpoint; nobody in a run without placement. */
+/** Returns the members that report holding the checkpoint; none in a run without placement. */
 function findMembers(
   { policy, allowPrivate, peers }: RunChunksOptions,
   { digest, relays }: CheckpointRequest,
@@ -151,7 +151,7 @@ function findMembers(
   return holderSources(digest, createSearch(relays, { allowPrivate, signal, peers }));
 }
 
-/** The same with what placement gives each, so that each is asked at once for what it should have. */
+/** Adds to each holder the chunks that placement assigns to it, so that they can be requested before it lists them. */
 async function withExpected(
   { policy }: RunChunksOptions,
   holders: readonly HolderSource[],
@@ -162,14 +162,14 @@ async function withExpected(
   if (policy === null || holders.length === 0) return holders.map(({ source }) => source);
   const now = Math.floor(systemClock.now() / 1000);
   const known = await askHolders({ relays, policy, members, now, signal });
-  const having = known.members.filter(({ held }) => held.includes(digest));
-  const placement = placeChunks(policy, manifest, having, known.attestations, now);
+  const holding = known.members.filter(({ held }) => held.includes(digest));
+  const placement = placeChunks(policy, manifest, holding, known.attestations, now);
   const bits = new Map<WorkerId, Uint8Array>();
   for (const [i, keys] of (placement.ok ? placement.holders : []).entries()) {
     for (const key of keys) {
-      const own = bits.get(key) ?? new Uint8Array(Math.ceil(manifest.chunks.length / 8));
-      own[i >> 3]! |= 1 << (i & 7);
-      bits.set(key, own);
+      const chunkBits = bits.get(key) ?? new Uint8Array(Math.ceil(manifest.chunks.length / 8));
+      chunkBits[i >> 3]! |= 1 << (i & 7);
+      bits.set(key, chunkBits);
     }
   }
   return holders.map(({ key, source }) => ({ ...source, expected: bits.get(key) }));
@@ -177,11 +177,11 @@ async function withExpected(
 
 function tell(event: FetchEvent, onNotice: (message: string) => void): void {
   if (!('source' in event)) return;
-  const what = event.type === 'demoted' ? 'is not asked any more' : 'is away';
+  const what = event.type === 'demoted' ? 'is not used any more' : 'does not answer';
   onNotice(`${event.source} ${what}: ${event.message}`);
 }
 
-/** What fetches left of this checkpoint and of older ones. */
+/** Deletes the chunks that downloads of this and older checkpoints left. */
 async function clear(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names.filter((each) => each.startsWith(FOLDER))) {
@@ -201,21 +201,22 @@ export interface HolderQuestion {
 }
 
 export interface AnsweredHolders {
-  /** The newest announcement of each member that holds. */
+  /** The newest announcement of each member that holds chunks. */
   readonly members: readonly HolderRecord[];
-  /** What attestors of the policy say. */
+  /** Attestations by the attestors of the policy. */
   readonly attestations: readonly SignedEvent[];
 }
 
+/** Milliseconds to wait for relays. */
 const WAIT_MS = 5000;
-/** Keys in one filter. */
+/** Maximum number of keys in one filter. */
 const MOST_AUTHORS = 256;
-/** Holders that relays know; with fewer, holders are asked for others. */
+/** With fewer holders from relays than this, holders are asked for others. */
 const ENOUGH = 3;
-/** Holders that are asked for chunks. */
+/** Maximum number of holders that chunks are requested from. */
 const MOST_HOLDERS = 64;
 
-/** What relays have of them; nobody where they do not answer. */
+/** Queries relays for the announcements of members; empty if no relay answers. */
 export async function askHolders(question: HolderQuestion): Promise<AnsweredHolders> {
   const { relays, policy, members, now, signal } = question;
   const parts = Array.from({ length: Math.ceil(members.length / MOST_AUTHORS) }, (_, i) =>
@@ -228,20 +229,20 @@ export async function askHolders(question: HolderQuestion): Promise<AnsweredHold
   ];
   const { events } = await relays.query(filters, { waitMs: WAIT_MS, signal });
   const all = [...newestHolders(events, now).values()];
-  const own = new Set(members);
+  const memberKeys = new Set(members);
   return {
-    members: all.filter(({ key }) => own.has(key)),
+    members: all.filter(({ key }) => memberKeys.has(key)),
     attestations: attestors.length === 0 ? [] : events,
   };
 }
 
-/** What of an announcement placement looks at. */
+/** The fields of an announcement that placement uses. */
 export type PlacementMember = Pick<
   HolderRecord,
   'key' | 'region' | 'tier' | 'weight' | 'classes' | 'freeBytes'
 >;
 
-/** Assigns each chunk of a checkpoint to its holders, none beyond its capacity. */
+/** Assigns the chunks of a checkpoint to members, to none more than it has capacity for. */
 export function placeChunks(
   policy: PlacementPolicy,
   manifest: FileManifest,
@@ -265,7 +266,7 @@ export interface HolderSource {
   readonly source: ChunkSource;
 }
 
-/** Holders of an object as sources: near ones, so that they are asked before relays. */
+/** Finds the holders of an object and returns them as sources. They are marked near, so they are used before relays. */
 export async function holderSources(
   object: Digest,
   search: DirectorySearch,

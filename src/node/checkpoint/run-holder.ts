@@ -1,6 +1,6 @@
 /**
- * A worker that holds chunks of its run's checkpoints for others: those that placement gives it, within its capacity,
- * served over HTTP and announced to relays and other holders. Failures are reported, and never keep it from training.
+ * Holds the checkpoint chunks that placement assigns to this worker, within its capacity, serves them over HTTP, and
+ * announces them to relays and other holders. A failure is reported and never stops training.
  */
 import { mkdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -41,51 +41,53 @@ import { askHolders, holderSources, placeChunks } from './run-chunks.ts';
 export interface RunHolderOptions {
   readonly policy: PlacementPolicy;
   readonly signer: Signer;
-  /** Where chunks lie, a folder for each checkpoint. */
+  /** Stores the chunks, in one folder per checkpoint. */
   readonly folder: string;
-  /** Room for chunks. */
+  /** Maximum bytes of chunks on disk. */
   readonly mostBytes: number;
-  /** Checkpoints that are held, the newest ones. */
+  /** Number of newest checkpoints to keep. */
   readonly keep: number;
   readonly port: number;
   readonly host: string;
-  /** Bytes a second to all together. */
+  /** Maximum bytes per second, all downloads together. */
   readonly rate?: number | undefined;
-  /** Where others reach this server; default where it listens. */
+  /** Public address of this server; by default the address it listens on. */
   readonly url?: string | undefined;
   readonly offer: Pick<HolderOffer, 'region' | 'tier' | 'weight'>;
-  /** Holders at private addresses are asked too. */
+  /** Allows holders at private addresses. */
   readonly allowPrivate: boolean;
   onNotice(message: string): void;
 }
 
-/** Who says nothing for so long is gone. */
+/** An announcement expires after this many seconds. */
 const HOLDS_SECONDS = 3600;
+/** Milliseconds between announcements, well within their lifetime. */
 const REPEAT_MS = 20 * 60_000;
-/** Words that were said are not said again. */
-const MOST_TOLD = 100;
+/** Maximum number of notices remembered, so that none is repeated. */
+const MOST_REMEMBERED = 100;
 
-/** Serves what was held before, each chunk checked, and from then on what `hold` brings. */
+/** Starts a holder. It serves the chunks left by an earlier process, each verified, and then those given to `hold`. */
 export async function startRunHolder(options: RunHolderOptions): Promise<RunHolder> {
   const { signer, allowPrivate, port, host, rate, folder, mostBytes, onNotice } = options;
   const shared = { now: unixSeconds, crypto: nativeCrypto, allowPrivate };
   const directory = new Directory({ own: signer.publicKey, ...shared });
   const beside = directoryRoute(directory);
   const server = await HolderServer.listen({ port, host, rate, clock: systemClock, beside });
-  const told = new Set<string>();
-  const tell = (message: string) => {
-    if (told.has(message)) return;
-    if (told.size >= MOST_TOLD) told.clear();
-    told.add(message);
+  const reported = new Set<string>();
+  const reportOnce = (message: string) => {
+    if (reported.has(message)) return;
+    if (reported.size >= MOST_REMEMBERED) reported.clear();
+    reported.add(message);
     onNotice(message);
   };
-  const onFull = (why: string) => tell(`no more chunks are taken, what is here is served: ${why}`);
+  const onFull = (why: string) =>
+    reportOnce(`no more chunks are stored, stored ones are still served: ${why}`);
   const chunks = new HolderChunkStore({ folder, mostBytes, server, onFull });
   await chunks.load().catch(async (error: unknown) => {
     await server.close();
     throw error;
   });
-  return new RunHolder({ ...options, onNotice: tell }, { directory, server, chunks });
+  return new RunHolder({ ...options, onNotice: reportOnce }, { directory, server, chunks });
 }
 
 interface Parts {
@@ -94,7 +96,7 @@ interface Parts {
   readonly chunks: HolderChunkStore;
 }
 
-/** Holds the chunks of checkpoints that placement gives to this worker. */
+/** Holds the checkpoint chunks that placement assigns to this worker. */
 export class RunHolder implements ChunkHolder {
   readonly #options: RunHolderOptions;
   readonly #parts: Parts;
@@ -117,13 +119,13 @@ export class RunHolder implements ChunkHolder {
     return this.#parts.server.sentBytes;
   }
 
-  /** Chunks that are held, by the digest of their manifest. */
+  /** Returns the stored chunks by the digest of their manifest. */
   held(): ReadonlyMap<Digest, ReadonlySet<Digest>> {
     const { all } = this.#parts.chunks;
     return new Map(all.map(({ digest, chunks }) => [digest, new Set(chunks.keys())]));
   }
 
-  /** Resolves when what was to be held until now is. */
+  /** Resolves when all work requested so far is done. */
   settled(): Promise<void> {
     return this.#work;
   }
@@ -146,7 +148,7 @@ export class RunHolder implements ChunkHolder {
     });
   }
 
-  /** Looks again who holds what, and holds what is its own. Never rejects. */
+  /** Recomputes the placement, stores what it assigns to this worker, and announces it. Never rejects. */
   refresh(): Promise<void> {
     return this.#next(async () => {
       const { manifest, members } = this.#newest ?? {};
@@ -162,34 +164,34 @@ export class RunHolder implements ChunkHolder {
     }
   }
 
-  /** One thing after another. */
+  /** Runs work after all work before it. A failure is reported. */
   #next(work: () => Promise<void>): Promise<void> {
     this.#work = this.#work.then(work).catch((error: unknown) => {
       if (this.#signal.aborted) return;
       const why = error instanceof Error ? error.message : String(error);
-      this.#options.onNotice(`chunks are not held as they should be: ${why}`);
+      this.#options.onNotice(`holding chunks failed: ${why}`);
     });
     return this.#work;
   }
 
-  /** Holds what placement gives this worker, and lets go of what it does not. */
+  /** Stores the chunks that placement assigns to this worker and deletes the others. */
   async #settle(
     manifest: FileManifest,
     members: readonly WorkerId[],
     contents?: ReadonlyMap<Digest, Uint8Array>,
   ): Promise<void> {
-    const mine = await this.#mine(manifest, members);
-    if (mine === undefined) return;
+    const assigned = await this.#assignedChunks(manifest, members);
+    if (assigned === undefined) return;
     const { chunks } = this.#parts;
-    const held = await chunks.open(manifest);
-    await chunks.keepOnly(held, new Set(mine.map(({ sha256 }) => sha256)));
-    const lacking = mine.filter(({ sha256 }) => !held.chunks.has(sha256));
-    if (contents === undefined) await this.#fetch(held, lacking);
-    else await chunks.store(held, lacking, contents, this.#signal);
+    const shelf = await chunks.open(manifest);
+    await chunks.keepOnly(shelf, new Set(assigned.map(({ sha256 }) => sha256)));
+    const lacking = assigned.filter(({ sha256 }) => !shelf.chunks.has(sha256));
+    if (contents === undefined) await this.#fetch(shelf, lacking);
+    else await chunks.store(shelf, lacking, contents, this.#signal);
   }
 
-  /** Its chunks of this checkpoint; undefined where nothing is placed. */
-  async #mine(
+  /** Returns the chunks of this checkpoint assigned to this worker; undefined if placement assigns none at all. */
+  async #assignedChunks(
     manifest: FileManifest,
     members: readonly WorkerId[],
   ): Promise<readonly Piece[] | undefined> {
@@ -208,18 +210,18 @@ export class RunHolder implements ChunkHolder {
     return placement.holders.flatMap((keys, i) => (keys.includes(me) ? [pieces[i]!] : []));
   }
 
-  /** From other holders: somebody who had them is gone. */
-  async #fetch(held: Shelf, pieces: readonly Piece[]): Promise<void> {
+  /** Downloads chunks from other holders, to replace a holder that is gone. */
+  async #fetch(shelf: Shelf, pieces: readonly Piece[]): Promise<void> {
     if (pieces.length === 0) return;
     const { allowPrivate, signer } = this.#options;
     const { chunks } = this.#parts;
-    const { digest } = held;
+    const { digest } = shelf;
     const search = createSearch(this.#relays, { allowPrivate, signal: this.#signal });
-    const found = await holderSources(digest, search);
-    const others = found.filter(({ key }) => key !== signer.publicKey);
-    const index = new Map(piecesOf(held.manifest).map(({ sha256 }, i) => [sha256, i]));
+    const holders = await holderSources(digest, search);
+    const others = holders.filter(({ key }) => key !== signer.publicKey);
+    const index = new Map(piecesOf(shelf.manifest).map(({ sha256 }, i) => [sha256, i]));
     const total = pieces.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (!(await chunks.freeSpace(held, total))) return;
+    if (!(await chunks.freeSpace(shelf, total))) return;
     await fetchChunks<Piece>({
       digest,
       clock: systemClock,
@@ -227,20 +229,20 @@ export class RunHolder implements ChunkHolder {
       mostBytes: 2 * total + 2 ** 20,
       wanted: pieces.map((piece) => ({ piece, index: index.get(piece.sha256)! })),
       sources: others.map(({ source }) => source),
-      openSink: (piece) => openSink(held.folder, piece),
-      onChunk: (piece) => held.add(piece.sha256),
+      openSink: (piece) => openSink(shelf.folder, piece),
+      onChunk: (piece) => shelf.add(piece.sha256),
     });
   }
 
   async #offer(): Promise<HolderOffer> {
     const { offer, url = this.url } = this.#options;
     const { chunks } = this.#parts;
-    const held = chunks.all.filter((each) => each.chunks.size > 0);
+    const shelves = chunks.all.filter((each) => each.chunks.size > 0);
     return {
       ...offer,
       classes: [CHECKPOINT_CLASS],
       contacts: [url.replace(/\/+$/, '')],
-      held: held.map(({ digest }) => digest),
+      held: shelves.map(({ digest }) => digest),
       freeBytes: await chunks.capacityBytes(),
     };
   }
@@ -257,32 +259,34 @@ export class RunHolder implements ChunkHolder {
   }
 }
 
-/** What of the placement cannot be had, and the nearest that can. */
+/** Returns the notice about an unsatisfiable placement, with the nearest possible one; undefined if it is satisfied. */
 function wordShortage(placement: Placement): string | undefined {
   const short = placement.ok ? placement.alert : placement.unsatisfied;
   if (short === undefined) return undefined;
   const { rule, needed, available, relaxation } = short;
   const nearest = relaxation.map((each) => `${each.rule} = ${each.to} (is ${each.from})`);
-  const what = placement.ok ? 'ALERT: checkpoints are held by fewer' : 'NOBODY holds checkpoints';
+  const what = placement.ok
+    ? 'ALERT: fewer members hold checkpoints'
+    : 'ALERT: no member holds checkpoints';
   const words = nearest.length > 0 ? `${nearest.join(', ')}, or more holders` : 'more holders';
-  return `${what}: ${rule} needs ${needed}, ${available} to be had; try ${words}`;
+  return `${what}: ${rule} needs ${needed}, ${available} available; try ${words}`;
 }
 
 export interface ChunkStoreOptions {
   readonly folder: string;
   readonly mostBytes: number;
   readonly server: Pick<HolderServer, 'shelve' | 'drop'>;
-  /** Told why nothing more is taken. */
+  /** Called with the reason when no more chunks can be stored. */
   onFull(why: string): void;
 }
 
-const bytesOf = (held: readonly Shelf[]): number =>
-  held.flatMap(({ chunks }) => [...chunks.values()]).reduce((sum, bytes) => sum + bytes, 0);
+const bytesOf = (shelves: readonly Shelf[]): number =>
+  shelves.flatMap(({ chunks }) => [...chunks.values()]).reduce((sum, bytes) => sum + bytes, 0);
 
 class HolderChunkStore {
   readonly #options: ChunkStoreOptions;
   /** Oldest first. */
-  readonly #held = new Map<Digest, Shelf>();
+  readonly #shelves = new Map<Digest, Shelf>();
   #isFull = false;
 
   constructor(options: ChunkStoreOptions) {
@@ -291,25 +295,25 @@ class HolderChunkStore {
 
   /** Oldest first. */
   get all(): readonly Shelf[] {
-    return [...this.#held.values()];
+    return [...this.#shelves.values()];
   }
 
-  /** What a worker before this one left, each chunk read and hashed. */
+  /** Loads the chunks that an earlier process left; each one is read and hashed. */
   async load(): Promise<void> {
     const { folder: home } = this.#options;
     await mkdir(home, { recursive: true, mode: 0o700 });
     const workers = startChunkWorkers(0);
-    const found: { folder: string; atMs: number }[] = [];
+    const packed: { folder: string; atMs: number }[] = [];
     for (const folder of await findPacked(home)) {
-      found.push({ folder, atMs: (await stat(join(folder, MANIFEST_FILE))).mtimeMs });
+      packed.push({ folder, atMs: (await stat(join(folder, MANIFEST_FILE))).mtimeMs });
     }
-    for (const { folder } of found.sort((a, b) => a.atMs - b.atMs)) {
+    for (const { folder } of packed.sort((a, b) => a.atMs - b.atMs)) {
       const manifest = await readManifest(folder).catch(() => undefined);
       if (manifest === undefined) continue;
-      const held = this.#shelve(folder, manifest);
+      const shelf = this.#shelve(folder, manifest);
       for (const piece of piecesOf(manifest)) {
         const how = await judge(workers, folder, piece);
-        if (how === 'whole') held.add(piece.sha256);
+        if (how === 'whole') shelf.add(piece.sha256);
         else if (how === 'changed')
           await rm(chunkFile(folder, piece.sha256), { recursive: true, force: true });
       }
@@ -319,14 +323,14 @@ class HolderChunkStore {
 
   #shelve(folder: string, manifest: FileManifest): Shelf {
     const shelf = this.#options.server.shelve(folder, manifest);
-    this.#held.set(shelf.digest, shelf);
+    this.#shelves.set(shelf.digest, shelf);
     return shelf;
   }
 
-  /** The folder of this checkpoint, made where there is none. */
+  /** Returns the shelf of this checkpoint; creates its folder if needed. */
   async open(manifest: FileManifest): Promise<Shelf> {
     const digest = manifestDigest(manifest, nativeSha256);
-    const before = this.#held.get(digest);
+    const before = this.#shelves.get(digest);
     if (before) return before;
     const folder = join(this.#options.folder, digest.slice(0, 32));
     await mkdir(folder, { recursive: true });
@@ -334,43 +338,43 @@ class HolderChunkStore {
     return this.#shelve(folder, manifest);
   }
 
-  /** Writes chunks to disk until the storage budget is used up. */
+  /** Writes chunks to disk until the capacity is used up. */
   async store(
-    held: Shelf,
+    shelf: Shelf,
     pieces: readonly Piece[],
     contents: ReadonlyMap<Digest, Uint8Array>,
     signal: AbortSignal,
   ): Promise<void> {
-    const source = createFolderSource(held.folder);
+    const source = createFolderSource(shelf.folder);
     for (const piece of pieces) {
       const bytes = contents.get(piece.sha256);
-      if (bytes === undefined || held.chunks.has(piece.sha256)) continue;
-      if (!(await this.freeSpace(held, piece.bytes))) return;
+      if (bytes === undefined || shelf.chunks.has(piece.sha256)) continue;
+      if (!(await this.freeSpace(shelf, piece.bytes))) return;
       try {
         await source.store!(piece, bytes, signal);
       } catch (error) {
         this.#fill(String(((error as Error).cause as Error | undefined)?.message));
         return;
       }
-      held.add(piece.sha256);
+      shelf.add(piece.sha256);
     }
   }
 
-  /** Lets go of chunks that are none of these. */
-  async keepOnly(held: Shelf, wanted: ReadonlySet<Digest>): Promise<void> {
-    for (const sha256 of held.chunks.keys()) {
+  /** Deletes all chunks but these. */
+  async keepOnly(shelf: Shelf, wanted: ReadonlySet<Digest>): Promise<void> {
+    for (const sha256 of shelf.chunks.keys()) {
       if (wanted.has(sha256)) continue;
-      held.remove(sha256);
-      await rm(chunkFile(held.folder, sha256), { force: true });
+      shelf.remove(sha256);
+      await rm(chunkFile(shelf.folder, sha256), { force: true });
     }
   }
 
-  /** Deletes the oldest checkpoints until `bytes` more fit; returns false if that is not enough. */
-  async freeSpace(held: Shelf, bytes: number): Promise<boolean> {
+  /** Frees bytes for this checkpoint by deleting older ones, the oldest first; false if that is not enough. */
+  async freeSpace(shelf: Shelf, bytes: number): Promise<boolean> {
     while (this.#isFull || (await this.#free()) < bytes) {
-      const [oldest] = this.#held.values();
-      if (oldest === undefined || oldest === held) {
-        this.#fill('the storage budget for chunks is used up');
+      const [oldest] = this.#shelves.values();
+      if (oldest === undefined || oldest === shelf) {
+        this.#fill('the capacity for chunks is used up');
         return false;
       }
       await this.#drop(oldest);
@@ -383,14 +387,14 @@ class HolderChunkStore {
     this.#options.onFull(why);
   }
 
-  /** Drops all but the newest of them. */
+  /** Deletes all but the newest checkpoints. */
   async keepNewest(count: number): Promise<void> {
     for (const each of this.all.slice(0, -count)) await this.#drop(each);
   }
 
   async #drop({ digest, folder }: Shelf): Promise<void> {
     this.#options.server.drop(digest);
-    this.#held.delete(digest);
+    this.#shelves.delete(digest);
     await rm(folder, { recursive: true, force: true });
     this.#isFull = false;
   }
@@ -402,7 +406,8 @@ class HolderChunkStore {
   }
 
   /**
-   * Returns how many bytes of one checkpoint fit, if older ones are deleted; the same before and after it is stored.
+   * Returns the capacity for one checkpoint in bytes. Older checkpoints make way for it, so the capacity is the same
+   * before and after it is stored.
    */
   async capacityBytes(): Promise<number> {
     if (this.#isFull) return bytesOf(this.all.slice(-1));

@@ -1,7 +1,6 @@
 /**
- * Opens the sources of chunks that a person, a spec or a directory names, relays, HTTP addresses and folders, and
- * finds the manifest of a file at them. Addresses that strangers name must be public, after every look-up and every
- * redirect.
+ * Opens the sources that chunks are downloaded from (relays, HTTP addresses and folders) and finds the manifest of a
+ * file at them. An address that a stranger named must be public; this is checked after every DNS lookup and redirect.
  */
 import { stat } from 'node:fs/promises';
 import { type IncomingMessage, Agent as PlainAgent, request as requestPlain } from 'node:http';
@@ -31,27 +30,30 @@ import { createFolderSource, orBadManifest, readManifest, readManifestFile } fro
 export interface SourcesOptions {
   readonly connection: Connection;
   readonly signal: AbortSignal;
-  /** Private and loopback addresses may be asked whoever named them. */
+  /** Allows private and loopback addresses, even if a stranger named them. */
   readonly allowPrivate?: boolean | undefined;
 }
 
-/** Where somebody says that chunks are. */
+/** A source by its address, before it is opened. */
 export interface NamedSource {
   /** An address (`https://…`, `wss://…`) or a folder. */
   readonly text: string;
   readonly isNear?: boolean | undefined;
-  /** A person at this machine named it; else a stranger did, who names public addresses only. */
+  /** The user of this machine named it. Otherwise a stranger did, and only public addresses are allowed. */
   readonly isTrusted: boolean;
 }
 
 export interface OpenSources {
   readonly sources: readonly ChunkSource[];
-  /** Sources named by strangers that are not asked, with the reason. */
+  /** Sources that are not used, each with the reason. */
   readonly refused: readonly { readonly name: string; readonly reason: string }[];
   close(): Promise<void>;
 }
 
-/** Relays are asked for the chunk events of a whole file where its manifest is known, and for manifests. */
+/**
+ * Opens the named sources. Relays serve manifests, and chunk events if the file is short enough for them; without a
+ * manifest they are opened for manifests only.
+ */
 export async function openSources(
   named: readonly NamedSource[],
   manifest: FileManifest | undefined,
@@ -85,37 +87,38 @@ export interface OpenFile extends Pick<OpenSources, 'sources' | 'close'> {
 }
 
 /**
- * Finds the manifest of a file at the named sources, if it is not known, and opens them for its chunks. Reports
- * which are not asked. Throws as `findManifest` does.
+ * Opens the named sources for a file; if only its name or digest is given, finds its manifest first. Reports sources
+ * that are not used. Throws as `findManifest` does.
  */
 export async function openFile(
   what: string | FileManifest,
   named: readonly NamedSource[],
   options: SourcesOptions & { onNotice(message: string): void },
 ): Promise<OpenFile> {
-  const tell = (refused: OpenSources['refused']) => {
-    for (const { name, reason } of refused) options.onNotice(`${name} is not asked: ${reason}`);
+  const reportSkipped = (refused: OpenSources['refused']) => {
+    for (const { name, reason } of refused) options.onNotice(`${name} is skipped: ${reason}`);
   };
-  let found: LocatedManifest;
+  let located: LocatedManifest;
   if (typeof what === 'string') {
     const first = await openSources(named, undefined, options);
     try {
-      found = await findManifest(what, first.sources, options.signal);
+      located = await findManifest(what, first.sources, options.signal);
     } catch (error) {
-      tell(first.refused);
+      reportSkipped(first.refused);
       throw error;
     } finally {
       await first.close();
     }
-  } else found = { manifest: what, beside: undefined };
-  const { manifest, beside } = found;
-  const all = beside === undefined ? named : [...named, { text: beside, isTrusted: true }];
-  const { sources, refused, close } = await openSources(all, manifest, options);
-  tell(refused);
+  } else located = { manifest: what, beside: undefined };
+  const { manifest, beside } = located;
+  const sourcesToOpen =
+    beside === undefined ? named : [...named, { text: beside, isTrusted: true }];
+  const { sources, refused, close } = await openSources(sourcesToOpen, manifest, options);
+  reportSkipped(refused);
   return { manifest, sources, close };
 }
 
-/** Relays that are trusted alike: one source each, that knows the others. */
+/** Connects to relays that are all trusted or all not; each relay is one source. */
 async function openRelays(
   named: readonly NamedSource[],
   manifest: FileManifest | undefined,
@@ -152,8 +155,8 @@ function openSource(
 ): ChunkSource {
   if (!/^https?:\/\//i.test(text)) return createFolderSource(text);
   if (!URL.canParse(text)) {
-    throw new ConfigError('checkpoint/place-name', `${safeLine(text)} is no address`, {
-      hint: 'say https://host/path, wss://relay, or a folder',
+    throw new ConfigError('checkpoint/place-name', `${safeLine(text)} is not an address`, {
+      hint: 'name https://host/path, wss://relay, or a folder',
     });
   }
   return createHttpSource(text, {
@@ -163,31 +166,36 @@ function openSource(
   });
 }
 
-/** Why what a stranger names is not asked, by its form; where its name leads is judged when it is looked up. */
+/**
+ * Returns why an address from a stranger is refused, judged by its text; undefined if it is acceptable. The IP address
+ * behind a host name is checked when it is looked up.
+ */
 function strangerProblem(text: string): string | undefined {
-  if (!/^(https?|wss?):\/\//i.test(text)) return 'a folder that a stranger names';
+  if (!/^(https?|wss?):\/\//i.test(text)) return 'a stranger named a folder';
   return hintProblem(text.replace(/^http/i, 'ws').replace(/\/+$/, ''))?.replace('relay', 'source');
 }
 
 export interface AskOptions {
-  /** The address came from a person at this machine, not from an event, a spec or a directory. */
+  /** The address came from the user of this machine, not from an event, a spec or a directory. */
   readonly isTrusted: boolean;
-  /** Private and loopback addresses are fine wherever they come from. */
+  /** Allows private and loopback addresses, even if a stranger named them. */
   readonly allowPrivate?: boolean | undefined;
-  /** How long a connection may be silent. */
+  /** Longest silence of a connection, in milliseconds. */
   readonly silentMs?: number;
 }
 
+/** Maximum number of redirects that one request follows. */
 const MOST_REDIRECTS = 3;
+/** Default for `silentMs`. */
 const SILENT_MS = 30_000;
 const lookup = publicLookup();
 const pool = { keepAlive: true, maxSockets: 64 };
 const agentsFor = () => ({ 'http:': new PlainAgent(pool), 'https:': new SecureAgent(pool) });
 const agents = agentsFor();
-/** Their connections lead to public hosts alone: each was made after a look-up that saw to that. */
+/** Pooled connections to public hosts only: each was opened after a DNS lookup that checked the address. */
 const publicAgents = agentsFor();
 
-/** Asks over HTTP and HTTPS. Throws a SourceError about an address that may not be asked. */
+/** Returns a function that sends HTTP and HTTPS requests. It throws a SourceError if an address is not allowed. */
 export const createAskHttp =
   ({ isTrusted, allowPrivate = false, silentMs = SILENT_MS }: AskOptions): AskHttp =>
   async (address, request) => {
@@ -199,17 +207,17 @@ export const createAskHttp =
       if (!next) return answer;
       answer.cancel();
       if (request.method === 'PUT')
-        throw new SourceError(`${withoutSecrets(url)} sends uploads elsewhere`);
+        throw new SourceError(`${withoutSecrets(url)} redirects uploads, which is not followed`);
       url = new URL(next, url).href;
     }
-    throw new SourceError(`${withoutSecrets(address)} redirects for ever`);
+    throw new SourceError(`${withoutSecrets(address)} redirects more than ${MOST_REDIRECTS} times`);
   };
 
-/** The address where it may be asked: by its form here, and by where its name leads when it is looked up. */
+/** Parses an address. Throws a SourceError if it is not HTTP, or a private IP address that is not allowed. */
 function assertAskable(text: string, isOpen: boolean): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw new SourceError(`${withoutSecrets(text)} is no HTTP address`);
+    throw new SourceError(`${withoutSecrets(text)} is not an HTTP address`);
   }
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const isIp = host.includes(':') || /^[\d.]+$/.test(host);
@@ -233,7 +241,7 @@ function ask(
     const sent = send(url, {
       method,
       headers: { 'accept-encoding': 'identity', ...headers },
-      // a connection of another pool may lead to what may not be asked here
+      // a pooled connection of `agents` may lead to a private address
       agent: (isOpen ? agents : publicAgents)[url.protocol as keyof typeof agents],
       ...(isOpen ? {} : { lookup }),
     });
@@ -247,7 +255,7 @@ function ask(
 }
 
 function answerOf(message: IncomingMessage): HttpAnswer {
-  // who cancels does not hear of what is lost then
+  // an error after `cancel` has no reader
   message.on('error', () => undefined);
   return {
     status: message.statusCode ?? 0,
@@ -262,11 +270,14 @@ function answerOf(message: IncomingMessage): HttpAnswer {
 
 export interface LocatedManifest {
   readonly manifest: FileManifest;
-  /** Where it was, and where its chunks may be too; undefined of a digest. */
+  /** The folder or address that it came from, where its chunks may be too; undefined if found by digest. */
   readonly beside: string | undefined;
 }
 
-/** Throws a ConfigError or a CheckpointError that says what is not there or not right. */
+/**
+ * Returns the manifest that a folder, file, address or digest names. Throws a ConfigError or a CheckpointError if it is
+ * missing or wrong.
+ */
 export async function findManifest(
   what: string,
   sources: readonly ChunkSource[],
@@ -274,23 +285,28 @@ export async function findManifest(
 ): Promise<LocatedManifest> {
   if (isHex32(what)) return { manifest: await ofDigest(what, sources, signal), beside: undefined };
   if (/^https?:\/\//i.test(what)) return ofAddress(what, signal);
-  const found = await stat(what).catch(() => undefined);
-  if (found?.isDirectory()) return { manifest: await readManifest(what), beside: what };
-  if (found) return { manifest: await readManifestFile(what), beside: undefined };
-  throw new ConfigError('checkpoint/what', `${safeLine(what)} is no manifest, address or digest`, {
-    hint: 'name a manifest.json, its address, or the digest that `checkpoint pack` printed',
-  });
+  const stats = await stat(what).catch(() => undefined);
+  if (stats?.isDirectory()) return { manifest: await readManifest(what), beside: what };
+  if (stats) return { manifest: await readManifestFile(what), beside: undefined };
+  throw new ConfigError(
+    'checkpoint/what',
+    `${safeLine(what)} is not a manifest, address or digest`,
+    {
+      hint: 'name a manifest.json, its address, or the digest that `checkpoint pack` printed',
+    },
+  );
 }
 
-/** How long a source may take before the next is asked too. */
+/** Milliseconds that a source may take before the next one is asked too. */
 const NEXT_MS = 1000;
-/** After that it is given up where it was slower than so many bytes a second. */
+/** After this many milliseconds, a source slower than `LEAST_RATE` is given up. */
 const LATE_MS = 4000;
+/** Bytes per second. */
 const LEAST_RATE = 16_384;
-/** Relays are given up after that: they say nothing while they look. */
+/** After this many milliseconds a relay is given up: it sends nothing while it searches. */
 const MOST_MS = 30_000;
 
-/** Asks the sources in turn, the next one as soon as one fails or takes long. Only bytes with that hash are parsed. */
+/** Asks the sources one after another, the next as soon as one fails or is slow. Parses only bytes with that hash. */
 async function ofDigest(
   digest: Digest,
   sources: readonly ChunkSource[],
@@ -306,12 +322,12 @@ async function ofDigest(
     return tried;
   });
   const failures: string[] = [];
-  const found = await Promise.any(tries).catch(({ errors }: AggregateError) => {
+  const manifest = await Promise.any(tries).catch(({ errors }: AggregateError) => {
     failures.push(...errors.map(({ message }: Error) => message));
   });
   over.abort(new Error('another source was faster'));
   both.release();
-  if (found) return found;
+  if (manifest) return manifest;
   signal.throwIfAborted();
   throw new CheckpointError(
     'checkpoint/no-manifest',
@@ -322,7 +338,7 @@ async function ofDigest(
 
 const ignore = (): void => undefined;
 
-/** The manifest from one source, which trickles no longer than it may. */
+/** Downloads the manifest from one source. Throws if it is absent, wrong or too slow. */
 async function trySource(
   source: ChunkSource,
   digest: Digest,
@@ -331,21 +347,21 @@ async function trySource(
   const late = new AbortController();
   const both = anySignal(signal, late.signal);
   const startedMs = systemClock.now();
-  let came = 0;
+  let received = 0;
   const timer = setInterval(() => {
     const ms = systemClock.now() - startedMs;
     const isLate = source.findManifest
       ? ms > MOST_MS
-      : ms > LATE_MS && came * 1000 < LEAST_RATE * ms;
+      : ms > LATE_MS && received * 1000 < LEAST_RATE * ms;
     if (isLate) late.abort(new Error(`${source.name} is too slow`));
   }, NEXT_MS);
   try {
     const bytes = await bytesAt(source, digest, both.signal, (length) => {
-      came = length;
+      received = length;
     });
-    if (bytes === 'absent') throw new Error(`${source.name} has not got it`);
+    if (bytes === 'absent') throw new Error(`${source.name} does not have it`);
     if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(source.name, bytes);
-    throw new Error(`${source.name} gives other bytes`);
+    throw new Error(`${source.name} sends other bytes`);
   } finally {
     clearInterval(timer);
     both.release();
@@ -364,7 +380,7 @@ async function bytesAt(
   return body === undefined ? 'absent' : readUpTo(body, MOST_MANIFEST_BYTES, onBytes);
 }
 
-/** A hash in the address (`…/<sha256>` or `#sha256=<hash>`) is held to. */
+/** Downloads the manifest at an address. A hash in the address (`…/<sha256>` or `#sha256=<hash>`) must match. */
 async function ofAddress(what: string, signal: AbortSignal): Promise<LocatedManifest> {
   const url = new URL(what);
   const pin =
@@ -373,14 +389,14 @@ async function ofAddress(what: string, signal: AbortSignal): Promise<LocatedMani
   const answer = await createAskHttp({ isTrusted: true })(url.href, { signal });
   if (answer.status !== 200) {
     answer.cancel();
-    throw new CheckpointError('checkpoint/no-manifest', `${url.href} answers ${answer.status}`, {
+    throw new CheckpointError('checkpoint/no-manifest', `${url.href} answered ${answer.status}`, {
       hint: 'name the address of a manifest.json, or of a manifest by its SHA-256',
     });
   }
   const bytes = await readUpTo(answer.body, MOST_MANIFEST_BYTES);
   if (pin !== undefined && (!bytes || toHex(nativeSha256(bytes)) !== pin)) {
     throw new CheckpointError('checkpoint/other', `${url.href} is not the manifest ${pin}`, {
-      hint: 'ask whoever gave you the address; what is there may have changed',
+      hint: 'the file at the address may have changed: ask for the current address',
     });
   }
   return { manifest: parse(url.href, bytes), beside: new URL('.', url).href };

@@ -1,6 +1,6 @@
 /**
- * Verifies a folder of chunks against its manifest, and makes the file again: chunks that are lost or changed are
- * restored from parity, and only the complete, correct file gets its name.
+ * Verifies a folder of chunks against its manifest, and reassembles the file. Lost or changed chunks are restored from
+ * parity, and only the complete, verified file gets its final name.
  */
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -23,19 +23,19 @@ import {
 } from './chunk-work.ts';
 import { chunkFile, readPieces } from './folder.ts';
 
-/** Chunks that are verified at once. */
+/** Maximum number of chunks verified at once. */
 const AT_ONCE = 8;
 
 export interface UnpackOptions {
   readonly threads?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Puts what parity restored into the folder too. */
+  /** Also stores restored chunks in the folder. */
   readonly isMending?: boolean;
   onRestored?(piece: Piece): void;
   onProgress?(have: number, of: number): void;
 }
 
-/** Makes the file. Throws a CheckpointError that counts what is missing if parity cannot restore it. */
+/** Reassembles the file. Throws a CheckpointError that counts the missing chunks if parity cannot restore them. */
 export async function unpackFolder(
   folder: string,
   manifest: FileManifest,
@@ -64,7 +64,7 @@ export async function unpackFolder(
       await removeRestored(files, folder, group, options.isMending === true);
     }
     await target.sync();
-    if (!isFileOf(hasher.digest(), manifest)) throw changed('the whole');
+    if (!isFileOf(hasher.digest(), manifest)) throw changed('the file');
     await rename(part, out);
   } catch (cause) {
     for (let row = 0; row < MOST_SHARDS; row++) await rm(restoredFile(part, row), { force: true });
@@ -76,7 +76,7 @@ export async function unpackFolder(
   }
 }
 
-/** Restores what parity can into the folder, without making the file. Throws if parity does not reach. */
+/** Restores lost chunks in the folder from parity. Throws a CheckpointError if parity is not enough. */
 export async function mendFolder(
   folder: string,
   manifest: FileManifest,
@@ -117,21 +117,22 @@ interface Unpacking {
 async function filesOf(group: ErasureGroup, unpacking: Unpacking): Promise<readonly string[]> {
   const { workers, folder, part, manifest, options } = unpacking;
   const { data, parity, bytes } = group;
-  const isWhole = async (piece: Piece) => {
+  const verify = async (piece: Piece) => {
     options.signal?.throwIfAborted();
     return (await judge(workers, folder, piece)) === 'whole';
   };
-  const held = await inOrder(data, AT_ONCE, isWhole);
+  const isIntact = await inOrder(data, AT_ONCE, verify);
   const files = data.map(({ sha256 }) => chunkFile(folder, sha256));
-  if (held.every(Boolean)) return files;
+  if (isIntact.every(Boolean)) return files;
   // parity is read only if something is lost: most groups are complete
-  const heldParity = await inOrder(parity, AT_ONCE, isWhole);
+  const isParityIntact = await inOrder(parity, AT_ONCE, verify);
   const shape = manifest.erasure ?? { data: 1, parity: 0 };
   const width = shape.data;
-  const isHeld = (row: number) => (row < width ? held[row] : heldParity[row - width]) === true;
-  const recovery = recoveryOf(shape, data.length, isHeld);
-  if (recovery === undefined) throw tooMuchLost(group, isHeld);
-  const found = await workers.run({
+  const isRowIntact = (row: number) =>
+    (row < width ? isIntact[row] : isParityIntact[row - width]) === true;
+  const recovery = recoveryOf(shape, data.length, isRowIntact);
+  if (recovery === undefined) throw tooMuchLost(group, isRowIntact);
+  const hashes = await workers.run({
     kind: 'combine',
     bytes,
     matrix: recovery.matrix,
@@ -144,24 +145,24 @@ async function filesOf(group: ErasureGroup, unpacking: Unpacking): Promise<reado
   });
   for (const [i, row] of recovery.targets.entries()) {
     const piece = data[row]!;
-    if (found[i]!.blake3 !== piece.blake3 || found[i]!.sha256 !== piece.sha256) {
+    if (hashes[i]!.blake3 !== piece.blake3 || hashes[i]!.sha256 !== piece.sha256) {
       throw new CheckpointError(
         'checkpoint/parity',
-        `${piece.name} came out of parity as other bytes`,
-        { hint: 'whoever packed this made wrong parity: fetch the chunk itself' },
+        `${piece.name}, restored from parity, has another hash`,
+        { hint: 'the file was packed with wrong parity: download the chunk itself' },
       );
     }
     options.onRestored?.(piece);
   }
-  return files.map((file, row) => (held[row] ? file : restoredFile(part, row)));
+  return files.map((file, row) => (isIntact[row] ? file : restoredFile(part, row)));
 }
 
 function tooMuchLost(
   { data, parity }: ErasureGroup,
-  isHeld: (row: number) => boolean,
+  isRowIntact: (row: number) => boolean,
 ): CheckpointError {
   const all = [...data, ...parity];
-  const gone = all.filter(({ row }) => !isHeld(row));
+  const gone = all.filter(({ row }) => !isRowIntact(row));
   const { group } = data[0]!;
   const have = all.length - gone.length;
   const names = gone.map(({ name }) => name).join(', ');
@@ -185,14 +186,14 @@ async function removeRestored(
   isMending: boolean,
 ): Promise<void> {
   for (const [i, { sha256 }] of data.entries()) {
-    const own = chunkFile(folder, sha256);
-    if (files[i] === own) continue;
-    await (isMending ? rename(files[i]!, own) : rm(files[i]!, { force: true }));
+    const chunkPath = chunkFile(folder, sha256);
+    if (files[i] === chunkPath) continue;
+    await (isMending ? rename(files[i]!, chunkPath) : rm(files[i]!, { force: true }));
   }
 }
 
 const changed = (what: string): CheckpointError =>
-  new CheckpointError('checkpoint/other', `${what} is not what the manifest says`, {
+  new CheckpointError('checkpoint/other', `${what} does not have the hashes of the manifest`, {
     hint: 'every chunk was right: a program writes to the folder, or the manifest is inconsistent',
   });
 
@@ -203,7 +204,7 @@ export interface VerifyOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A chunk that is not what it should be. */
+/** A chunk that is lost or has other bytes. */
 export interface Damage {
   readonly piece: Piece;
   readonly what: 'lost' | 'changed';
@@ -217,7 +218,7 @@ export interface VerifiedFolder {
   readonly whole: boolean | undefined;
 }
 
-/** Quick checks of smaller files are done before a thread has started. */
+/** Files with fewer bytes are checked quickly without threads: starting one would take longer. */
 const QUICK_BYTES = 2 ** 31;
 
 /** Verifies every chunk and the whole file. Throws only if the folder cannot be read at all. */
@@ -233,11 +234,11 @@ export async function verifyFolder(
     const groups = erasureGroups(manifest);
     const pieces = groups.flatMap(({ data, parity }) => [...data, ...parity]);
     const whole = isQuick ? undefined : isWhole(folder, manifest, options.signal);
-    const found = await inOrder(pieces, AT_ONCE, async (piece) => {
+    const results = await inOrder(pieces, AT_ONCE, async (piece) => {
       options.signal?.throwIfAborted();
       return { piece, what: await judge(workers, folder, piece, isQuick) };
     });
-    const damage = found.filter((each): each is Damage => each.what !== 'whole');
+    const damage = results.filter((each): each is Damage => each.what !== 'whole');
     const damaged = new Set(damage.map(({ piece }) => piece));
     const beyond = groups.flatMap(({ data, parity }, at) => {
       const lost = data.filter((piece) => damaged.has(piece)).length;
@@ -250,7 +251,7 @@ export async function verifyFolder(
   }
 }
 
-/** Reports whether the chunks in order have the hashes of the whole; undefined if one cannot be read. */
+/** Reports whether the chunks in order have the hashes of the file; undefined if one cannot be read. */
 async function isWhole(
   folder: string,
   manifest: FileManifest,

@@ -118,7 +118,7 @@ describe('fetching into a folder', () => {
     const some = createFolderSource(await folderWith('some', rest));
     await expect(fetchTo(manifest, [some])).rejects.toMatchObject({
       code: 'checkpoint/nowhere',
-      message: 'chunk 4, chunk 5, chunk 6 are nowhere to be had, and parity does not restore them',
+      message: 'no source has chunk 4, chunk 5, chunk 6, and parity does not restore them',
     });
     const { bytes } = await fetchTo(manifest, [createFolderSource(at('packed'))]);
     expect(bytes).toBe(3 * 2 ** 15);
@@ -181,7 +181,7 @@ describe('a manifest', () => {
     expect(await code(at('nothing'))).toBe('checkpoint/what');
     await copyFile(at('packed', piecesOf(manifest)[0]!.sha256), at('packed', digest));
     const liar = createFolderSource(at('packed'));
-    await expect(findManifest(digest, [liar], never)).rejects.toThrow('gives other bytes');
+    await expect(findManifest(digest, [liar], never)).rejects.toThrow('sends other bytes');
     expect(await code(`${server.url}/${digest}#sha256=${'cd'.repeat(32)}`)).toBe(
       'checkpoint/other',
     );

@@ -81,6 +81,6 @@ describe('a tier out of a chunked state', () => {
         { ...to, tier: 1 },
         { sources: whole.sources, signal },
       ),
-    ).rejects.toThrow('no tensor of it is a slice of width');
+    ).rejects.toThrow('no tensor is cut into slices');
   });
 });

@@ -88,8 +88,8 @@ describe('sources that strangers name', () => {
     ['https://user:secret@example.com', 'a user or a query'],
     ['https://example.com:6379', 'port 6379'],
     ['wss://192.168.1.1', 'a private address'],
-    ['/etc', 'a folder that a stranger names'],
-    ['file:///etc/passwd', 'a folder that a stranger names'],
+    ['/etc', 'a stranger named a folder'],
+    ['file:///etc/passwd', 'a stranger named a folder'],
   ])('are not asked at %s', async (text, reason) => {
     const named = [{ text, isTrusted: false }];
     const { sources, refused, close } = await openSources(named, undefined, { connection, signal: never }); // biome-ignore format: one line
@@ -116,7 +116,7 @@ describe('sources that strangers name', () => {
       await expect(stranger(`http://localhost:${port}`, request)).rejects.toThrow('leads to a private address'); // biome-ignore format: one line
       const open = createAskHttp({ isTrusted: false, allowPrivate: true });
       expect((await open(address, request)).status).toBe(200);
-      await expect(ask('ftp://example.com', request)).rejects.toThrow('no HTTP address');
+      await expect(ask('ftp://example.com', request)).rejects.toThrow('not an HTTP address');
     } finally {
       for (const server of [inner, outer]) {
         server.closeAllConnections();
