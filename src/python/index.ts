@@ -77,7 +77,7 @@ export {
 } from './codec/payload.ts';
 export type {
   CollectedAt,
-  CollectedEvent as Kept,
+  CollectedEvent,
   Collection,
   Patience,
 } from './collect/collect.ts';

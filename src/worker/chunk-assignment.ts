@@ -2,7 +2,7 @@
 import { fromHex, toHex, utf8 } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
 import {
-  chunksBeside,
+  extraChunks,
   type Ownership,
   ownedChunks,
   rosterDigest,
@@ -62,7 +62,7 @@ export function assignChunks(division: Division): ChunkAssignment {
   };
   const owned = new Map(ownedChunks(ownership, moving.length));
   for (const slice of slices ?? [{ first: 0, count: moving.length, beside }]) {
-    for (const [worker, chunks] of chunksBeside(ownership, slice.beside, slice.count)) {
+    for (const [worker, chunks] of extraChunks(ownership, slice.beside, slice.count)) {
       const before = owned.get(worker) ?? [];
       owned.set(worker, Uint32Array.from([...before, ...chunks.map((i) => slice.first + i)]));
     }

@@ -74,7 +74,7 @@ export function ownedChunks(
  * Seats go around the circle of chunks in the order of the sorted keys, so that a key cannot be chosen to hit a chunk
  * and at most ρ of these workers share one.
  */
-export function chunksBeside(
+export function extraChunks(
   ownership: Ownership,
   others: readonly WorkerId[],
   chunks: number,

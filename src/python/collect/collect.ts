@@ -180,9 +180,9 @@ export function readWanted<T extends EventType>(
   if (!opened.ok) return codecReason(opened.issue.code);
   const read = opened.value;
   const nowSeconds = Math.floor(clock.now() / 1000);
-  const untrue = judgeClaim(event, read.said, { run, nowSeconds, anyKey });
+  const untrue = judgeClaim(event, read.tags, { run, nowSeconds, anyKey });
   if (untrue !== undefined) return untrue.rejection.reason;
-  const isOfAnother = read.type === 'checkpoint' && read.body.writer !== read.said.worker;
+  const isOfAnother = read.type === 'checkpoint' && read.body.writer !== read.tags.worker;
   if (isOfAnother || !isOfType(read, type)) return 'malformed';
   return { read, event, eventId: event.id, createdAt: event.created_at };
 }
@@ -217,11 +217,11 @@ export class EventSlots<E extends ReferenceEvent> {
   /** By worker, time and id, in code points; checkpoints by round first. */
   inOrder(): readonly CollectedEvent<E>[] {
     const round = ({ read }: CollectedEvent<E>) =>
-      read.type === 'checkpoint' ? read.said.round : 0;
+      read.type === 'checkpoint' ? read.tags.round : 0;
     return [...this.#slots.values()].sort(
       (a, b) =>
         round(a) - round(b) ||
-        compareCodePoints(a.read.said.worker, b.read.said.worker) ||
+        compareCodePoints(a.read.tags.worker, b.read.tags.worker) ||
         a.createdAt - b.createdAt ||
         compareCodePoints(a.eventId, b.eventId),
     );

@@ -44,9 +44,9 @@ export interface CollectedWorkers extends Collection<EventOf<'heartbeat'>> {
  * const createdAt = Math.floor(Date.now() / 1000);
  * await publishHeartbeatEvent([relay.url], buildHeartbeatEvent({ ...heartbeat, createdAt }, signer), ports);
  *
- * const found = await collectHeartbeatEvents([relay.url], { run: 'tea', round: 1 }, ports);
+ * const collected = await collectHeartbeatEvents([relay.url], { run: 'tea', round: 1 }, ports);
  * await relay.close();
- * found.events.map(({ read }) => read.said.worker); // => [signer.publicKey]
+ * collected.events.map(({ read }) => read.tags.worker); // => [signer.publicKey]
  * ```
  */
 export async function discoverWorkers(
@@ -60,8 +60,8 @@ export async function discoverWorkers(
     operation: 'collect-heartbeats',
     type: 'heartbeat',
     matches: (tags: { readonly round: number }) => round === undefined || tags.round >= round,
-    isStale({ read: { said }, createdAt }: CollectedEvent<EventOf<'heartbeat'>>) {
-      const { interval: intervalSeconds, leaving = false } = said;
+    isStale({ read: { tags }, createdAt }: CollectedEvent<EventOf<'heartbeat'>>) {
+      const { interval: intervalSeconds, leaving = false } = tags;
       return isStale({ intervalSeconds, leaving, createdAt }, nowSeconds, maxMissed);
     },
   } as const;
@@ -70,12 +70,12 @@ export async function discoverWorkers(
 
 /** The workers heard of, by name; one that several keys claim to be cannot be, since names are keys. */
 const workersOf = ({ events }: Pick<CollectedWorkers, 'events'>): readonly WorkerId[] =>
-  events.map(({ read }) => read.said.worker);
+  events.map(({ read }) => read.tags.worker);
 
 /** Workers of whom nothing but stale heartbeats was heard, by name. */
-export function staleWorkersOf(found: CollectedWorkers): readonly WorkerId[] {
-  const alive = new Set(workersOf(found));
-  const stale = found.stale.map(({ read }) => read.said.worker);
+export function staleWorkersOf(collected: CollectedWorkers): readonly WorkerId[] {
+  const alive = new Set(workersOf(collected));
+  const stale = collected.stale.map(({ read }) => read.tags.worker);
   return [...new Set(stale)].filter((worker) => !alive.has(worker)).sort();
 }
 
@@ -133,12 +133,12 @@ export interface CollectedGradients extends Collection<EventOf<'gradient'>> {
  * const createdAt = Math.floor(Date.now() / 1000);
  * await publishGradientEvent([relay.url], buildGradientEvent({ ...about, createdAt }, payload, signer), ports);
  *
- * const found = await collectGradientEvents([relay.url], { run: 'tea', round: 0, limit: 1 }, ports);
+ * const collected = await collectGradientEvents([relay.url], { run: 'tea', round: 0, limit: 1 }, ports);
  * await relay.close();
- * found.reason; // => 'limit'
- * const { read } = found.events[0]!;
- * read.said.worker; // => signer.publicKey
- * decompressPayload(read.said.payload).ok; // => true
+ * collected.reason; // => 'limit'
+ * const { read } = collected.events[0]!;
+ * read.tags.worker; // => signer.publicKey
+ * decompressPayload(read.tags.payload).ok; // => true
  * ```
  */
 export async function collectGradients(
@@ -149,9 +149,9 @@ export async function collectGradients(
   const { run, round, limit, since, sync = 'timeout', idleMs, maxMs } = query;
   const isWithHeartbeats = query.discover || sync === 'strict' || sync === 'quorum';
   const patience = { idleMs: query.heartbeats?.idleMs ?? idleMs, maxMs };
-  const asked = { ...query.heartbeats, since: query.heartbeats?.since ?? since, ...patience };
+  const discovery = { ...query.heartbeats, since: query.heartbeats?.since ?? since, ...patience };
   const workers = isWithHeartbeats
-    ? await discoverWorkers(relays, { run, round, ...asked }, ports)
+    ? await discoverWorkers(relays, { run, round, ...discovery }, ports)
     : undefined;
   const known = workers ? workersOf(workers) : [];
   const isAlone = relays.length === 1;
@@ -165,7 +165,7 @@ export async function collectGradients(
     if (strategy === 'quorum' && count > Math.floor(known.length / 2)) return 'quorum';
     return undefined;
   };
-  const found = await collect(
+  const collected = await collect(
     isAlone && workers && workers.failed.length > 0 ? [] : relays,
     {
       run,
@@ -179,15 +179,15 @@ export async function collectGradients(
     },
     ports,
   );
-  const isAsync = found.at.length > 0 && found.at.every(({ reason }) => reason === 'async');
+  const isAsync = collected.at.length > 0 && collected.at.every(({ reason }) => reason === 'async');
   const reason = isAlone
-    ? (found.at[0]?.reason ?? 'idle-timeout')
-    : (reasonFor(sync)(found.events.length, isAsync) ?? sharedReason(found));
+    ? (collected.at[0]?.reason ?? 'idle-timeout')
+    : (reasonFor(sync)(collected.events.length, isAsync) ?? sharedReason(collected));
   return {
-    ...found,
+    ...collected,
     relays: relays.map(withoutSecrets),
-    failed: [...(workers?.failed ?? []), ...found.failed],
-    notices: [...(workers?.notices ?? []), ...found.notices],
+    failed: [...(workers?.failed ?? []), ...collected.failed],
+    notices: [...(workers?.notices ?? []), ...collected.notices],
     run,
     round,
     sync,
@@ -213,11 +213,11 @@ export function gradientRetries({ at, failed, workers }: CollectedGradients): Re
 }
 
 /** What a collected gradient weighs: its examples, 1 where it does not say. */
-export const weightOf = ({ said }: EventOf<'gradient'>): number => said.examples ?? 1;
+export const weightOf = ({ tags }: EventOf<'gradient'>): number => tags.examples ?? 1;
 
 /** Whether any of them says how many examples it saw. */
 export const isWeighted = ({ events }: Pick<CollectedGradients, 'events'>): boolean =>
-  events.some(({ read }) => read.said.examples !== undefined);
+  events.some(({ read }) => read.tags.examples !== undefined);
 
 /** How many events did not count. */
 export const invalidCount = (invalid: ReadonlyMap<RejectReason, number>): number =>
@@ -252,8 +252,8 @@ const LATE_IDLE_MS = 200;
  * import { openSocket } from 'nostrain/node';
  *
  * const query = { run: 'tea', currentRound: 3 };
- * const found = await collectLateGradientEvents(['ws://127.0.0.1:1'], query, createRelayPorts({ openSocket }));
- * found.failed.map(({ operation }) => operation); // => ['collect-late-gradients']
+ * const collected = await collectLateGradientEvents(['ws://127.0.0.1:1'], query, createRelayPorts({ openSocket }));
+ * collected.failed.map(({ operation }) => operation); // => ['collect-late-gradients']
  * ```
  */
 export async function collectLateGradients(
@@ -268,9 +268,9 @@ export async function collectLateGradients(
     type: 'gradient',
     matches: (tags: { readonly round: number }) => tags.round < currentRound,
   } as const;
-  const found = await collect(relays, request, ports);
-  const events = [...found.events].sort((a, b) => a.read.said.round - b.read.said.round);
-  return { ...found, events, run: query.run, currentRound };
+  const collected = await collect(relays, request, ports);
+  const events = [...collected.events].sort((a, b) => a.read.tags.round - b.read.tags.round);
+  return { ...collected, events, run: query.run, currentRound };
 }
 
 /** Which checkpoints `collectCheckpointEvents` asks for. */
@@ -303,8 +303,8 @@ export interface CollectedCheckpoints extends Collection<CheckpointEvent> {
  * import { openSocket } from 'nostrain/node';
  *
  * const query = { run: 'tea', minRound: 4 };
- * const found = await collectCheckpointEvents(['ws://127.0.0.1:1'], query, createRelayPorts({ openSocket }));
- * latestCheckpoint(found.events); // => undefined
+ * const collected = await collectCheckpointEvents(['ws://127.0.0.1:1'], query, createRelayPorts({ openSocket }));
+ * latestCheckpoint(collected.events); // => undefined
  * ```
  */
 export async function discoverCheckpoints(
@@ -338,8 +338,8 @@ export const latestOf = (
 ): CollectedEvent<CheckpointEvent> | undefined =>
   [...events].sort(
     (a, b) =>
-      b.read.said.nextRound - a.read.said.nextRound ||
-      b.read.said.round - a.read.said.round ||
+      b.read.tags.nextRound - a.read.tags.nextRound ||
+      b.read.tags.round - a.read.tags.round ||
       b.createdAt - a.createdAt ||
       compareCodePoints(b.eventId, a.eventId),
   )[0];

@@ -75,9 +75,9 @@ const FAULTS_PER_MINUTE = 10_000;
  *
  * const relay = await createRelay();
  * const ports = createRelayPorts({ openSocket, timeoutMs: 5000 });
- * const found = await collectHeartbeatEvents([relay.url], { run: 'tea' }, ports);
+ * const collected = await collectHeartbeatEvents([relay.url], { run: 'tea' }, ports);
  * await relay.close();
- * found.events; // => []
+ * collected.events; // => []
  * ```
  */
 export function createRelayPorts(options: RelayPortsOptions): RelayPorts {
@@ -149,7 +149,7 @@ export async function readRelay(
       if (!progress.ended) reading.onRefused(reason);
     },
     onAsked() {
-      progress.asked++;
+      progress.requests++;
       untilMs = Math.min(untilMs, clock.now() + reading.maxMs);
       changed.notify();
     },
@@ -194,7 +194,7 @@ class Progress {
   /** Ids of wanted events, and in which asking each came last. */
   readonly #heard = new Recent<number>(REMEMBERED);
   #isCaughtUp = false;
-  asked = 0;
+  requests = 0;
   losses = 0;
   ended: End | undefined;
 
@@ -210,16 +210,16 @@ class Progress {
 
   take(event: SignedEvent): void {
     if (this.ended || !this.#reading.onEvent(event)) return;
-    this.#heard.set(event.id, this.asked);
+    this.#heard.set(event.id, this.requests);
     this.#judge();
   }
 
   repeat(id: string): void {
     const before = this.#heard.get(id);
     if (this.ended || before === undefined) return;
-    this.#heard.set(id, this.asked);
+    this.#heard.set(id, this.requests);
     // after a reconnect everything is sent once more
-    if (before === this.asked) this.#reading.onRepeated();
+    if (before === this.requests) this.#reading.onRepeated();
   }
 
   catchUp(): void {

@@ -97,9 +97,9 @@ async function readRound(
       maxMissed: flags.maxMissedHeartbeats,
     },
   };
-  const found = await readRelays(collectGradients, query, flags, ports);
-  await assertNotNative(command, found, flags, ports);
-  return found;
+  const collected = await readRelays(collectGradients, query, flags, ports);
+  await assertNotNative(command, collected, flags, ports);
+  return collected;
 }
 
 export const collectEvents = pythonCommand({
@@ -109,10 +109,10 @@ export const collectEvents = pythonCommand({
     'verified, each worker once, in the same order everywhere',
   flags: { ...roundFlags, ...jsonFlags },
   async run(flags, _, ports) {
-    const found = await readRound('collect-events', flags, ports);
+    const collected = await readRound('collect-events', flags, ports);
     const written = flags.json
-      ? `${indentedJson(gradientsMembers(found, true))}\n`
-      : gradientsText(found);
+      ? `${indentedJson(gradientsMembers(collected, true))}\n`
+      : gradientsText(collected);
     await writeResult(written, flags.output);
   },
 });
@@ -128,16 +128,16 @@ export const aggregateRound = pythonCommand({
   },
   async run(flags, _, ports) {
     const { output, summaryOut } = flags;
-    const found = await readRound('aggregate-round', flags, ports);
-    const mean = meanOf(found);
-    const bases = new Set(found.events.map(({ read }) => read.said.model));
+    const collected = await readRound('aggregate-round', flags, ports);
+    const mean = meanOf(collected);
+    const bases = new Set(collected.events.map(({ read }) => read.tags.model));
     // the mean of updates made from different states is a step of none; the Python reference takes it without a word
     if (bases.size > 1) {
       writeNote(`note: these gradients were made from ${bases.size} different states`);
     }
     await writeResult(formatStateJson(mean), output);
     if (summaryOut === undefined) return;
-    await writeResult(`${indentedJson(gradientsMembers(found, false))}\n`, summaryOut);
+    await writeResult(`${indentedJson(gradientsMembers(collected, false))}\n`, summaryOut);
   },
 });
 
@@ -151,7 +151,7 @@ function meanOf({ events, run, round, failed }: CollectedGradients): Params {
   const deltas = events.map(({ read }) => ({
     delta: wholeDelta(read.payload),
     weight: weightOf(read),
-    name: `the gradient of ${read.said.worker}`,
+    name: `the gradient of ${read.tags.worker}`,
   }));
   try {
     return aggregateWeightedDeltas(deltas);
@@ -181,16 +181,16 @@ export const discoverWorkers = pythonCommand({
   async run(flags, _, ports) {
     const { run, round, since, json, output, maxMissedHeartbeats: maxMissed } = flags;
     const query = { run, round, since, maxMissed, ...patienceOf(flags) };
-    const found = await readRelays(collectWorkers, query, flags, ports);
-    const isEmpty = found.events.length + found.stale.length === 0;
-    const workers = isEmpty ? await nativeWorkers(query, found, flags, ports) : [];
-    const { relays } = found;
+    const collected = await readRelays(collectWorkers, query, flags, ports);
+    const isEmpty = collected.events.length + collected.stale.length === 0;
+    const workers = isEmpty ? await nativeWorkers(query, collected, flags, ports) : [];
+    const { relays } = collected;
     const forPeople = () =>
-      workers.length > 0 ? nativeWorkersText({ run, relays }, workers) : workersText(found);
+      workers.length > 0 ? nativeWorkersText({ run, relays }, workers) : workersText(collected);
     const asDocument = () =>
       workers.length > 0
         ? asJson({ relays, run, wire: 'nostrain/1', workers })
-        : `${indentedJson(workersMembers(found, true))}\n`;
+        : `${indentedJson(workersMembers(collected, true))}\n`;
     await writeResult(json ? asDocument() : forPeople(), output);
   },
 });
@@ -221,12 +221,12 @@ export const discoverCheckpoints = pythonCommand({
   async run(flags, _, ports) {
     const { run, worker, minRound, since, faults } = flags;
     const query = { run, worker, minRound, since, ...patienceOf(flags) };
-    const found = await readRelays(collectCheckpoints, query, flags, ports);
-    await assertNotNative('discover-checkpoints', found, flags, ports);
-    const states = agreements(found.events);
+    const collected = await readRelays(collectCheckpoints, query, flags, ports);
+    await assertNotNative('discover-checkpoints', collected, flags, ports);
+    const states = agreements(collected.events);
     const written = flags.json
-      ? `${indentedJson(checkpointsMembers(found, states, faults))}\n`
-      : checkpointsText(found, states, faults);
+      ? `${indentedJson(checkpointsMembers(collected, states, faults))}\n`
+      : checkpointsText(collected, states, faults);
     await writeResult(written, flags.output);
   },
 });

@@ -267,14 +267,14 @@ function publishingLine({ relays, eventId, accepted, failed }: PublishingReport)
 
 /** A signed event; a note says when the key that signed it is not its worker's. */
 async function readSigned(file: string): Promise<LooseEvent> {
-  const { event, said } = await readEventFile(file);
+  const { event, tags } = await readEventFile(file);
   if (event.pubkey === undefined || event.sig === undefined) {
     throw new ConfigError('event/unsigned', `${file} is not signed: no relay takes it`, {
       hint: 'build it again with --sec-key, or with --pubkey and --sig of another signer',
     });
   }
-  if (said.worker !== event.pubkey) {
-    const worker = safeLine(said.worker);
+  if (tags.worker !== event.pubkey) {
+    const worker = safeLine(tags.worker);
     const whose = `note: it speaks for ${worker}, but the key that signed it is another`;
     writeNote(`${whose}: workers of ours refuse such events`);
   }

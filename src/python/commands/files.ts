@@ -56,7 +56,7 @@ export async function readDelta(path: string): Promise<WeightedDelta> {
   if (json.kind !== undefined && json.content !== undefined) {
     const read = await openEvent(text, path);
     if (read.type === 'gradient') {
-      return { delta: wholeDelta(read.payload), weight: read.said.examples ?? 1, name: path };
+      return { delta: wholeDelta(read.payload), weight: read.tags.examples ?? 1, name: path };
     }
     throw new ConfigError('delta/kind', `${path} is a ${read.type} event and holds no delta`, {
       hint: 'give gradient events (kind 33333)',

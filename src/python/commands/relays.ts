@@ -40,16 +40,16 @@ export const relayPorts = async (flags: RelayFlags, ports: CommandPorts): Promis
 type Failures = { readonly failed: readonly RelayFailure[] };
 
 /** Reads from the relays that flags name. Throws when the only one failed; with several, the report lists failures. */
-export async function readRelays<Query, Found extends Failures>(
-  collect: (relays: readonly string[], query: Query, ports: RelayPorts) => Promise<Found>,
+export async function readRelays<Query, Collected extends Failures>(
+  collect: (relays: readonly string[], query: Query, ports: RelayPorts) => Promise<Collected>,
   query: Query,
   flags: RelayFlags,
   ports: CommandPorts,
-): Promise<Found> {
+): Promise<Collected> {
   const relays = relaysOf(flags);
-  const found = await collect(relays, query, await relayPorts(flags, ports));
-  const [failure] = found.failed;
-  if (relays.length > 1 || failure === undefined) return found;
+  const collected = await collect(relays, query, await relayPorts(flags, ports));
+  const [failure] = collected.failed;
+  if (relays.length > 1 || failure === undefined) return collected;
   const { operation, relay, attempts, message } = failure;
   const tries = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
   const why = `${operation} failed at ${relay} after ${tries}: ${safeLine(message)}`;
@@ -95,10 +95,10 @@ export async function nativeWorkers(
     maxMs,
     filter: { kinds: [presence.kind, manifest.kind], '#s': [run], limit: MOST_EVENTS },
     onEvent(event: SignedEvent) {
-      const said = readWorker(event, { run, nowSeconds, maxMissed });
-      if (said === undefined) return false;
-      const known = newest.get(said.worker)?.createdAt ?? -1;
-      if (known < said.createdAt) newest.set(said.worker, said);
+      const observed = readWorker(event, { run, nowSeconds, maxMissed });
+      if (observed === undefined) return false;
+      const known = newest.get(observed.worker)?.createdAt ?? -1;
+      if (known < observed.createdAt) newest.set(observed.worker, observed);
       return true;
     },
     onRepeated: () => undefined,
@@ -137,13 +137,13 @@ function readWorker(
 /** Throws where nothing was found because the run is on the wire that the command does not read. */
 export async function assertNotNative(
   command: string,
-  found: Failures & { readonly events: readonly unknown[] },
+  collected: Failures & { readonly events: readonly unknown[] },
   flags: ListeningFlags,
   ports: CommandPorts,
 ): Promise<void> {
-  if (found.events.length > 0) return;
+  if (collected.events.length > 0) return;
   const { run } = flags;
-  const there = await nativeWorkers({ run, ...patienceOf(flags) }, found, flags, ports);
+  const there = await nativeWorkers({ run, ...patienceOf(flags) }, collected, flags, ports);
   if (there.length === 0) return;
   const workers = there.length === 1 ? '1 worker' : `${there.length} workers`;
   const where = `run ${run} is there with ${workers}, on the wire nostrain/1`;

@@ -27,26 +27,30 @@ import { type Agreed, newestAgreed } from '../worker/start.ts';
 import type { NativeWorker } from './relays.ts';
 
 /** What `collect-events --json` prints; without events what `aggregate-round --summary-out` writes. */
-export function gradientsMembers(found: CollectedGradients, withEvents: boolean): PythonObject {
-  const [only] = found.relays.length === 1 ? found.at : [];
-  const { at, workers } = found;
+export function gradientsMembers(collected: CollectedGradients, withEvents: boolean): PythonObject {
+  const [only] = collected.relays.length === 1 ? collected.at : [];
+  const { at, workers } = collected;
   const members = only
-    ? roundMembers(found, only, gradientRetries(found))
+    ? roundMembers(collected, only, gradientRetries(collected))
     : {
-        ...severalRelays(found),
-        ...roundBody(found, found),
-        ...totalsMembers(gradientRetries(found)),
-        failed_relays: found.failed.map(failureMembers),
-        notices: found.notices,
+        ...severalRelays(collected),
+        ...roundBody(collected, collected),
+        ...totalsMembers(gradientRetries(collected)),
+        failed_relays: collected.failed.map(failureMembers),
+        notices: collected.notices,
         relay_results: at.map((each) =>
-          roundMembers({ ...found, known: [], sync: found.syncAt }, each, retryTotals([each])),
+          roundMembers(
+            { ...collected, known: [], sync: collected.syncAt },
+            each,
+            retryTotals([each]),
+          ),
         ),
       };
   return {
     ...members,
     ...(workers ? { heartbeat_discovery: workersMembers(workers, false) } : {}),
-    ...(withEvents ? { events: wholes(found.events) } : {}),
-    ...reasons(found),
+    ...(withEvents ? { events: wholes(collected.events) } : {}),
+    ...reasons(collected),
   };
 }
 
@@ -55,12 +59,12 @@ type Part = Pick<CollectedGradients, 'events' | 'duplicates' | 'invalid' | 'reas
 
 /** One relay's share; with one relay it is all there is. */
 const roundMembers = (
-  found: Round,
+  collected: Round,
   at: CollectedGradients['at'][number],
   totals: RetryTotals,
 ): PythonObject => ({
   relay: at.relay,
-  ...roundBody(found, at),
+  ...roundBody(collected, at),
   ...totalsMembers(totals),
   notices: at.notices,
   ...recoveryMembers(at),
@@ -70,7 +74,7 @@ const roundBody = ({ run, round, known, sync }: Round, part: Part): PythonObject
   run,
   round: BigInt(round),
   event_count: BigInt(part.events.length),
-  workers: part.events.map(({ read }) => read.said.worker),
+  workers: part.events.map(({ read }) => read.tags.worker),
   known_workers: known,
   ...countMembers(part),
   sync_strategy: sync,
@@ -80,33 +84,33 @@ const roundBody = ({ run, round, known, sync }: Round, part: Part): PythonObject
 });
 
 /** What `discover-workers --json` prints. */
-export function workersMembers(found: CollectedWorkers, withEvents: boolean): PythonObject {
-  const { run, round } = found;
+export function workersMembers(collected: CollectedWorkers, withEvents: boolean): PythonObject {
+  const { run, round } = collected;
   const part = (of: Pick<CollectedWorkers, 'events' | 'duplicates' | 'invalid' | 'stale'>) => ({
     run,
     target_round: round === undefined ? null : BigInt(round),
     ...listMembers(of),
     stale_events: BigInt(of.stale.length),
   });
-  const stale = staleWorkersOf(found);
+  const stale = staleWorkersOf(collected);
   return {
-    ...relayMembers(found, part),
-    ...(withEvents ? { events: wholes(found.events) } : {}),
+    ...relayMembers(collected, part),
+    ...(withEvents ? { events: wholes(collected.events) } : {}),
     ...(withEvents && stale.length > 0 ? { stale_workers: stale } : {}),
-    ...(withEvents ? reasons(found) : {}),
+    ...(withEvents ? reasons(collected) : {}),
   };
 }
 
 /** What `discover-checkpoints --json` prints; `states` are the agreements among the events found. */
 export function checkpointsMembers(
-  found: CollectedCheckpoints,
+  collected: CollectedCheckpoints,
   states: readonly Agreed[],
   faults: number,
 ): PythonObject {
   const part = (
     of: Pick<CollectedCheckpoints, 'events' | 'duplicates' | 'invalid'>,
   ): PythonObject => ({
-    run: found.run,
+    run: collected.run,
     ...listMembers(of),
   });
   const withLatest = ({ events }: Pick<CollectedCheckpoints, 'events'>): PythonObject => {
@@ -114,10 +118,10 @@ export function checkpointsMembers(
     return latest ? { latest: collectedEvent(latest.read) } : {};
   };
   return {
-    ...relayMembers(found, part, withLatest),
-    events: wholes(found.events),
+    ...relayMembers(collected, part, withLatest),
+    events: wholes(collected.events),
     agreement: agreementMembers(states, faults),
-    ...reasons(found),
+    ...reasons(collected),
   };
 }
 
@@ -142,7 +146,7 @@ const stateMembers = (state: Agreed, faults: number): PythonObject => ({
 
 /** One relay's members, or those of several with each relay's own inside. */
 function relayMembers<E extends ReferenceEvent>(
-  found: Collection<E>,
+  collected: Collection<E>,
   part: (of: Collection<E> | CollectedAt<E>) => PythonObject,
   last: (of: Collection<E> | CollectedAt<E>) => PythonObject = () => ({}),
 ): PythonObject {
@@ -153,16 +157,16 @@ function relayMembers<E extends ReferenceEvent>(
     ...recoveryMembers(at),
     ...last(at),
   });
-  const [only] = found.relays.length === 1 ? found.at : [];
+  const [only] = collected.relays.length === 1 ? collected.at : [];
   if (only) return one(only);
   return {
-    ...severalRelays(found),
-    ...part(found),
-    ...totalsMembers(retryTotals([...found.at, ...found.failed])),
-    failed_relays: found.failed.map(failureMembers),
-    notices: found.notices,
-    relay_results: found.at.map(one),
-    ...last(found),
+    ...severalRelays(collected),
+    ...part(collected),
+    ...totalsMembers(retryTotals([...collected.at, ...collected.failed])),
+    failed_relays: collected.failed.map(failureMembers),
+    notices: collected.notices,
+    relay_results: collected.at.map(one),
+    ...last(collected),
   };
 }
 
@@ -175,7 +179,7 @@ const listMembers = (
   of: Pick<Collection<ReferenceEvent>, 'events' | 'duplicates' | 'invalid'>,
 ): PythonObject => ({
   event_count: BigInt(of.events.length),
-  workers: of.events.map(({ read }) => read.said.worker),
+  workers: of.events.map(({ read }) => read.tags.worker),
   ...countMembers(of),
 });
 
@@ -195,12 +199,12 @@ function reasons({ invalid }: Pick<Part, 'invalid'>): PythonObject {
 }
 
 /** The lines of `collect-events`. */
-export function gradientsText(found: CollectedGradients): string {
-  const { workers } = found;
+export function gradientsText(collected: CollectedGradients): string {
+  const { workers } = collected;
   const discovery = workers && retryTotals([...workers.at, ...workers.failed]);
   const members = {
-    ...gradientsMembers(found, false),
-    aggregation: isWeighted(found) ? 'weighted-by-examples' : 'mean',
+    ...gradientsMembers(collected, false),
+    aggregation: isWeighted(collected) ? 'weighted-by-examples' : 'mean',
     ...(discovery && { heartbeat_discovery_retry_count: BigInt(discovery.retries) }),
   };
   const names = [
@@ -215,15 +219,15 @@ export function gradientsText(found: CollectedGradients): string {
     'completion_reason',
     'aggregation',
     'total_aggregation_weight',
-    ...retryNames(found),
+    ...retryNames(collected),
     'heartbeat_discovery_retry_count',
   ];
-  return linesOf('gradient', found, members, names);
+  return linesOf('gradient', collected, members, names);
 }
 
 /** The lines of `discover-workers`. */
-export const workersText = (found: CollectedWorkers): string =>
-  linesOf('worker', found, workersMembers(found, true), [
+export const workersText = (collected: CollectedWorkers): string =>
+  linesOf('worker', collected, workersMembers(collected, true), [
     'run',
     'target_round',
     'event_count',
@@ -231,37 +235,37 @@ export const workersText = (found: CollectedWorkers): string =>
     'duplicates_discarded',
     'invalid_events',
     'stale_events',
-    ...retryNames(found),
+    ...retryNames(collected),
     'stale_workers',
   ]);
 
 /** The lines of `discover-checkpoints`. */
 export function checkpointsText(
-  found: CollectedCheckpoints,
+  collected: CollectedCheckpoints,
   states: readonly Agreed[],
   faults: number,
 ): string {
-  const latest = latestOf(found.events);
-  const said = latest?.read.said;
-  const slot = said?.slot === undefined ? '' : ` (slot ${said.slot})`;
+  const latest = latestOf(collected.events);
+  const tags = latest?.read.tags;
+  const slot = tags?.slot === undefined ? '' : ` (slot ${tags.slot})`;
   const equals = states.find(({ checkpoints }) => latest && checkpoints.includes(latest));
   const agreed = newestAgreed(states, faults);
   const by = agreed && `model ${agreed.model}, by ${list(agreed.authors)}`;
   const members = {
-    ...checkpointsMembers(found, states, faults),
-    latest: said ? `round ${said.round}${slot} -> next ${said.nextRound}` : null,
-    latest_author: said?.worker ?? null,
+    ...checkpointsMembers(collected, states, faults),
+    latest: tags ? `round ${tags.round}${slot} -> next ${tags.nextRound}` : null,
+    latest_author: tags?.worker ?? null,
     latest_equal_hashes: equals ? `${equals.authors.length} of ${faults + 1} needed` : null,
     newest_agreed: agreed ? `round ${agreed.round} -> next ${agreed.nextRound}, ${by}` : null,
   };
-  return linesOf('checkpoint', found, members, [
+  return linesOf('checkpoint', collected, members, [
     'run',
     'event_count',
     'workers',
     'latest',
     'duplicates_discarded',
     'invalid_events',
-    ...retryNames(found),
+    ...retryNames(collected),
     'latest_author',
     'latest_equal_hashes',
     'newest_agreed',
@@ -276,23 +280,25 @@ const retryNames = ({ relays, at }: Collection<ReferenceEvent>): readonly string
 /** Relays, then the members named, then what went wrong: why events did not count, and which relays failed. */
 function linesOf(
   what: string,
-  found: Collection<ReferenceEvent> & { readonly run: string },
+  collected: Collection<ReferenceEvent> & { readonly run: string },
   members: PythonObject,
   names: readonly string[],
 ): string {
   const lines = names
     .filter((name) => members[name] !== undefined)
     .map((name) => [name === 'event_count' ? 'events' : name, wordOf(members[name]!)] as const);
-  const reasons = [...found.invalid].sort().map(([why, count]) => `${why} ${count}`);
+  const reasons = [...collected.invalid].sort().map(([why, count]) => `${why} ${count}`);
   return written([
-    ['relays', list(found.relays)],
+    ['relays', list(collected.relays)],
     ...lines,
     ...(reasons.length > 0 ? [['invalid_reasons', list(reasons)] as const] : []),
-    ...found.failed.map(
+    ...collected.failed.map(
       ({ relay, operation, message }) =>
         ['failed_relay', `${relay} (${operation}): ${safeLine(message)}`] as const,
     ),
-  ]).concat(found.events.length > 0 ? '' : `No ${what} of run "${safeLine(found.run)}" found.\n`);
+  ]).concat(
+    collected.events.length > 0 ? '' : `No ${what} of run "${safeLine(collected.run)}" found.\n`,
+  );
 }
 
 const wordOf = (value: PythonJson): string => {

@@ -109,8 +109,8 @@ function settingsOf(config: TrainingWorkerConfig): Settings {
     joinTimeout: inSeconds(config.joinTimeoutMs),
     heartbeatInterval: config.heartbeatSeconds,
   };
-  const asked = Object.entries({ ...writeSettings(given), ...seconds });
-  const known = Object.fromEntries(asked.filter(([, value]) => value !== undefined));
+  const entries = Object.entries({ ...writeSettings(given), ...seconds });
+  const known = Object.fromEntries(entries.filter(([, value]) => value !== undefined));
   const settings = completeSettings(
     referenceDefaults,
     { model: 'linear', relay: config.relays } as const,

@@ -48,8 +48,8 @@ export type RegressionBackend = (typeof regressionBackends)[number];
  * ```
  */
 export function resolveTrainingBackend(name = 'python'): RegressionBackend {
-  const found = regressionBackends.find((known) => known === name);
-  if (found !== undefined) return found;
+  const backend = regressionBackends.find((known) => known === name);
+  if (backend !== undefined) return backend;
   throw new ConfigError('training/backend', `${JSON.stringify(name.slice(0, 80))} is no backend`, {
     hint: `the backends are ${regressionBackends.join(', ')}`,
   });

@@ -238,7 +238,7 @@ export function fittingModel(
 function modelFor(
   params: Params,
   dataset: RegressionDataset,
-  asked: RegressionTask | undefined,
+  requested: RegressionTask | undefined,
 ): RegressionModel {
   const model = readModel(params);
   const { runtime, features } = model;
@@ -246,7 +246,8 @@ function modelFor(
     new ConfigError('state/runtime', `the state is ${runtime}, ${what} ${other}`, {
       hint: 'use a state and a dataset of the same runtime',
     });
-  if (asked !== undefined && asked !== runtime) throw mismatch('the runtime asked for is', asked);
+  if (requested !== undefined && requested !== runtime)
+    throw mismatch('the runtime asked for is', requested);
   if (dataset.task !== undefined && dataset.task !== runtime) {
     throw mismatch('the dataset is for', dataset.task);
   }
@@ -356,11 +357,13 @@ export function resolveTrainingRuntime(
       hint: 'the runtimes are linear-regression and mlp-regression',
     });
   }
-  const asked = named ?? dataset?.task;
-  if (dataset?.task !== undefined && dataset.task !== asked) {
-    throw new ConfigError('state/runtime', `the dataset is for ${dataset.task}, not ${asked}`, {
+  const requested = named ?? dataset?.task;
+  if (dataset?.task !== undefined && dataset.task !== requested) {
+    throw new ConfigError('state/runtime', `the dataset is for ${dataset.task}, not ${requested}`, {
       hint: 'use a dataset of the same runtime',
     });
   }
-  return state === undefined ? (asked ?? 'linear-regression') : runtimeOfState(state, asked);
+  return state === undefined
+    ? (requested ?? 'linear-regression')
+    : runtimeOfState(state, requested);
 }

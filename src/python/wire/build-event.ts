@@ -66,17 +66,17 @@ export interface CheckpointEventMetadata {
 
 /** A gradient event (kind 33333) around a payload. Throws a TypeError for what the kind does not allow. */
 export const gradientDraft = (
-  { createdAt, ...said }: GradientEventMetadata,
+  { createdAt, ...metadata }: GradientEventMetadata,
   payload: string,
   stats: NstrStats,
-): EventDraft => gradient.build({ ...said, payload, ...payloadTags(stats) }, createdAt);
+): EventDraft => gradient.build({ ...metadata, payload, ...payloadTags(stats) }, createdAt);
 
 /** A heartbeat event (kind 33334). Throws a TypeError for what the kind does not allow. */
 export const heartbeatDraft = ({
   createdAt,
   capabilities = ['gradient-event'],
-  ...said
-}: HeartbeatEventMetadata): EventDraft => heartbeat.build({ ...said, capabilities }, createdAt);
+  ...metadata
+}: HeartbeatEventMetadata): EventDraft => heartbeat.build({ ...metadata, capabilities }, createdAt);
 
 /** A checkpoint event (kind 33335) of the last round. Throws a TypeError for what the kind does not allow. */
 export const checkpointDraft = (

@@ -47,10 +47,10 @@ export interface TrainingCheckpoint {
 }
 
 /** An unsigned checkpoint event. */
-export function buildCheckpoint(own: TrainingCheckpoint, createdAt: number): EventDraft {
-  const digest = stateDigest(own.state);
-  const body = canonicalJson(contentOf(own, digest));
-  const { run, worker, round, slot, nextRound, roundsCompleted } = own;
+export function buildCheckpoint(training: TrainingCheckpoint, createdAt: number): EventDraft {
+  const digest = stateDigest(training.state);
+  const body = canonicalJson(contentOf(training, digest));
+  const { run, worker, round, slot, nextRound, roundsCompleted } = training;
   const tags = { run, worker, round, slot, nextRound, roundsCompleted };
   return checkpoint.build(
     { ...tags, model: digest, checkpoint: sha256Hex(utf8(body)), body, scope: true },
@@ -60,25 +60,25 @@ export function buildCheckpoint(own: TrainingCheckpoint, createdAt: number): Eve
 
 /** The content as a file holds it, members in the order of the Python reference. */
 export const contentOf = (
-  own: TrainingCheckpoint,
-  digest: Digest = stateDigest(own.state),
+  training: TrainingCheckpoint,
+  digest: Digest = stateDigest(training.state),
 ): PythonObject => ({
   format: FORMAT,
   version: 2n,
-  run: own.run,
-  worker: own.worker,
-  relays: own.relays,
-  runtime: own.runtime,
-  next_round: BigInt(own.nextRound),
-  rounds_completed: BigInt(own.roundsCompleted),
-  updated_at: BigInt(own.updatedAt),
+  run: training.run,
+  worker: training.worker,
+  relays: training.relays,
+  runtime: training.runtime,
+  next_round: BigInt(training.nextRound),
+  rounds_completed: BigInt(training.roundsCompleted),
+  updated_at: BigInt(training.updatedAt),
   current_model_hash: digest,
-  current_state: stateToJson(own.state),
-  rounds: own.rounds,
-  late_gradients: own.lateGradients,
-  late_reconciliations: own.lateReconciliations,
-  late_gradient_since: BigInt(own.lateGradientSince),
-  ...(own.momentum && { momentum_state: stateToJson(negated(own.momentum)) }),
+  current_state: stateToJson(training.state),
+  rounds: training.rounds,
+  late_gradients: training.lateGradients,
+  late_reconciliations: training.lateReconciliations,
+  late_gradient_since: BigInt(training.lateGradientSince),
+  ...(training.momentum && { momentum_state: stateToJson(negated(training.momentum)) }),
 });
 
 /** Momentum with the sign of the wire, or back. */
@@ -88,11 +88,11 @@ const negated = ({ layout, values }: Params): Params => ({ layout, values: flipp
 export const MAX_CHECKPOINT_BYTES = 65_536;
 
 /** Whether the signed event stays within a relay's limit. Cheap when it clearly does not. */
-export function checkpointFits(own: TrainingCheckpoint, limitBytes: number): boolean {
+export function checkpointFits(training: TrainingCheckpoint, limitBytes: number): boolean {
   const shortest = '0.0,'.length;
-  const values = own.state.layout.size + (own.momentum?.layout.size ?? 0);
+  const values = training.state.layout.size + (training.momentum?.layout.size ?? 0);
   if (values * shortest > limitBytes) return false;
-  return signedEventBytes(buildCheckpoint(own, own.updatedAt)) <= limitBytes;
+  return signedEventBytes(buildCheckpoint(training, training.updatedAt)) <= limitBytes;
 }
 
 /** What a checkpoint's content says beyond its tags. */
@@ -113,24 +113,24 @@ interface CheckpointTags
 }
 
 /** The training state in a checkpoint's content, when it is what the tags say; hash and digest are recomputed. */
-export function readCheckpointBody(said: CheckpointTags): Result<CheckpointBody> {
-  if (!hashMatches(said.body, said.checkpoint)) {
+export function readCheckpointBody(tags: CheckpointTags): Result<CheckpointBody> {
+  if (!hashMatches(tags.body, tags.checkpoint)) {
     return refuse('bad-checkpoint', 'content', 'the checkpoint tag is not its hash');
   }
-  const json = parseJson(said.body);
+  const json = parseJson(tags.body);
   if (!json.ok) return json;
   if (!isJsonObject(json.value)) return refuse('bad-checkpoint', 'content', 'not an object');
   const body = json.value;
-  const untrue = contradiction(body, said);
+  const untrue = contradiction(body, tags);
   if (untrue !== undefined) return refuse('bad-checkpoint', untrue, 'is not what the tag says');
   const states = readStates(body);
   if (!states.ok) return states;
   const { state, momentum } = states.value;
-  if (stateDigest(state) !== said.model) {
+  if (stateDigest(state) !== tags.model) {
     return refuse('bad-checkpoint', 'current_state', 'the model tag is not its digest');
   }
   return ok({
-    writer: body.worker === undefined ? said.worker : String(body.worker),
+    writer: body.worker === undefined ? tags.worker : String(body.worker),
     state,
     momentum: momentum && negated(momentum),
     runtime: typeof body.runtime === 'string' ? body.runtime : 'linear-regression',
@@ -151,11 +151,11 @@ function hashMatches(body: string, hash: string): boolean {
 }
 
 /** The first member that disagrees with its tag. */
-function contradiction(body: PythonObject, said: CheckpointTags): string | undefined {
+function contradiction(body: PythonObject, tags: CheckpointTags): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
-  if (body.run !== said.run) return 'run';
-  if (body.next_round !== BigInt(said.nextRound)) return 'next_round';
-  return completed === BigInt(said.roundsCompleted) ? undefined : 'rounds_completed';
+  if (body.run !== tags.run) return 'run';
+  if (body.next_round !== BigInt(tags.nextRound)) return 'next_round';
+  return completed === BigInt(tags.roundsCompleted) ? undefined : 'rounds_completed';
 }
 
 interface CheckpointStates {

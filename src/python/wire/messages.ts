@@ -46,35 +46,35 @@ export interface GradientContext extends ContainerLimits {
 export function toContribution(event: SignedEvent, context: GradientContext): Judged<Contribution> {
   const parsed = gradient.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const said = parsed.value;
-  const rejected = judgeClaim(event, said, context);
+  const tags = parsed.value;
+  const rejected = judgeClaim(event, tags, context);
   if (rejected !== undefined) return rejected;
-  if (context.round !== undefined && said.round !== context.round) {
+  if (context.round !== undefined && tags.round !== context.round) {
     return reject(
       event,
       'wrong-round',
-      `${roundName(said.round)}, not ${roundNumber(context.round)}`,
+      `${roundName(tags.round)}, not ${roundNumber(context.round)}`,
     );
   }
-  if (context.checkBase && said.model !== context.base) {
-    return reject(event, 'base-mismatch', `started from ${said.model}, we from ${context.base}`);
+  if (context.checkBase && tags.model !== context.base) {
+    return reject(event, 'base-mismatch', `started from ${tags.model}, we from ${context.base}`);
   }
-  const decoded = decodeNstr(said.payload, context);
+  const decoded = decodeNstr(tags.payload, context);
   if (!decoded.ok) {
     const { code, at, message } = decoded.issue;
     return reject(event, codecReason(code), `${code} at ${at}: ${message}`);
   }
   const { delta, stats } = decoded.value;
-  const untrue = mismatch(said, stats);
+  const untrue = mismatch(tags, stats);
   if (untrue !== undefined) return reject(event, 'malformed', untrue);
   return accept({
-    worker: said.worker,
+    worker: tags.worker,
     eventId: event.id,
-    round: said.round,
-    base: said.model,
+    round: tags.round,
+    base: tags.model,
     delta: partialOf({ ...delta, values: flipped(delta.values) }),
-    examples: said.examples,
-    steps: said.steps,
+    examples: tags.examples,
+    steps: tags.steps,
     createdAt: event.created_at,
     payloadBytes: stats.containerBytes,
     eventBytes: utf8(JSON.stringify(event)).length,
@@ -83,16 +83,16 @@ export function toContribution(event: SignedEvent, context: GradientContext): Ju
 
 /** A tag that says something else than the payload. */
 export function mismatch(
-  said: { compression: string; params: number; values: number; selected: number },
+  tags: { compression: string; params: number; values: number; selected: number },
   stats: NstrStats,
 ): string | undefined {
-  if (said.compression !== stats.label) {
-    return `compression is ${stats.label}, the tag says ${said.compression}`;
+  if (tags.compression !== stats.label) {
+    return `compression is ${stats.label}, the tag says ${tags.compression}`;
   }
-  if (said.params !== stats.tensors) return `${stats.tensors} tensors, the tag says ${said.params}`;
-  if (said.values !== stats.total) return `${stats.total} values, the tag says ${said.values}`;
-  if (said.selected === stats.selected) return undefined;
-  return `${stats.selected} values sent, the tag says ${said.selected}`;
+  if (tags.params !== stats.tensors) return `${stats.tensors} tensors, the tag says ${tags.params}`;
+  if (tags.values !== stats.total) return `${stats.total} values, the tag says ${tags.values}`;
+  if (tags.selected === stats.selected) return undefined;
+  return `${stats.selected} values sent, the tag says ${tags.selected}`;
 }
 
 /** The tags that say what is inside the payload. */
@@ -126,16 +126,16 @@ export interface BuiltGradient {
 
 /** An unsigned gradient event carrying Δ = before - after. */
 export function buildGradient(
-  own: GradientDraft,
+  fields: GradientDraft,
   delta: Params,
   encoding: NstrEncoding,
   createdAt: number,
 ): BuiltGradient {
   const wireDelta = { layout: delta.layout, values: flipped(delta.values) };
   const { payload, sent, stats } = encodeNstr(wireDelta, encoding);
-  const { base: model, ...said } = own;
+  const { base: model, ...tags } = fields;
   const draft = gradient.build(
-    { ...said, model, ...payloadTags(stats), payload, scope: true },
+    { ...tags, model, ...payloadTags(stats), payload, scope: true },
     createdAt,
   );
   return {
@@ -151,40 +151,40 @@ export function buildGradient(
 export function toHeartbeat(event: SignedEvent, context: ClaimContext): Judged<Heartbeat> {
   const parsed = heartbeat.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const said = parsed.value;
-  const rejected = judgeClaim(event, said, context);
+  const tags = parsed.value;
+  const rejected = judgeClaim(event, tags, context);
   if (rejected !== undefined) return rejected;
   return accept({
-    worker: said.worker,
-    round: said.round,
-    intervalSeconds: said.interval,
-    examples: said.examples,
-    capabilities: said.capabilities ?? [],
-    relays: said.relays ?? [],
-    digest: said.model,
-    cohort: said.cohort,
-    leaving: said.leaving ?? false,
+    worker: tags.worker,
+    round: tags.round,
+    intervalSeconds: tags.interval,
+    examples: tags.examples,
+    capabilities: tags.capabilities ?? [],
+    relays: tags.relays ?? [],
+    digest: tags.model,
+    cohort: tags.cohort,
+    leaving: tags.leaving ?? false,
     createdAt: event.created_at,
   });
 }
 
 /** An unsigned heartbeat event saying what the heartbeat says, dated as the heartbeat is. */
-export function buildHeartbeat(run: string, own: Heartbeat): EventDraft {
-  const { capabilities, relays } = own;
+export function buildHeartbeat(run: string, fields: Heartbeat): EventDraft {
+  const { capabilities, relays } = fields;
   return heartbeat.build(
     {
       run,
-      worker: own.worker,
-      round: own.round,
-      interval: own.intervalSeconds,
-      examples: own.examples,
+      worker: fields.worker,
+      round: fields.round,
+      interval: fields.intervalSeconds,
+      examples: fields.examples,
       capabilities: capabilities.length > 0 ? capabilities : undefined,
       relays: relays.length > 0 ? relays : undefined,
-      model: own.digest,
-      cohort: own.cohort,
-      leaving: own.leaving ? true : undefined,
+      model: fields.digest,
+      cohort: fields.cohort,
+      leaving: fields.leaving ? true : undefined,
       scope: true,
     },
-    own.createdAt,
+    fields.createdAt,
   );
 }

@@ -82,7 +82,7 @@ interface PythonWireSettings {
 /** What only this profile sends and looks for. */
 export interface PythonEvents {
   /** Publishes the state with as much of its history as fits one event. */
-  checkpoint(own: Omit<TrainingCheckpoint, 'relays'>): CheckpointSent;
+  checkpoint(fields: Omit<TrainingCheckpoint, 'relays'>): CheckpointSent;
   /** Gradients of earlier rounds that the relays hold, by round and worker. */
   late(request: LateRequest): Promise<readonly LateGradient[]>;
 }
@@ -96,8 +96,8 @@ export function createPythonWire(
   const { reference, codec, zstd } = options;
   let events: PythonEvents | undefined;
   const wire = createWire(options, (wired) => {
-    const { profile, ...own } = createReferenceProfile({ ...wired, reference, codec, zstd });
-    events = own;
+    const { profile, ...fields } = createReferenceProfile({ ...wired, reference, codec, zstd });
+    events = fields;
     return profile;
   });
   return { wire, events: events! };
@@ -124,8 +124,8 @@ function createReferenceProfile(
     gradientsAreHeartbeats: false, // the reference looks at heartbeats alone
     buildHeartbeat: (heartbeat) => buildHeartbeat(run, spelled(heartbeat)),
     readHeartbeat: (event) => toHeartbeat(event, { run, nowSeconds: clock.now() / 1000, anyKey }),
-    async seal({ delta, assignment: _, ...own }) {
-      const gradient = { run, worker, ...own };
+    async seal({ delta, assignment: _, ...fields }) {
+      const gradient = { run, worker, ...fields };
       const built = buildGradient(gradient, { layout, values: delta }, encoding, nowSeconds());
       const { draft, sent, payloadBytes, eventBytes } = built;
       return { event: signer.sign(draft), payload: undefined, sent, payloadBytes, eventBytes };
@@ -156,10 +156,10 @@ function createReferenceProfile(
   };
   return {
     profile,
-    checkpoint(own) {
-      const checkpoint = { ...own, relays: relays.relays };
+    checkpoint(fields) {
+      const checkpoint = { ...fields, relays: relays.relays };
       const fitting = shortened(checkpoint);
-      const event = fitting && signer.sign(buildCheckpoint(fitting, own.updatedAt));
+      const event = fitting && signer.sign(buildCheckpoint(fitting, fields.updatedAt));
       return { content: contentOf(checkpoint), sending: event && send(event) };
     },
     late: (request) =>
@@ -173,8 +173,8 @@ const scopesBefore = (round: number, run: string): readonly string[] =>
 
 /** Whether an event that came by the marker alone is of this run and round. */
 function isOfRound({ tags }: SignedEvent, run: string, round: number): boolean {
-  const said = new Map(tags.map(([name, value]) => [name, value]));
-  return said.get('run') === run && said.get('round') === String(round);
+  const values = new Map(tags.map(([name, value]) => [name, value]));
+  return values.get('run') === run && values.get('round') === String(round);
 }
 
 /** Cohorts are lists of keys on the wire: with a named worker among them there is none. */
@@ -209,7 +209,7 @@ async function findLateGradients(
   scope: Filter,
   { round, since, waitMs }: LateRequest,
 ): Promise<readonly LateGradient[]> {
-  const found = new Map<string, LateGradient>();
+  const newest = new Map<string, LateGradient>();
   const ours = { run, nowSeconds: clock.now() / 1000, anyKey: reference?.isCompatible };
   const filter = { ...scope, kinds: [gradient.kind], ...(since === undefined ? {} : { since }) };
   const { events } = await relays.query([filter], { waitMs, signal });
@@ -221,10 +221,10 @@ async function findLateGradients(
     const dated = { eventId: event.id, createdAt: event.created_at };
     const late = { round: its, worker, base, examples, payload, ...dated };
     const slot = slotOf(late);
-    const held = found.get(slot);
-    if (held ? newer(late, held) : found.size < MAX_LATE) found.set(slot, late);
+    const previous = newest.get(slot);
+    if (previous ? newer(late, previous) : newest.size < MAX_LATE) newest.set(slot, late);
   }
-  return [...found.values()].sort(
+  return [...newest.values()].sort(
     (a, b) =>
       a.round - b.round ||
       compareCodePoints(a.worker, b.worker) ||

@@ -90,33 +90,33 @@ export const plainRecord = (
 });
 
 /** The record with every member the Python reference writes, in its order. */
-export function roundRecord(own: RoundRecord): PythonObject {
-  const collected = new Set(own.collectedWorkers);
-  const { relays, retries, late } = own;
+export function roundRecord(record: RoundRecord): PythonObject {
+  const collected = new Set(record.collectedWorkers);
+  const { relays, retries, late } = record;
   return {
-    round: BigInt(own.round),
-    model_hash_before: own.digestBefore,
-    model_hash_after: own.digestAfter,
-    local_loss_before: own.losses.before,
-    local_loss_after_inner: own.losses.afterInner,
-    local_loss_after_outer: own.losses.afterOuter,
-    collected_event_count: BigInt(own.collectedWorkers.length),
-    known_workers: own.knownWorkers,
-    collected_workers: own.collectedWorkers,
-    missing_workers: own.knownWorkers.filter((worker) => !collected.has(worker)),
-    completion_reason: own.reason,
-    published_gradient_event_id: own.gradient.eventId,
-    published_heartbeat_event_id: own.heartbeat.eventId,
-    published_checkpoint_event_id: own.checkpoint.eventId,
+    round: BigInt(record.round),
+    model_hash_before: record.digestBefore,
+    model_hash_after: record.digestAfter,
+    local_loss_before: record.losses.before,
+    local_loss_after_inner: record.losses.afterInner,
+    local_loss_after_outer: record.losses.afterOuter,
+    collected_event_count: BigInt(record.collectedWorkers.length),
+    known_workers: record.knownWorkers,
+    collected_workers: record.collectedWorkers,
+    missing_workers: record.knownWorkers.filter((worker) => !collected.has(worker)),
+    completion_reason: record.reason,
+    published_gradient_event_id: record.gradient.eventId,
+    published_heartbeat_event_id: record.heartbeat.eventId,
+    published_checkpoint_event_id: record.checkpoint.eventId,
     configured_relays: relays.configured,
-    published_heartbeat_relays: own.heartbeat.relays,
-    published_gradient_relays: own.gradient.relays,
-    published_checkpoint_relays: own.checkpoint.relays,
+    published_heartbeat_relays: record.heartbeat.relays,
+    published_gradient_relays: record.gradient.relays,
+    published_checkpoint_relays: record.checkpoint.relays,
     collected_from_relays: relays.collected,
     failed_relays: relays.failed,
-    local_example_count: BigInt(own.examples),
-    total_aggregation_weight: BigInt(own.totalWeight),
-    aggregation_weighted: own.weighted,
+    local_example_count: BigInt(record.examples),
+    total_aggregation_weight: BigInt(record.totalWeight),
+    aggregation_weighted: record.weighted,
     relay_retry_count: BigInt(retries.retries),
     max_relay_attempt_count: BigInt(retries.mostAttempts),
     retried_relays: retries.retriedRelays,

@@ -113,14 +113,14 @@ export type EventOf<T extends ReferenceEvent['type']> = Extract<ReferenceEvent, 
 export type ReferenceEvent = { readonly event: LooseEvent } & (
   | {
       readonly type: 'gradient';
-      readonly said: KindValue<typeof gradient>;
+      readonly tags: KindValue<typeof gradient>;
       /** Improvement (after - before), as the wire has it. */
       readonly payload: ForeignNstr;
     }
-  | { readonly type: 'heartbeat'; readonly said: KindValue<typeof heartbeat> }
+  | { readonly type: 'heartbeat'; readonly tags: KindValue<typeof heartbeat> }
   | {
       readonly type: 'checkpoint';
-      readonly said: KindValue<typeof checkpoint>;
+      readonly tags: KindValue<typeof checkpoint>;
       readonly body: CheckpointBody;
     }
 );
@@ -135,7 +135,7 @@ export interface ReferenceEventOptions {
 
 /**
  * A gradient, heartbeat or checkpoint in JSON from anyone, signed or not, or why it is refused. Id, signature, payload
- * and checkpoint are verified; who may speak for a worker is not: compare `said.worker` with the author. Never throws.
+ * and checkpoint are verified; who may speak for a worker is not: compare `tags.worker` with the author. Never throws.
  *
  * @example
  * ```ts
@@ -173,7 +173,7 @@ export const isOfType = <T extends ReferenceEvent['type']>(
 ): read is EventOf<T> => read.type === type;
 
 /**
- * The gradient event in JSON from anyone, or why it is refused: its tags in `said`, its delta (after - before) in
+ * The gradient event in JSON from anyone, or why it is refused: its tags in `tags`, its delta (after - before) in
  * `payload`. Never throws.
  *
  * @example
@@ -184,14 +184,14 @@ export const isOfType = <T extends ReferenceEvent['type']>(
  * const { payload } = compressDelta({ layout, values: Float64Array.of(0, 254) }, { ratio: 0.5 });
  * const about = { run: 'tea', round: 0, worker: 'alice', model: 'ab'.repeat(32), steps: 500 };
  * const read = parseGradientEvent(buildGradientEvent({ ...about, createdAt: 1_700_000_000 }, payload));
- * read.ok && read.value.said.steps; // => 500
+ * read.ok && read.value.tags.steps; // => 500
  * read.ok && read.value.payload.delta.values; // => Float64Array.of(254)
  * ```
  */
 export const parseGradientEvent = parserOf('gradient');
 
 /**
- * The heartbeat event in JSON from anyone, or why it is refused: its tags in `said`. Never throws.
+ * The heartbeat event in JSON from anyone, or why it is refused: its tags in `tags`. Never throws.
  *
  * @example
  * ```ts
@@ -199,13 +199,13 @@ export const parseGradientEvent = parserOf('gradient');
  *
  * const heartbeat = { run: 'tea', round: 3, worker: 'alice', interval: 60, createdAt: 1_700_000_000 };
  * const read = parseHeartbeatEvent(buildHeartbeatEvent(heartbeat));
- * read.ok && read.value.said.round; // => 3
+ * read.ok && read.value.tags.round; // => 3
  * ```
  */
 export const parseHeartbeatEvent = parserOf('heartbeat');
 
 /**
- * The checkpoint event in JSON from anyone, or why it is refused: its tags in `said`, state and history in `body`.
+ * The checkpoint event in JSON from anyone, or why it is refused: its tags in `tags`, state and history in `body`.
  * Never throws.
  *
  * @example
@@ -227,8 +227,8 @@ export function openReferenceEvent(
     case gradient.kind:
       return readGradient(event, limits);
     case heartbeat.kind: {
-      const said = heartbeat.parse(event);
-      return said.ok ? ok({ type: 'heartbeat', event, said: said.value }) : said;
+      const parsed = heartbeat.parse(event);
+      return parsed.ok ? ok({ type: 'heartbeat', event, tags: parsed.value }) : parsed;
     }
     case checkpoint.kind:
       return readCheckpoint(event);
@@ -240,25 +240,25 @@ export function openReferenceEvent(
 }
 
 function readGradient(event: LooseEvent, limits: ForeignNstrLimits): Result<ReferenceEvent> {
-  const said = gradient.parse(event);
-  if (!said.ok) return said;
-  const payload = readNstr(said.value.payload, limits);
+  const parsed = gradient.parse(event);
+  if (!parsed.ok) return parsed;
+  const payload = readNstr(parsed.value.payload, limits);
   if (!payload.ok) return payload;
-  const untrue = mismatch(said.value, payload.value.stats);
+  const untrue = mismatch(parsed.value, payload.value.stats);
   if (untrue !== undefined) return refuse('bad-tag', 'tags', untrue);
-  return ok({ type: 'gradient', event, said: said.value, payload: payload.value });
+  return ok({ type: 'gradient', event, tags: parsed.value, payload: payload.value });
 }
 
 function readCheckpoint(event: LooseEvent): Result<ReferenceEvent> {
-  const said = checkpoint.parse(event);
-  if (!said.ok) return said;
-  const body = readCheckpointBody(said.value);
-  return body.ok ? ok({ type: 'checkpoint', event, said: said.value, body: body.value }) : body;
+  const parsed = checkpoint.parse(event);
+  if (!parsed.ok) return parsed;
+  const body = readCheckpointBody(parsed.value);
+  return body.ok ? ok({ type: 'checkpoint', event, tags: parsed.value, body: body.value }) : body;
 }
 
 /** The members `inspect-event --json` prints, in its order. */
 export function inspectedEvent(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
-  const { event, type, said } = read;
+  const { event, type, tags } = read;
   const state = signingState(event);
   return {
     event_id: fingerprint(event, crypto),
@@ -268,18 +268,18 @@ export function inspectedEvent(read: ReferenceEvent, crypto?: EventCrypto): Pyth
     signed: state === 'signed',
     signing_state: state,
     pubkey: event.pubkey ?? null,
-    worker: said.worker,
-    run: said.run,
-    round: BigInt(said.round),
+    worker: tags.worker,
+    run: tags.run,
+    round: BigInt(tags.round),
     ...detailsOf(read),
   };
 }
 
 /** The members a collected event has in the summaries of collect-events and the discover commands, in their order. */
 export function collectedEvent(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
-  const { event, said } = read;
-  const round = BigInt(said.round);
-  const [run, worker] = [said.run, said.worker];
+  const { event, tags } = read;
+  const round = BigInt(tags.round);
+  const [run, worker] = [tags.run, tags.worker];
   const identity = {
     gradient: { run, round, worker },
     heartbeat: { run, worker, current_round: round },
@@ -300,7 +300,7 @@ export function collectedEvent(read: ReferenceEvent, crypto?: EventCrypto): Pyth
 export function collectedWhole(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
   const whole = { ...collectedEvent(read, crypto), event: eventJson(read.event) };
   if (read.type !== 'checkpoint') return whole;
-  const content = parseJson(read.said.body);
+  const content = parseJson(read.tags.body);
   return { ...whole, checkpoint: content.ok ? content.value : null };
 }
 
@@ -324,7 +324,7 @@ export const eventJson = ({
 function detailsOf(read: ReferenceEvent): PythonObject {
   switch (read.type) {
     case 'gradient': {
-      const { model, steps, examples, compression } = read.said;
+      const { model, steps, examples, compression } = read.tags;
       const { stats } = read.payload;
       return {
         model,
@@ -342,17 +342,17 @@ function detailsOf(read: ReferenceEvent): PythonObject {
     }
     case 'heartbeat':
       return {
-        heartbeat_interval: BigInt(read.said.interval),
-        example_count: whole(read.said.examples),
-        capabilities: read.said.capabilities ?? [],
-        advertised_relays: read.said.relays ?? [],
+        heartbeat_interval: BigInt(read.tags.interval),
+        example_count: whole(read.tags.examples),
+        capabilities: read.tags.capabilities ?? [],
+        advertised_relays: read.tags.relays ?? [],
       };
     case 'checkpoint':
       return {
-        history_slot: whole(read.said.slot),
-        next_round: BigInt(read.said.nextRound),
-        model: read.said.model,
-        rounds_completed: BigInt(read.said.roundsCompleted),
+        history_slot: whole(read.tags.slot),
+        next_round: BigInt(read.tags.nextRound),
+        model: read.tags.model,
+        rounds_completed: BigInt(read.tags.roundsCompleted),
         checkpoint_updated_at: BigInt(read.body.updatedAt),
       };
   }

@@ -54,9 +54,9 @@ export function measureGradient(run: string, layout: Layout, ratio: number): Eve
     values[i] = a - b;
     if (i + 1 < values.length) values[i + 1] = c - d;
   }
-  const own = { run, round: longest.round, worker: longest.hex, base: longest.hex };
-  const said = { ...own, steps: 1000, examples: 1000 };
-  return buildGradient(said, { layout, values }, { ratio }, longest.seconds);
+  const identity = { run, round: longest.round, worker: longest.hex, base: longest.hex };
+  const fields = { ...identity, steps: 1000, examples: 1000 };
+  return buildGradient(fields, { layout, values }, { ratio }, longest.seconds);
 }
 
 /** Bytes of the checkpoint event after the first round; undefined where the state does not fit one. */

@@ -38,8 +38,10 @@ export async function foldLate(state: PythonState, session: RecordedSession): Pr
   const { isCompatible } = reference;
   const waitMs = Math.min(reference.lateWaitMs, plan.roundTimeoutMs);
   const since = isCompatible ? history.lateSince + 1 : undefined;
-  const found = await events.late({ round, since, waitMs });
-  const late = isCompatible ? merged(history.late, found) : taken(found, history, round, session);
+  const collected = await events.late({ round, since, waitMs });
+  const late = isCompatible
+    ? merged(history.late, collected)
+    : taken(collected, history, round, session);
   notes.late = late.filter((one) => !history.late.includes(one));
   const now = Math.floor(ports.clock.now() / 1000);
   const { params, momentum } = state;
@@ -54,7 +56,7 @@ export async function foldLate(state: PythonState, session: RecordedSession): Pr
       ...history,
       late: fold.late,
       reconciliations: done ? [...history.reconciliations, done] : history.reconciliations,
-      lateSince: Math.max(history.lateSince, ...found.map(({ createdAt }) => createdAt)),
+      lateSince: Math.max(history.lateSince, ...collected.map(({ createdAt }) => createdAt)),
       folded: { ...(done ? summaryOf(done) : NOTHING_LATE), errors },
     },
   };
@@ -76,14 +78,17 @@ const summaryOf = (done: Reconciliation) => ({
 });
 
 /** As the Python reference remembers them: whatever is new by its event id. */
-function merged(known: readonly LateGradient[], found: readonly LateGradient[]): LateGradient[] {
+function merged(
+  known: readonly LateGradient[],
+  collected: readonly LateGradient[],
+): LateGradient[] {
   const ids = new Set(known.map(({ eventId }) => eventId));
-  return [...known, ...found.filter(({ eventId }) => !ids.has(eventId))];
+  return [...known, ...collected.filter(({ eventId }) => !ids.has(eventId))];
 }
 
 /** Those that never counted, one per worker and round, made from the state this worker held in that round. */
 function taken(
-  found: readonly LateGradient[],
+  collected: readonly LateGradient[],
   { records, late }: History,
   round: number,
   { ports: { wire, report } }: RecordedSession,
@@ -99,7 +104,7 @@ function taken(
     report({ type: 'refused', round, worker: one.worker, reason: 'base-mismatch', detail });
     return false;
   };
-  return [...late, ...found.filter(isNew).slice(0, Math.max(0, MOST_LATE - late.length))];
+  return [...late, ...collected.filter(isNew).slice(0, Math.max(0, MOST_LATE - late.length))];
 }
 
 const slot = ({ round, worker }: LateGradient): string => `${round}:${worker}`;
@@ -135,11 +140,11 @@ export function reconcile(state: LateState, options: FoldingOptions): LateFold {
   for (const one of state.late) {
     if (isPending(one)) read.set(one.eventId, readDelta(one, layout, options.limits));
   }
-  const failed = [...read.values()].filter((found) => 'error' in found).length;
+  const failed = [...read.values()].filter((result) => 'error' in result).length;
   const folding = state.late.filter((one) => 'chunks' in (read.get(one.eventId) ?? {}));
   const late = state.late.map((one) => {
-    const found = read.get(one.eventId);
-    return found && 'error' in found ? { ...one, error: found.error } : one;
+    const result = read.get(one.eventId);
+    return result && 'error' in result ? { ...one, error: result.error } : one;
   });
   if (folding.length === 0) return { params: before, momentum, late, errors: failed };
 
@@ -212,10 +217,10 @@ function readDelta(
 function differenceOf({ slots }: Layout, other: Layout): string | undefined {
   const theirs = new Map(other.slots.map((slot) => [slot.name, slot.shape]));
   for (const { name, shape } of slots) {
-    const found = theirs.get(name);
-    if (!found) return `ValueError: missing parameter '${name}' in model state`;
-    if (found.join() !== shape.join())
-      return `ValueError: shape of '${name}' is [${found}], not [${shape}]`;
+    const other = theirs.get(name);
+    if (!other) return `ValueError: missing parameter '${name}' in model state`;
+    if (other.join() !== shape.join())
+      return `ValueError: shape of '${name}' is [${other}], not [${shape}]`;
     theirs.delete(name);
   }
   const extra = [...theirs.keys()].sort();

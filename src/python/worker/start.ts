@@ -108,17 +108,17 @@ export function agreements(
   /** Which states each author publishes for a round. */
   const claims = new Map<string, Set<string>>();
   for (const kept of checkpoints) {
-    const { said, body } = kept.read;
+    const { tags, body } = kept.read;
     const momentum = body.momentum ? stateDigest(body.momentum) : '';
-    const state = `${said.nextRound}:${said.round}:${said.model}:${momentum}`;
+    const state = `${tags.nextRound}:${tags.round}:${tags.model}:${momentum}`;
     states.set(state, [...(states.get(state) ?? []), kept]);
-    const claim = `${said.nextRound}:${said.worker}`;
+    const claim = `${tags.nextRound}:${tags.worker}`;
     claims.set(claim, (claims.get(claim) ?? new Set()).add(state));
   }
   return [...states]
     .map(([state, of]): Agreed => {
-      const { round, nextRound, model } = of[0]!.read.said;
-      const authors = new Set(of.map(({ read }) => read.said.worker));
+      const { round, nextRound, model } = of[0]!.read.tags;
+      const authors = new Set(of.map(({ read }) => read.tags.worker));
       const single = [...authors].filter(
         (author) => claims.get(`${nextRound}:${author}`)!.size === 1,
       );
@@ -161,35 +161,40 @@ export interface Judgement {
 }
 
 /** The newest checkpoint that can be trusted. */
-export function chooseCheckpoint(found: readonly CollectedCheckpoint[], trust: Trust): Judgement {
+export function chooseCheckpoint(
+  checkpoints: readonly CollectedCheckpoint[],
+  trust: Trust,
+): Judgement {
   const { me, authors, faults } = trust;
   const isNamed = ({ read, event }: CollectedCheckpoint) =>
-    authors.length > 0 ? authors.includes(read.said.worker) : event.pubkey === me;
-  const vouched = newest(found.filter(isNamed));
-  const voices = authors.length > 0 ? [] : found.filter(mayVote(vouched, me));
+    authors.length > 0 ? authors.includes(read.tags.worker) : event.pubkey === me;
+  const vouched = newest(checkpoints.filter(isNamed));
+  const voices = authors.length > 0 ? [] : checkpoints.filter(mayVote(vouched, me));
   const states = agreements(voices);
   const agreed = newestAgreed(states, faults);
   const shared = agreed && newest(agreed.checkpoints);
   const choice = choose(vouched, shared);
   const from = choice ? nextRound(choice.checkpoint) : -1;
-  const refused = found
+  const refused = checkpoints
     .filter((one) => nextRound(one) > from)
     .map((checkpoint) => {
       if (authors.length > 0) return { checkpoint, why: 'its author is not the one asked for' };
-      const said = states.find(({ checkpoints }) => checkpoints.includes(checkpoint));
-      const count = said?.authors.length ?? 0;
+      const tags = states.find(({ checkpoints }) => checkpoints.includes(checkpoint));
+      const count = tags?.authors.length ?? 0;
       return { checkpoint, why: `${count} of ${faults + 1} authors needed publish this state` };
     });
   return { choice, refused };
 }
 
 /** Who has trained with this worker before may speak for a state; where it has no past, anybody may. */
-function mayVote(own: CollectedCheckpoint | undefined, me: WorkerId) {
-  const known = new Set(own?.read.body.rounds.flatMap((round) => textsOf(round.collected_workers)));
-  return ({ read: { said }, event: { pubkey } }: CollectedCheckpoint) => {
+function mayVote(vouched: CollectedCheckpoint | undefined, me: WorkerId) {
+  const known = new Set(
+    vouched?.read.body.rounds.flatMap((round) => textsOf(round.collected_workers)),
+  );
+  return ({ read: { tags }, event: { pubkey } }: CollectedCheckpoint) => {
     // one key can make up any number of names
-    if (said.worker !== pubkey) return false;
-    return own === undefined || pubkey === me || known.has(pubkey);
+    if (tags.worker !== pubkey) return false;
+    return vouched === undefined || pubkey === me || known.has(pubkey);
   };
 }
 
@@ -203,10 +208,10 @@ function choose(
   return shared && { checkpoint: shared, isVouched: false };
 }
 
-const nextRound = ({ read }: CollectedCheckpoint): number => read.said.nextRound;
+const nextRound = ({ read }: CollectedCheckpoint): number => read.tags.nextRound;
 
-const newest = (found: readonly CollectedCheckpoint[]): CollectedCheckpoint | undefined =>
-  [...found].sort(
+const newest = (checkpoints: readonly CollectedCheckpoint[]): CollectedCheckpoint | undefined =>
+  [...checkpoints].sort(
     (a, b) =>
       nextRound(b) - nextRound(a) || b.createdAt - a.createdAt || (a.eventId < b.eventId ? -1 : 1),
   )[0];

@@ -231,7 +231,7 @@ async function closeRound(
   if (!history || !record) return next;
   const { heartbeat, gradient, local, mean, late } = notes;
   const { content, sending: checkpoint } = sent;
-  await untilTold(checkpoint, session);
+  await untilTaken(checkpoint, session);
   const whole = { ...record, ...deliveries(record.relays, { heartbeat, gradient, checkpoint }) };
   const records = [...history.records.slice(0, -1), whole];
   const after = { ...next, history: { ...history, records } };
@@ -251,7 +251,7 @@ async function closeRound(
 }
 
 /** Until a relay has taken it or none will, and a moment for the others. */
-async function untilTold(sending: Sending | undefined, session: RecordedSession): Promise<void> {
+async function untilTaken(sending: Sending | undefined, session: RecordedSession): Promise<void> {
   if (!sending) return;
   const { clock } = session.ports;
   await within(sending.taken, session.reference.publishMs, clock, session.signal);

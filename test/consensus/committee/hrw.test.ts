@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { toHex } from '../../../src/base/bytes.ts';
 import { sha256 } from '../../../src/base/hash.ts';
 import {
-  chunksBeside,
+  extraChunks,
   type Ownership,
   ownedChunks,
   rosterDigest,
@@ -174,7 +174,7 @@ describe('chunks beside the owners', () => {
   const others = roster(20).slice(12);
   const some = fc.integer({ min: 0, max: others.length }).map((count) => others.slice(0, count));
   const besides = (rule: Ownership, keys: readonly string[], chunks: number) => [
-    ...chunksBeside(rule, keys, chunks, nativeSha256).values(),
+    ...extraChunks(rule, keys, chunks, nativeSha256).values(),
   ];
 
   test('are no more of one worker than an owner has, ascending, each once', () => {

@@ -138,7 +138,7 @@ it('discards duplicates: the newest of a worker counts, of one second the lowest
     expect(new Set(found.events.map(({ eventId }) => eventId))).toEqual(
       new Set([lowest, newer.id]),
     );
-    expect(found.events.map(({ read }) => read.said.worker)).toEqual([...workers].sort());
+    expect(found.events.map(({ read }) => read.tags.worker)).toEqual([...workers].sort());
     expect(found.duplicates).toBe(5);
   }
 });
@@ -179,7 +179,7 @@ it('keeps no more than it may', () => {
     expect(collector.isFull).toBe(false);
     const tags = [['d', String(i)]];
     const event: SignedEvent = { ...mine, tags, content: 'x'.repeat(50 << 20) };
-    collector.keep({ ...{ event, eventId: String(i), createdAt: i }, read: { type: 'heartbeat', event, said } }); // biome-ignore format: one line
+    collector.keep({ ...{ event, eventId: String(i), createdAt: i }, read: { type: 'heartbeat', event, tags: said } }); // biome-ignore format: one line
   }
   expect(collector.isFull).toBe(true);
 });

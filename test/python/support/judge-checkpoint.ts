@@ -8,7 +8,7 @@ import type { RejectReason } from '../../../src/run/contribution.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 
 export type JudgedCheckpoint =
-  | ({ readonly ok: true } & Pick<EventOf<'checkpoint'>, 'said' | 'body'>)
+  | ({ readonly ok: true } & Pick<EventOf<'checkpoint'>, 'tags' | 'body'>)
   | { readonly ok: false; readonly reason: RejectReason };
 
 /** What it says, or why it is refused; one of another run is passed over by the collector, so its claim is judged here. */
@@ -17,7 +17,7 @@ export function judgeCheckpoint(event: SignedEvent, context: ClaimContext): Judg
   const wanted = { run, anyKey, type: 'checkpoint', matches: () => true } as const;
   const kept = readWanted(event, wanted, { clock: createManualClock(1000 * nowSeconds) });
   if (typeof kept === 'string') return { ok: false, reason: kept };
-  if (kept) return { ok: true, said: kept.read.said, body: kept.read.body };
+  if (kept) return { ok: true, tags: kept.read.tags, body: kept.read.body };
   const said = checkpoint.parse(event);
   const claim = said.ok ? judgeClaim(event, said.value, context) : undefined;
   return { ok: false, reason: claim?.rejection.reason ?? 'malformed' };

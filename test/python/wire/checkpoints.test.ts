@@ -68,7 +68,7 @@ test('content is rebuilt to the byte, with and without momentum', () => {
     const context = { run: metadata.run_name, nowSeconds: metadata.created_at };
     const judged = judgeCheckpoint(event, context);
     if (!judged.ok) throw new Error(judged.reason);
-    const again = buildCheckpoint({ ...judged.said, ...judged.body }, event.created_at);
+    const again = buildCheckpoint({ ...judged.tags, ...judged.body }, event.created_at);
     expect(again.content).toBe(event.content);
     expect(again.tags.slice(0, -1)).toEqual(event.tags);
   }

@@ -103,7 +103,7 @@ describe('reading', () => {
     expect(found).toHaveLength(6);
     for (const judged of found) {
       if (!judged.ok) throw new Error(judged.reason);
-      const { nextRound, model } = judged.said;
+      const { nextRound, model } = judged.tags;
       const { state, momentum, rounds: history } = judged.body;
       expect(model).toBe(rounds[nextRound - 1]!.model_hash_after);
       expect(state.values).toEqual(trail[nextRound]!.values);

@@ -98,7 +98,7 @@ it('equal parameters with another momentum are another state', async () => {
   const states = await statesAt(await relayWith([...honest, lure]));
   const newest = newestAgreed(states, 1)!;
   expect(newest.authors).not.toContain(mallory.publicKey);
-  expect(newest.checkpoints.map(({ read }) => read.said.worker)).not.toContain(mallory.publicKey);
+  expect(newest.checkpoints.map(({ read }) => read.tags.worker)).not.toContain(mallory.publicKey);
   expect(states.filter(({ round }) => round === 1)).toHaveLength(2);
 });
 

@@ -168,7 +168,7 @@ it('a checkpoint stays within an event, however long the history', async () => {
   expect(JSON.stringify(newest).length).toBeLessThanOrEqual(65_536);
   const read = openReferenceEvent(newest, { maxContainerBytes: 9999, maxValues: 9999 });
   if (!read.ok || read.value.type !== 'checkpoint') throw new Error('no checkpoint');
-  expect(read.value.said).toMatchObject({ nextRound: 70, roundsCompleted: 70 });
+  expect(read.value.tags).toMatchObject({ nextRound: 70, roundsCompleted: 70 });
   const { rounds } = read.value.body;
   expect(rounds.length).toBeLessThan(70);
   expect(rounds.at(-1)?.round).toBe(69n);

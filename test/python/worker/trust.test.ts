@@ -55,8 +55,8 @@ const choose = (
     ...{ me: keyOf(1), authors, faults: more.faults ?? 1 },
   });
   return {
-    chosen: choice && [choice.checkpoint.read.said.nextRound, choice.isVouched],
-    refused: refused.map(({ checkpoint: { read }, why }) => [read.said.nextRound, why]),
+    chosen: choice && [choice.checkpoint.read.tags.nextRound, choice.isVouched],
+    refused: refused.map(({ checkpoint: { read }, why }) => [read.tags.nextRound, why]),
   };
 };
 

@@ -48,7 +48,7 @@ interface ReferenceCommand {
   /** Files. */
   readonly state: string;
   readonly dataset: string;
-  readonly asked: PartialSettings;
+  readonly settings: PartialSettings;
 }
 
 /** Plays to the end and writes what the flags name; without `-o` the final state is all that goes to stdout. */
@@ -58,7 +58,7 @@ export async function runReference(
   { signal }: Interrupt,
 ): Promise<void> {
   assertWritable(flags);
-  const settings = settingsOf(command.asked, flags);
+  const settings = settingsOf(command.settings, flags);
   const reporter = reporterOf(settings.run, flags);
   const report = (event: WorkerEvent) => reporter.event(event);
   try {
@@ -225,8 +225,8 @@ const MEANINGLESS: readonly SettingName[] = [
   ...localStepSettings,
 ];
 
-function settingsOf(asked: PartialSettings, flags: SessionFlags): Settings {
-  const odd = MEANINGLESS.find((name) => asked[name] !== undefined);
+function settingsOf(requested: PartialSettings, flags: SessionFlags): Settings {
+  const odd = MEANINGLESS.find((name) => requested[name] !== undefined);
   if (odd !== undefined) {
     throw new ConfigError('flag/reference', `${spell(odd)} means nothing with STATE and DATASET`, {
       hint:
@@ -234,14 +234,14 @@ function settingsOf(asked: PartialSettings, flags: SessionFlags): Settings {
         '--model NAME trains in our ways',
     });
   }
-  if (asked.profile === 'nostrain/1') {
+  if (requested.profile === 'nostrain/1') {
     throw new ConfigError(
       'flag/profile',
       'STATE and DATASET are trained over --set profile=nostrain/0',
       { hint: 'leave profile out, or train with --model linear or mlp' },
     );
   }
-  const { profile: _, ...rest } = asked;
+  const { profile: _, ...rest } = requested;
   const settings = combineSettings(referenceDefaults, { model: 'linear', ...rest });
   assertCompatible(settings, flags);
   if (flags.dir !== undefined && (flags.resumeFrom ?? flags.resumeLatestCheckpoint)) {

@@ -118,14 +118,14 @@ async function fromRelays(options: StartOptions): Promise<PythonState> {
     const authors = `which ${faults + 1} authors or more publish`;
     onNotice(`going on from ${wordsOf(choice.checkpoint)}, ${authors}`);
   }
-  const { nextRound } = read.said;
+  const { nextRound } = read.tags;
   const lossBefore = evaluateRegression(read.body.state, dataset);
   const resumed = resumeFrom(read.body, { nextRound, lossBefore, keepsLate: choice.isVouched });
   return usable(resumed, wordsOf(choice.checkpoint));
 }
 
-const wordsOf = ({ read: { said } }: CollectedCheckpoint): string =>
-  `the checkpoint of ${roundName(said.round)} by ${said.worker.slice(0, 16)}`;
+const wordsOf = ({ read: { tags } }: CollectedCheckpoint): string =>
+  `the checkpoint of ${roundName(tags.round)} by ${tags.worker.slice(0, 16)}`;
 
 function nothingToResume(run: string, refused: number, failures: readonly string[]) {
   if (refused > 0) {
