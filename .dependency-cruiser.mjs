@@ -26,7 +26,7 @@ const layers = rows.flatMap((row, i) =>
   })),
 );
 const never = (name, from, to) => ({ name, severity: 'error', from, to });
-const entries = '(node/|certified/|python/|python/node/)?index[.]ts$';
+const entries = '([a-z]+/|python/node/)?(index|parts)[.]ts$';
 /** Rooms that demos import deeply: what commands are made of, and what a demo shows that has no public name. */
 const demoRooms = {
   browser: ['browser', 'certified/wire'],
