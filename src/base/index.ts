@@ -1,5 +1,5 @@
 /**
- * Bytes, hashes, random numbers that repeat, canonical JSON, Merkle trees, errors and clocks: what every other room stands on.
+ * Bytes, hashes, random numbers that repeat, canonical JSON, Merkle trees, errors and clocks: the base of every other room.
  *
  * @module nostrain/base
  */

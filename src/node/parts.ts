@@ -1,6 +1,6 @@
 /**
- * What `nostrain/node` is made of: checkpoint folders and the servers of chunks, corpora and token files, published models,
- * training sessions, pages over HTTP.
+ * The building blocks of `nostrain/node`: checkpoint folders and servers of chunks, corpora and token files, published
+ * models, training sessions, pages over HTTP.
  *
  * @module nostrain/node/parts
  */

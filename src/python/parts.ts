@@ -1,5 +1,5 @@
 /**
- * What `nostrain/python` is made of: the payload format, the messages and the wire profile of the Python reference.
+ * The building blocks of `nostrain/python`: the payload format, the messages and the wire profile of the Python reference.
  *
  * @module nostrain/python/parts
  */

@@ -1,6 +1,6 @@
 /**
- * The data of a run, for programs that write or read one: settings, the run spec and its features, ledger, outcome, votes,
- * stake snapshots.
+ * The data of a run, for programs that write or read one: settings, the run spec and its features, ledger, outcome,
+ * votes, stake snapshots.
  *
  * @module nostrain/run
  */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import { concatBytes } from 'nostrain/base';
 import { expect, it } from 'vitest';
-import { concatBytes } from '../../src/base/bytes.ts';
 import { hashTails, sha256 } from '../../src/base/hash.ts';
 
 const words = (bytes: Uint8Array): Uint32Array => {

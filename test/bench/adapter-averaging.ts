@@ -9,27 +9,30 @@
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { toHex, utf8 } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/hash.ts';
-import { deriveKey } from '../../src/base/rng.ts';
-import { weightedMean } from '../../src/consensus/aggregate/mean.ts';
-import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
-import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
-import { writePlay } from '../../src/model/data/playwright.ts';
-import type { Tokens } from '../../src/model/data/tokens.ts';
-import { tokenizers } from '../../src/model/data/tokens.ts';
-import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { createPacker, type Packer } from '../../src/network/wire/packer.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
+import { deriveKey, sha256, toHex, utf8 } from 'nostrain/base';
+import { nesterovStep, weightedMean } from 'nostrain/consensus';
+import {
+  initialParameters,
+  type LoraSpec,
+  loraModel,
+  modelLayout,
+  type Tokens,
+  tokenizers,
+  writePlay,
+} from 'nostrain/model';
+import { createPacker, type Packer } from 'nostrain/network';
+import { createTrainer, nativeSha256 } from 'nostrain/node';
+import type { EngineTrainer } from 'nostrain/node/parts';
+import {
+  type AdamWSpec,
+  type LlamaSpec,
+  type PackingName,
+  precisions,
+  type ResidualRule,
+} from 'nostrain/run';
+import { type Params, stateDigest, type Vector } from 'nostrain/tensor';
+import { assignChunks, deltaOf, localStart, takeSent } from 'nostrain/worker';
 import type { ChunkAssignment } from '../../src/run/contribution.ts';
-import type { PackingName, ResidualRule } from '../../src/run/settings.ts';
-import { type AdamWSpec, type LlamaSpec, precisions } from '../../src/run/spec/model-spec.ts';
-import type { Params, Vector } from '../../src/tensor/params.ts';
-import { stateDigest } from '../../src/tensor/params.ts';
-import type { EngineTrainer } from '../../src/trainer/trainer.ts';
-import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,

@@ -11,18 +11,13 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { deriveKey, philox } from '../../src/base/rng.ts';
-import { loraModel } from '../../src/model/adapters/lora.ts';
-import type { FrozenTensor } from '../../src/model/architectures/architecture.ts';
-import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
+import { deriveKey, philox } from 'nostrain/base';
+import { type FrozenTensor, initialParameters, loraModel, readModelConfig } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { type FrozenNumbers, openLocalModel, physicalCores } from 'nostrain/node/parts';
+import { type AdamWSpec, type DecoderSpec, type Precision, precisions } from 'nostrain/run';
 import { partsOf } from '../../src/model/precision.ts';
-import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
-import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
 import { readFinite } from '../../src/pretrained/weights.ts';
-import type { AdamWSpec, DecoderSpec, Precision } from '../../src/run/spec/model-spec.ts';
-import { precisions } from '../../src/run/spec/model-spec.ts';
-import type { FrozenNumbers } from '../../src/trainer/setup.ts';
 
 const smollm2 = {
   ...{ model_type: 'llama', vocab_size: 49_152, rope_theta: 100_000, rms_norm_eps: 1e-5 },

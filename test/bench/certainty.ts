@@ -8,7 +8,7 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { createRelay } from '../../relay/server.ts';
+import { createRelay } from 'nostrain/relay';
 import { certifiedSpec } from '../support/certified-swarm.ts';
 import type { GroupTask, Seen } from './certainty/group.ts';
 

@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { createBLAKE3 } from 'hash-wasm';
-import { systemClock } from '../../src/base/async.ts';
+import { systemClock } from 'nostrain/base';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { startModule } from './first-line.ts';
 

@@ -4,9 +4,9 @@
  */
 import { pippenger } from '@noble/curves/abstract/curve.js';
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
-import { philox } from '../../src/base/rng.ts';
-import { pureCrypto } from '../../src/network/event-crypto.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { philox } from 'nostrain/base';
+import { pureCrypto } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
 
 const COUNT = 128;
 const TURNS = 5;

@@ -13,9 +13,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type CodecName, codecs, type Packing } from '../../src/network/codec/codecs.ts';
-import { choosePacking } from '../../src/network/wire/packer.ts';
-import { chunkCount } from '../../src/tensor/partial-vector.ts';
+import { type CodecName, choosePacking, codecs, type Packing } from 'nostrain/network';
+import { chunkCount } from 'nostrain/tensor';
 import { printHostile } from './codec/hostile.ts';
 import { drawnForBench, measurePacking, nameOf } from './codec/measure.ts';
 import { printReference } from './codec/reference.ts';

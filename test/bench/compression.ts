@@ -14,24 +14,29 @@
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { toHex, utf8 } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/hash.ts';
-import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
-import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
-import { tokenizers } from '../../src/model/data/tokens.ts';
-import { gptSpec, optimizerOf } from '../../src/model/from-settings.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { createPacker, type Packer } from '../../src/network/wire/packer.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import type { Contribution } from '../../src/run/contribution.ts';
-import { readSettings, type Settings } from '../../src/run/settings.ts';
-import { combineSettings, presets } from '../../src/run/spec/presets.ts';
-import type { Params } from '../../src/tensor/params.ts';
-import { stateDigest } from '../../src/tensor/params.ts';
-import type { EngineTrainer } from '../../src/trainer/trainer.ts';
-import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
+import { sha256, toHex, utf8 } from 'nostrain/base';
+import { nesterovStep } from 'nostrain/consensus';
+import {
+  gptSpec,
+  initialParameters,
+  optimizerOf,
+  type ShardForm,
+  shardText,
+  splitText,
+  tokenizers,
+} from 'nostrain/model';
+import { createPacker, type Packer } from 'nostrain/network';
+import { createTrainer, nativeSha256 } from 'nostrain/node';
+import type { EngineTrainer } from 'nostrain/node/parts';
+import {
+  type Contribution,
+  combineSettings,
+  presets,
+  readSettings,
+  type Settings,
+} from 'nostrain/run';
+import { type Params, stateDigest } from 'nostrain/tensor';
+import { assignChunks, deltaOf, localStart, takeSent } from 'nostrain/worker';
 import { remainingStepsIn, stepsOf } from '../../src/worker/train.ts';
 import { meanDelta } from '../support/mean.ts';
 import { FRONTIER, readFrontier } from './frontier/rows.ts';

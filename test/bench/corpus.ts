@@ -10,14 +10,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { deriveKey } from '../../src/base/rng.ts';
-import { tokenizers } from '../../src/model/data/tokens.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { openCorpus } from '../../src/node/data/corpus.ts';
+import { deriveKey } from 'nostrain/base';
+import { initialParameters, tokenizers } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { openCorpus, physicalCores } from 'nostrain/node/parts';
+import type { AdamWSpec, GptSpec } from 'nostrain/run';
 import { builtInForm, prepareTokens } from '../../src/node/data/token-parts.ts';
 import { usualLimits } from '../../src/node/data/tokenize.ts';
-import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
-import type { AdamWSpec, GptSpec } from '../../src/run/spec/model-spec.ts';
 
 const { values: options } = parseArgs({
   options: {

@@ -8,22 +8,17 @@
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { deriveKey } from 'nostrain/base';
+import { gainOf, Judgment, type MeasuredGain, rowsFor } from 'nostrain/certified/parts';
+import type { Row } from 'nostrain/consensus';
+import type { ShardForm } from 'nostrain/model';
+import type { Vector } from 'nostrain/tensor';
 import { adversaries } from '../../demos/byzantine/adversaries.ts';
 import { type BattlePlan, fight } from '../../demos/byzantine/battle.ts';
 import { type GptCamp, openCamp } from '../../demos/byzantine/camp.ts';
 import { type DefenceScreen, defencesFor } from '../../demos/byzantine/defences.ts';
 import { withScope } from '../../src/base/async.ts';
-import { deriveKey } from '../../src/base/rng.ts';
-import {
-  gainOf,
-  Judgment,
-  type MeasuredGain,
-  rowsFor,
-} from '../../src/certified/features/screening.ts';
-import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import { belowFloor, scoreOfGain, weightVector, withScore } from '../../src/consensus/scores.ts';
-import type { ShardForm } from '../../src/model/data/text.ts';
-import type { Vector } from '../../src/tensor/params.ts';
 
 const { values: flags } = parseArgs({
   options: {

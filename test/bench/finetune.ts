@@ -10,15 +10,19 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { deriveKey } from '../../src/base/rng.ts';
-import { loraModel } from '../../src/model/adapters/lora.ts';
-import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { modelOf } from '../../src/model/architectures/table.ts';
-import { countParameters, initialParameters, initialTensor } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
-import { readWeights } from '../../src/pretrained/pretrained.ts';
-import type { DecoderSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
+import { deriveKey } from 'nostrain/base';
+import { readWeights } from 'nostrain/formats';
+import {
+  countParameters,
+  initialParameters,
+  loraModel,
+  modelOf,
+  readModelConfig,
+} from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { openLocalModel } from 'nostrain/node/parts';
+import type { DecoderSpec, OptimizerSpec } from 'nostrain/run';
+import { initialTensor } from '../../src/model/parameters.ts';
 import { needSmolLM2 } from '../support/smollm2.ts';
 
 const [BATCH, CONTEXT] = [2, 256];

@@ -11,17 +11,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { deriveKey } from '../../src/base/rng.ts';
-import { dataFormOf } from '../../src/model/architectures/table.ts';
-import { drawRows, evenRows } from '../../src/model/batches.ts';
-import { holdData, type TrainerData } from '../../src/model/forms/table.ts';
-import { optimizerOf } from '../../src/model/from-settings.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
+import { deriveKey } from 'nostrain/base';
+import {
+  dataFormOf,
+  drawRows,
+  evenRows,
+  holdData,
+  initialParameters,
+  optimizerOf,
+  type TrainerData,
+} from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { combineSettings, type PartialSettings, presets } from 'nostrain/run';
 import { prepareTask } from '../../src/node/data/task.ts';
 import { openStored } from '../../src/node/data/token-file.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import type { PartialSettings } from '../../src/run/settings.ts';
-import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 
 const { values: flags } = parseArgs({
   options: {

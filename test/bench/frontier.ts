@@ -5,8 +5,7 @@
  *   npm run bench:frontier -- docs/assets/frontier.svg
  */
 import { writeFileSync } from 'node:fs';
-import type { PartialSettings, Settings } from '../../src/run/settings.ts';
-import { combineSettings, presets } from '../../src/run/spec/presets.ts';
+import { combineSettings, type PartialSettings, presets, type Settings } from 'nostrain/run';
 import { readFrontier } from './frontier/rows.ts';
 
 const SIZE = { width: 760, height: 420 };

@@ -4,8 +4,9 @@
  *
  *   npm run --silent build && npm run bench:helpers -- FILE
  */
-import { createRelay } from '../../relay/server.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+
+import type { RunEvent } from 'nostrain/certified';
+import { createRelay } from 'nostrain/relay';
 import { startProgram, temporaryFolder } from '../support/processes.ts';
 
 const [corpus] = process.argv.slice(2);

@@ -1,9 +1,8 @@
 /** `npm run bench:placement`: how evenly many objects are placed, what a leaver moves, and how long it takes. */
 import { performance } from 'node:perf_hooks';
-import { utf8 } from '../../src/base/bytes.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
+import { sha256Hex, utf8 } from 'nostrain/base';
+import type { Holder, PlacementPolicy } from 'nostrain/run';
 import { place } from '../../src/consensus/placement/place.ts';
-import type { Holder, PlacementPolicy } from '../../src/run/placement-policy.ts';
 
 const SEEDS = 5;
 const regions = ['africa', 'america', 'asia', 'europe', 'oceania'];

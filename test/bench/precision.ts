@@ -9,14 +9,11 @@
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { deriveKey, philox } from '../../src/base/rng.ts';
-import { loraModel } from '../../src/model/adapters/lora.ts';
-import type { AnyModel } from '../../src/model/architectures/table.ts';
-import { writePlay } from '../../src/model/data/playwright.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
-import type { Arithmetic, LlamaSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
-import type { FrozenNumbers } from '../../src/trainer/setup.ts';
+import { deriveKey, philox } from 'nostrain/base';
+import { type AnyModel, initialParameters, loraModel, writePlay } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { type FrozenNumbers, physicalCores } from 'nostrain/node/parts';
+import type { Arithmetic, LlamaSpec, OptimizerSpec } from 'nostrain/run';
 import { charGpt } from '../support/ort-models.ts';
 
 const llama: LlamaSpec = {

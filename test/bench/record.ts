@@ -8,21 +8,18 @@ import { existsSync, mkdtempSync } from 'node:fs';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { formatArchive, replayRun } from 'nostrain/certified';
+import { nativeCrypto, nativeSha256 } from 'nostrain/node';
+import { readPage, servePage } from 'nostrain/node/parts';
+import { completeSettings, presets, sharedNames, writeSettings } from 'nostrain/run';
 import { chromium } from 'playwright-core';
 import { bundlePage } from '../../bundle.ts';
-import { formatArchive } from '../../src/certified/records/archive.ts';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
 import {
   eventsIn,
   openRecord,
   readArchiveFile,
   writeRecord,
 } from '../../src/cli/shared/archive-source.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { readPage, servePage } from '../../src/node/net/http-server.ts';
-import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
-import { presets } from '../../src/run/spec/presets.ts';
 import { certifiedSpec, foundersOf, generateRun, type Round } from '../support/certified-run.ts';
 
 const [folder = '/tmp/record', count = '500'] = process.argv.slice(2);

@@ -5,16 +5,14 @@
  *   npm run bench:rerun -- [--steps 30] [--width 128]
  */
 import { parseArgs } from 'node:util';
+import { initialParameters } from 'nostrain/model';
+import { createTrainer, nativeSha256, type TrainerSetup } from 'nostrain/node';
+import type { OptimizerSpec } from 'nostrain/run';
 import { env, InferenceSession, Tensor } from 'onnxruntime-web/wasm';
 import { encodePrivate, rootOf } from '../../src/certified/features/disclosure.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import type { Ask } from '../../src/trainer/messages.ts';
 import type { Runtime } from '../../src/trainer/runtime.ts';
 import { serveTrainer } from '../../src/trainer/serve.ts';
-import type { TrainerSetup } from '../../src/trainer/setup.ts';
 import { openOn } from '../../src/trainer/setup.ts';
 import { createTrainerOn } from '../../src/trainer/trainer.ts';
 import { innerPhase } from '../../src/worker/train.ts';

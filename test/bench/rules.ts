@@ -4,15 +4,10 @@
  *
  *   npm run bench:rules -- 834048/8 834048/32
  */
+
+import { type Aggregation, leastRows, ruleForms, ruleNames, usualAggregation } from 'nostrain/run';
+import { CHUNK_LENGTH, chunkCount, type PartialVector } from 'nostrain/tensor';
 import { aggregate } from '../../src/consensus/aggregate/rules.ts';
-import {
-  type Aggregation,
-  leastRows,
-  ruleForms,
-  ruleNames,
-  usualAggregation,
-} from '../../src/run/aggregation.ts';
-import { CHUNK_LENGTH, chunkCount, type PartialVector } from '../../src/tensor/partial-vector.ts';
 import { drawsOf } from '../support/rule-rows.ts';
 
 const POOL = 1 << 20;

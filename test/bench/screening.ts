@@ -4,11 +4,12 @@
  *   npm run bench:screening -- [--threads <physical cores>] [--contributions 8 --contributions 32]
  */
 import { parseArgs } from 'node:util';
-import { deriveKey } from '../../src/base/rng.ts';
-import { gainOf, rowsFor } from '../../src/certified/features/screening.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
-import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
+import { deriveKey } from 'nostrain/base';
+import { gainOf, rowsFor } from 'nostrain/certified/parts';
+import { initialParameters } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { physicalCores } from 'nostrain/node/parts';
+import type { OptimizerSpec } from 'nostrain/run';
 import { chainCorpus, charGpt } from '../support/ort-models.ts';
 import { dense } from '../support/vectors.ts';
 

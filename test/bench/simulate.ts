@@ -4,7 +4,7 @@
  */
 import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
+import { replayRun } from 'nostrain/certified';
 import { type Played, type SimulationOptions, simulate } from './simulate/play.ts';
 import { profileParts } from './simulate/profile.ts';
 import type { ScaleRow } from './simulate/rows.ts';

@@ -2,7 +2,7 @@
  * What it costs to show the slashing registry a contradiction of each kind, on anvil:
  *   node --import tsx --conditions=nostrain:source test/bench/slash-gas.ts
  */
-import { slashCall } from '../../src/chain/registry/registry-calls.ts';
+import { slashCall } from 'nostrain/chain';
 import { startAnvil } from '../support/anvil.ts';
 import { faults } from '../support/contradictions.ts';
 import { signerOf } from '../support/signers.ts';

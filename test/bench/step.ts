@@ -12,7 +12,7 @@ import { spawn } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { physicalCores } from '../../src/node/engine/trainer.ts';
+import { physicalCores } from 'nostrain/node/parts';
 import { needSmolLM2, smolLM2Missing } from '../support/smollm2.ts';
 import { type ConfigName, configs, profileGradient } from './step/profile.ts';
 import { timeTorch } from './torch/peer.ts';

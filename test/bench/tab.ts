@@ -10,11 +10,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { utf8 } from 'nostrain/base';
+import { createTrainer } from 'nostrain/node';
+import { readPage, readTab, servePage } from 'nostrain/node/parts';
 import { chromium } from 'playwright-core';
 import { bundleScripts } from '../../bundle.ts';
-import { utf8 } from '../../src/base/bytes.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { readPage, readTab, servePage } from '../../src/node/net/http-server.ts';
 import { batchTimed, modelTimed, type Timed, timeSteps } from './tab/steps.ts';
 
 const { values } = parseArgs({

@@ -8,13 +8,17 @@
  */
 import { parseArgs } from 'node:util';
 import { verifyEvent } from 'nostr-tools/pure';
-import { systemClock } from '../../src/base/async.ts';
-import { fromHex } from '../../src/base/bytes.ts';
-import { createSigner, type SignedEvent } from '../../src/network/event.ts';
-import { type EventCrypto, pureCrypto } from '../../src/network/event-crypto.ts';
-import { parseFrame } from '../../src/network/transport/frames.ts';
-import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { fromHex, systemClock } from 'nostrain/base';
+import {
+  createSigner,
+  type EventCrypto,
+  Handed,
+  Inbox,
+  parseFrame,
+  pureCrypto,
+  type SignedEvent,
+} from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
 import { movePayload, type Progress } from './transport/move.ts';
 
 interface Options {

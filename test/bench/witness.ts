@@ -4,23 +4,18 @@
  *   npm run bench:witness -- [--keys 1000 ...] [--seats 16] [--rtt-ms 50] [--reads-per-second N] [--json]
  */
 import { parseArgs } from 'node:util';
-import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { sha256, u32 } from '../../src/base/hash.ts';
-import { formatBytes, formatCount } from '../../src/base/numbers.ts';
+import { sha256, systemClock, u32 } from 'nostrain/base';
 import {
   bestOf,
   createCandidates,
   DRAWS_PER_SEED,
   drawLots,
   type Weighted,
-} from '../../src/consensus/committee/draw.ts';
-import { createSigner, type SignedEvent } from '../../src/network/event.ts';
-import type { Socket } from '../../src/network/transport/socket.ts';
-import { createSecretKey } from '../../src/node/files/keys.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
+} from 'nostrain/consensus';
+import { createSigner, type SignedEvent, type Socket } from 'nostrain/network';
+import { createSecretKey, nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
+import { formatBytes, formatCount } from '../../src/base/numbers.ts';
 import { alignColumns } from '../../src/terminal/render/text.ts';
 
 const { values: flags } = parseArgs({

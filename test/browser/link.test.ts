@@ -1,6 +1,6 @@
+import { encodeRunAddress } from 'nostrain/certified/parts';
 import { expect, it } from 'vitest';
 import { parseLink } from '../../src/browser/link.ts';
-import { encodeRunAddress } from '../../src/certified/wire/runs.ts';
 
 const run = 'ab'.repeat(32);
 const author = '79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798';

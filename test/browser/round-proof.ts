@@ -1,5 +1,5 @@
 /** Holds proofs of rounds against a run root, in Node and as a page in a browser does. */
-import { isRoundOf, type RoundProof } from '../../src/consensus/roots.ts';
+import { isRoundOf, type RoundProof } from 'nostrain/certified';
 
 export interface Claimed {
   readonly root: string;

@@ -1,12 +1,6 @@
 /** R-03 as a function of nothing but a count, for any engine: draws all of so many (key, weight) pairs and digests their order. */
-import { concatBytes, fromHex, toHex, utf8 } from '../../src/base/bytes.ts';
-import { createSha256, sha256, u32 } from '../../src/base/hash.ts';
-import {
-  bestOf,
-  createCandidates,
-  drawLots,
-  type Weighted,
-} from '../../src/consensus/committee/draw.ts';
+import { concatBytes, createSha256, fromHex, sha256, toHex, u32, utf8 } from 'nostrain/base';
+import { bestOf, createCandidates, drawLots, type Weighted } from 'nostrain/consensus';
 
 /** SHA-256 over the keys in the order of their draw. */
 export function run(count: number): string {

@@ -1,11 +1,16 @@
+import { systemClock } from 'nostrain/base';
+import {
+  type Filter,
+  matchesFilter,
+  type SignedEvent,
+  type Signer,
+  verifyEvent,
+} from 'nostrain/network';
+import { type RunSpec, runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
 import type { Json } from '../../src/base/canonical-json.ts';
 import { credentialsFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
-import { type SignedEvent, type Signer, verifyEvent } from '../../src/network/event.ts';
-import { type Filter, matchesFilter } from '../../src/network/transport/frames.ts';
 import { joinProof } from '../../src/run/spec/feature-fields.ts';
-import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';
 

@@ -1,26 +1,28 @@
-import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
-import { utf8 } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/hash.ts';
+import { sha256, systemClock, utf8 } from 'nostrain/base';
 import {
   assignmentOf,
-  judgeSubmission,
+  createEvidenceStore,
   type RoundParameters,
   roundParametersOf,
+  toProtocolMessage,
   unwrapRuling,
-} from '../../src/certified/decisions/contributions.ts';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { historyBy, toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
-import { encodePayload } from '../../src/network/codec/payload.ts';
-import type { SignedEvent, Signer } from '../../src/network/event.ts';
-import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
-import type { LocalManifest } from '../../src/network/wire/manifests.ts';
-import { buildManifest } from '../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { encodeNstr } from '../../src/python/codec/nstr.ts';
-import type { RejectReason } from '../../src/run/contribution.ts';
-import { createLayout } from '../../src/tensor/params.ts';
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+} from 'nostrain/certified/parts';
+import {
+  buildManifest,
+  encodePayload,
+  Handed,
+  Inbox,
+  type LocalManifest,
+  type SignedEvent,
+  type Signer,
+} from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { encodeNstr } from 'nostrain/python/parts';
+import type { RejectReason } from 'nostrain/run';
+import { CHUNK_LENGTH, createLayout } from 'nostrain/tensor';
+import { describe, expect, it } from 'vitest';
+import { judgeSubmission } from '../../src/certified/decisions/contributions.ts';
+import { historyBy } from '../../src/certified/wire/certified-events.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 import { scopeOf } from '../support/drawn-delta.ts';
 import { packWhole } from '../support/pack-whole.ts';

@@ -1,8 +1,9 @@
 /** Certified rounds whose draws wait for drand: nobody begins a round before its signature is there, and all use the same one. */
+
+import { createGet } from 'nostrain/chain';
+import { beaconValue, drandRoundAt } from 'nostrain/consensus';
 import { describe, expect, it } from 'vitest';
 import { createDrandSource } from '../../src/chain/drand-source.ts';
-import { createGet } from '../../src/chain/endpoints.ts';
-import { beaconValue, drandRoundAt } from '../../src/consensus/committee/beacon.ts';
 import { certifiedRounds, certifiedSpec, startCertified } from '../support/certified-swarm.ts';
 import { signRound, testChain } from '../support/drand.ts';
 import { createTimedStage } from '../support/timed-stage.ts';

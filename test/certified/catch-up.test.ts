@@ -1,10 +1,10 @@
 /** How long a newcomer waits for what relays do not bring. */
+
+import { collectEvents, toCheckpointClaim } from 'nostrain/certified/parts';
+import { chunk } from 'nostrain/kinds';
+import { runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { chunk } from '../../kinds/chunk.ts';
-import { collectEvents } from '../../src/certified/history/from-relays.ts';
-import { toCheckpointClaim } from '../../src/certified/wire/checkpoints.ts';
 import { queryRelays } from '../../src/network/transport/query.ts';
-import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import { certifiedRounds, certifiedSpec, rootsOf } from '../support/certified-swarm.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { createMemoryRelay } from '../support/memory-relays.ts';

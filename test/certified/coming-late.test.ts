@@ -1,8 +1,9 @@
 /** Who comes late to a round, and what a round teaches of how long contributions take. */
+
+import type { Outcome } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import { Attendance } from '../../src/certified/rounds/attendance.ts';
 import { ArrivalTimes } from '../../src/certified/rounds/journal.ts';
-import type { Outcome } from '../../src/run/outcome.ts';
 import { friends, Player } from '../consensus/round/test-network.ts';
 import { certifiedSpec } from '../support/certified-run.ts';
 

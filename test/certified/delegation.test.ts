@@ -1,15 +1,13 @@
 /** What a join shows of a delegation: signed for this run and this key, as it was asked for, and judged wherever joins are. */
+
+import { systemClock } from 'nostrain/base';
+import { draftDelegation, readDelegation } from 'nostrain/certified/parts';
+import { type SignedEvent, verifyEvent } from 'nostrain/network';
+import { type RunSpec, runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
 import { credentialsFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
-import {
-  draftDelegation,
-  readDelegation,
-  rebuildDelegation,
-} from '../../src/certified/wire/messages.ts';
-import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
+import { rebuildDelegation } from '../../src/certified/wire/messages.ts';
 import { type Delegation, delegationField } from '../../src/run/spec/feature-fields.ts';
-import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';
 

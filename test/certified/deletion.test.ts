@@ -1,12 +1,13 @@
 /** Attacks on what a run stands on: authors delete what they sent, on relays that obey (NIP-09, NIP-62). The run goes on and can be read. */
+
+import { archiveRun, replayRun } from 'nostrain/certified';
+import { startOf } from 'nostrain/certified/parts';
+import { createSigner } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { keptSeconds, runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { startOf } from '../../src/certified/decisions/chain.ts';
-import { archiveRun } from '../../src/certified/records/archive.ts';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { toProposed } from '../../src/certified/wire/messages.ts';
-import { createSigner } from '../../src/network/event.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { keptSeconds, leastSeconds, runIdOf } from '../../src/run/spec/run-spec.ts';
+import { leastSeconds } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

@@ -1,11 +1,15 @@
 /** What becomes of the stake of a key that is proven faulty: it counts for nothing from the outcome that lists the proof on. */
+
+import { replayRun } from 'nostrain/certified';
+import {
+  buildSnapshot,
+  electorateOf,
+  gather,
+  stakesOf,
+  unwrapRuling,
+} from 'nostrain/certified/parts';
+import { type StakeSnapshot, snapshotId, stakeRows } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { electorateOf, stakesOf } from '../../src/certified/decisions/chain.ts';
-import { unwrapRuling } from '../../src/certified/decisions/contributions.ts';
-import { gather } from '../../src/certified/history/gather.ts';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
-import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
 
 const keyOf = (number: number) => signerOf(number).publicKey;

@@ -1,8 +1,8 @@
 /** Payloads that travelled in chunks take no more memory than they may, of one key and of all. */
+
+import { createEvidenceStore } from 'nostrain/certified/parts';
+import { type Manifest, pureCrypto } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { pureCrypto } from '../../src/network/event-crypto.ts';
-import type { Manifest } from '../../src/network/wire/manifests.ts';
 
 const manifest = (worker: string, root: string, round = 0) =>
   ({ worker, root, round, payload: undefined }) as Manifest;

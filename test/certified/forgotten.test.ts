@@ -1,11 +1,11 @@
 /** Relays that lose everything they had, as when all of them are replaced by empty ones: workers publish again what the run stands on. */
+
+import { archiveRun, replayRun } from 'nostrain/certified';
+import { startOf } from 'nostrain/certified/parts';
+import { nativeCrypto } from 'nostrain/node';
+import { runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { startOf } from '../../src/certified/decisions/chain.ts';
-import { archiveRun } from '../../src/certified/records/archive.ts';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { formatKeptRound, parseKeptRound } from '../../src/certified/rounds/keep-round.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

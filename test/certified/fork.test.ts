@@ -2,11 +2,12 @@
  * A run that forks, because one key may go on alone and its relays were parted: which branch a worker is on in the end, and that nothing
  * it unpacked is lost. The times are those of a real run, on a clock of the test's own.
  */
+
+import type { CertifiedState } from 'nostrain/certified/parts';
+import { manifest } from 'nostrain/kinds';
+import type { SignedEvent } from 'nostrain/network';
+import type { RunSpec } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { manifest } from '../../kinds/manifest.ts';
-import type { CertifiedState } from '../../src/certified/state.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   type CertifiedOptions,

@@ -1,17 +1,21 @@
 /** What strangers and members can make a newcomer or an archive read, keep and decode of a run's past. */
+
+import { sha256 } from 'nostrain/base';
+import {
+  buildMessage,
+  decisionsOf,
+  fetchHistory,
+  genesisOf,
+  pathOf,
+  startOf,
+} from 'nostrain/certified/parts';
+import { chunk } from 'nostrain/kinds';
+import { createSigner, planChunks, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import type { Join, Message } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { chunk } from '../../kinds/chunk.ts';
-import { sha256 } from '../../src/base/hash.ts';
-import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
-import { pathOf } from '../../src/certified/decisions/replay.ts';
 import { collectChunks, KeptHistory } from '../../src/certified/history/from-relays.ts';
-import { decisionsOf, fetchHistory } from '../../src/certified/history/history.ts';
 import { buildArchivedVotes } from '../../src/certified/wire/archived-votes.ts';
-import { buildMessage } from '../../src/certified/wire/certified-events.ts';
-import { planChunks } from '../../src/network/chunks/payload.ts';
-import { createSigner, type SignedEvent } from '../../src/network/event.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import type { Join, Message } from '../../src/run/vote.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 import { outcomeWith, proposalOf } from '../support/large-bodies.ts';
 import { createMemoryRelay } from '../support/memory-relays.ts';

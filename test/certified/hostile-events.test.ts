@@ -1,20 +1,23 @@
+import {
+  buildMessage,
+  collectEvents,
+  genesisOf,
+  toProtocolMessage,
+} from 'nostrain/certified/parts';
+import { bytesRoot } from 'nostrain/consensus';
+import {
+  Attachments,
+  buildManifest,
+  createRelaySet,
+  createSigner,
+  type OpenSocket,
+  type SignedEvent,
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256 } from 'nostrain/node';
+import { type Commit, outcomeDigest, type Proposal, type RunSpec, runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { genesisOf } from '../../src/certified/decisions/chain.ts';
-import { collectEvents } from '../../src/certified/history/from-relays.ts';
-import { buildMessage, toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import { publishCheckpoint } from '../../src/certified/wire/checkpoints.ts';
-import { bytesRoot } from '../../src/consensus/roots.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
-import { Attachments } from '../../src/network/attachments/attachments.ts';
-import { createSigner, type SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import type { OpenSocket } from '../../src/network/transport/socket.ts';
-import { buildManifest } from '../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { outcomeDigest } from '../../src/run/outcome.ts';
-import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import type { Commit, Proposal } from '../../src/run/vote.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

@@ -1,18 +1,20 @@
 /** What strangers, and quorums that sign twice, can do to whoever follows a run from its events. */
-import { describe, expect, test } from 'vitest';
-import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
-import type { Gathered } from '../../src/certified/decisions/evidence.ts';
-import { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
+
 import {
+  applyOutcome,
+  buildMessage,
+  type Gathered,
+  gather,
+  genesisOf,
   hasModel,
   type ReplayedRound,
   replay,
+  startOf,
   withoutModel,
-} from '../../src/certified/decisions/replay.ts';
-import { gather } from '../../src/certified/history/gather.ts';
-import { buildMessage } from '../../src/certified/wire/certified-events.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import type { Message } from '../../src/run/vote.ts';
+} from 'nostrain/certified/parts';
+import type { SignedEvent } from 'nostrain/network';
+import type { Message } from 'nostrain/run';
+import { describe, expect, test } from 'vitest';
 import {
   certifiedSpec,
   foundersOf,

@@ -1,12 +1,12 @@
 /** T-21: members run drawn contributions again by themselves; whom a quorum finds at fault is out, and one member's word puts nobody out. */
+
+import { replayRun } from 'nostrain/certified';
+import { toProtocolMessage } from 'nostrain/certified/parts';
+import { nativeCrypto } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { featureSet, type RunSpec } from 'nostrain/run';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
-import { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { JURY_ROUNDS } from '../../src/run/spec/feature-fields.ts';
-import { featureSet } from '../../src/run/spec/features.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import {
   foundersOf,
   generateRun,

@@ -1,12 +1,12 @@
 /** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing unpacked is lost. */
+
+import { systemClock } from 'nostrain/base';
+import { explain, hasModel } from 'nostrain/certified/parts';
+import { manifest } from 'nostrain/kinds';
+import type { RelaySet } from 'nostrain/network';
+import type { RunSpec } from 'nostrain/run';
+import type { Trainer } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { manifest } from '../../kinds/manifest.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { hasModel } from '../../src/certified/decisions/replay.ts';
-import { explain } from '../../src/certified/records/explain.ts';
-import type { RelaySet } from '../../src/network/transport/relay-set.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
 import {
   certifiedRounds,
   certifiedSpec,

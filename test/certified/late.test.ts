@@ -1,14 +1,18 @@
 /** Late policy `defer`: what an outcome may list late, what it must, and what becomes of a contribution that nobody lists. */
+
+import {
+  type Certified,
+  gather,
+  listVotes,
+  openAccepted,
+  opinionOf,
+} from 'nostrain/certified/parts';
+import type { SignedEvent } from 'nostrain/network';
+import type { EventId, Outcome } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { listVotes } from '../../src/certified/decisions/certificate.ts';
-import type { Certified } from '../../src/certified/decisions/chain.ts';
-import { openAccepted } from '../../src/certified/decisions/contributions.ts';
-import { gather } from '../../src/certified/history/gather.ts';
-import { opinionOf, owedIn } from '../../src/certified/rounds/compose.ts';
+import { owedIn } from '../../src/certified/rounds/compose.ts';
 import { carryOver } from '../../src/certified/state.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import type { EventId } from '../../src/run/ids.ts';
-import type { AcceptedContribution, Outcome } from '../../src/run/outcome.ts';
+import type { AcceptedContribution } from '../../src/run/outcome.ts';
 import type { Sent } from '../../src/worker/state.ts';
 import {
   certifiedSpec,

@@ -1,10 +1,13 @@
 /** A leave is not undone by what its key said before it. */
+
+import {
+  certifiedMembers,
+  chainHeadOf,
+  createEvidenceStore,
+  gather,
+} from 'nostrain/certified/parts';
 import { describe, expect, it } from 'vitest';
-import { chainHeadOf } from '../../src/certified/decisions/chain.ts';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { gather } from '../../src/certified/history/gather.ts';
 import { draftOf } from '../../src/certified/rounds/compose.ts';
-import { certifiedMembers } from '../../src/certified/state.ts';
 import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
 
 const spec = certifiedSpec({ training: { rounds: 40 } });

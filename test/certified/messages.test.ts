@@ -1,6 +1,8 @@
 /** What people read of a certified run that does not go on. */
+
+import type { RunEvent } from 'nostrain/certified';
+import { createReporter } from 'nostrain/certified/parts';
 import { expect, it } from 'vitest';
-import { createReporter, type RunEvent } from '../../src/certified/rounds/events.ts';
 import { troubleOf } from '../../src/dashboard/view.ts';
 
 const peer = '32cad8c2'.padEnd(64, '0');

@@ -1,13 +1,14 @@
 /** The step of a certified model with tiers: over whom each value is averaged, what stays as it was, and which roots follow. */
+
+import { genesisOf } from 'nostrain/certified/parts';
+import { modelRoot } from 'nostrain/consensus';
+import { createPacker } from 'nostrain/network';
+import { nativeSha256 } from 'nostrain/node';
+import { chunkCount, partialOf, prefixOfPartial } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { genesisOf } from '../../src/certified/decisions/chain.ts';
 import type { CountedContribution } from '../../src/certified/decisions/contributions.ts';
 import { stepModel } from '../../src/certified/decisions/outcomes.ts';
 import { rootsOfSlices, slicesOfRun } from '../../src/certified/decisions/slices.ts';
-import { modelRoot } from '../../src/consensus/roots.ts';
-import { createPacker } from '../../src/network/wire/packer.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { chunkCount, partialOf, prefixOfPartial } from '../../src/tensor/partial-vector.ts';
 import { tieredSpec, tierOfModel } from '../support/tiers.ts';
 
 const spec = tieredSpec([0], { training: { outerLearningRate: 1, momentum: 0.5 } });

@@ -1,8 +1,6 @@
+import { buildMessage, genesisOf, opinionOf, startOf } from 'nostrain/certified/parts';
+import type { Commit } from 'nostrain/run';
 import { expect, it } from 'vitest';
-import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
-import { opinionOf } from '../../src/certified/rounds/compose.ts';
-import { buildMessage } from '../../src/certified/wire/certified-events.ts';
-import type { Commit } from '../../src/run/vote.ts';
 import { certifiedSpec, signerOf } from '../support/certified-run.ts';
 import { outcomeWith } from '../support/large-bodies.ts';
 

@@ -6,24 +6,25 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { sha256Hex, systemClock } from 'nostrain/base';
+import { type CheckpointChunks, packBytes } from 'nostrain/certified/parts';
+import {
+  buildHolder,
+  createRelaySet,
+  type HolderOffer,
+  manifestDigest,
+  type RelaySet,
+} from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import { createNativeSha256, createRunChunks, readManifest } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
+import { canonicalSpec, type PlacementPolicy, type RunSpec } from 'nostrain/run';
+import { createLayout } from 'nostrain/tensor';
+import type { Trainer } from 'nostrain/worker';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { type CheckpointChunks, packBytes } from '../../src/certified/wire/checkpoints.ts';
-import { manifestDigest } from '../../src/network/chunks/manifest.ts';
 import type { SourceReport } from '../../src/network/chunks/source.ts';
-import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
-import { buildHolder, type HolderOffer } from '../../src/network/wire/holders.ts';
-import { readManifest } from '../../src/node/checkpoint/folder.ts';
-import { createRunChunks } from '../../src/node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../src/node/checkpoint/run-holder.ts';
-import { createNativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
-import { type PlacementPolicy, readPlacementField } from '../../src/run/placement-policy.ts';
-import { canonicalSpec, type RunSpec } from '../../src/run/spec/run-spec.ts';
-import { createLayout } from '../../src/tensor/params.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
+import { readPlacementField } from '../../src/run/placement-policy.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
 import { certifiedSpec, keyOf, noticesOf, startCertified } from '../support/certified-swarm.ts';
 import { runCommand } from '../support/command-line.ts';

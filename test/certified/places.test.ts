@@ -1,12 +1,12 @@
 /** Runs that name places: holders store their checkpoints there too, newcomers get them from there, and nothing of it is believed. */
+
+import { type Clock, systemClock } from 'nostrain/base';
+import type { CheckpointChunks } from 'nostrain/certified/parts';
+import { createRelaySet, type OpenSocket } from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import { createRunChunks } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { type Clock, systemClock } from '../../src/base/async.ts';
-import type { CheckpointChunks } from '../../src/certified/wire/checkpoints.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import type { OpenSocket } from '../../src/network/transport/socket.ts';
-import { createRunChunks } from '../../src/node/checkpoint/run-chunks.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
 import { certifiedSpec, keyOf, noticesOf, startCertified } from '../support/certified-swarm.ts';
 import { signerOf } from '../support/swarm.ts';

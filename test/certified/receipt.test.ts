@@ -1,7 +1,7 @@
 /** T-13: a receipt follows from the events of a run alone, and its rounds are proved one by one. */
+
+import { isRoundOf, receiptOf } from 'nostrain/certified';
 import { expect, it } from 'vitest';
-import { receiptOf } from '../../src/certified/records/receipt.ts';
-import { isRoundOf } from '../../src/consensus/roots.ts';
 import { generateRun, signerOf } from '../support/certified-run.ts';
 
 const keyOf = (number: number) => signerOf(number).publicKey;

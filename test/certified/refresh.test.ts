@@ -1,16 +1,16 @@
 /** The next table of stakes: who may name one when, what a worker with a chain refuses, and what one without can see. */
-import { describe, expect, it } from 'vitest';
-import type { Chain } from '../../src/certified/decisions/chain.ts';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { Refresh, type RefreshPort } from '../../src/certified/features/stakes.ts';
-import { createReporter, type RunEvent } from '../../src/certified/rounds/events.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
+
+import type { RefreshPort, RunEvent } from 'nostrain/certified';
+import { type Chain, createEvidenceStore, createReporter } from 'nostrain/certified/parts';
 import {
   keyListHash,
+  type RunSpec,
   type StakeSnapshot,
   snapshotId,
   stakeParams,
-} from '../../src/run/stake/stake-snapshot.ts';
+} from 'nostrain/run';
+import { describe, expect, it } from 'vitest';
+import { Refresh } from '../../src/certified/features/stakes.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 
 const keys = [1, 2, 3, 4].map((number) => signerOf(number).publicKey).sort();

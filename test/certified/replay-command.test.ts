@@ -1,25 +1,20 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
-import { decisionsOf } from '../../src/certified/history/history.ts';
-import { encodeRunAddress } from '../../src/certified/wire/runs.ts';
-import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
-import { toEvents } from '../../src/cli/shared/stake-refresh.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { toNpub } from '../../src/node/files/keys.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
+import { sha256Hex, systemClock } from 'nostrain/base';
 import {
-  formatStakeJson,
-  type StakeSnapshot,
-  snapshotId,
-  stakeRows,
-} from '../../src/run/stake/stake-snapshot.ts';
+  buildSnapshot,
+  decisionsOf,
+  encodeRunAddress,
+  genesisOf,
+  startOf,
+} from 'nostrain/certified/parts';
+import { createRelaySet, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { toNpub } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
+import { formatStakeJson, type StakeSnapshot, snapshotId, stakeRows } from 'nostrain/run';
+import { describe, expect, it } from 'vitest';
+import { toEvents } from '../../src/cli/shared/stake-refresh.ts';
 import {
   certifiedSpec,
   foundersOf,

@@ -1,19 +1,25 @@
 import fc from 'fast-check';
+import {
+  applyToChain,
+  buildMessage,
+  explain,
+  gather,
+  genesisOf,
+  type ReplayedRound,
+  replay,
+  startOf,
+  toProposal,
+  withoutModel,
+} from 'nostrain/certified/parts';
+import {
+  chunk as chunkKind,
+  memberKind,
+  proposal as proposalKind,
+  vote as voteKind,
+} from 'nostrain/kinds';
+import { apartIn, type SignedEvent } from 'nostrain/network';
+import type { Outcome } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { chunk as chunkKind } from '../../kinds/chunk.ts';
-import { memberKind } from '../../kinds/member.ts';
-import { proposal as proposalKind } from '../../kinds/proposal.ts';
-import { vote as voteKind } from '../../kinds/vote.ts';
-import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
-import { applyToChain } from '../../src/certified/decisions/outcomes.ts';
-import { type ReplayedRound, replay, withoutModel } from '../../src/certified/decisions/replay.ts';
-import { gather } from '../../src/certified/history/gather.ts';
-import { explain } from '../../src/certified/records/explain.ts';
-import { buildMessage } from '../../src/certified/wire/certified-events.ts';
-import { toProposal } from '../../src/certified/wire/messages.ts';
-import { apartIn } from '../../src/network/attachments/bodies.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import type { Outcome } from '../../src/run/outcome.ts';
 import {
   certifiedSpec,
   eventful,

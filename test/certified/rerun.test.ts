@@ -1,6 +1,10 @@
 /** T-21: inner phases run again by witnesses: honest workers are never at fault, cheats are, and who shows nothing is only said to. */
+
+import { nativeSha256 } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { type RunSpec, specRules, type Untyped } from 'nostrain/run';
+import type { Trainer } from 'nostrain/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import {
   encodePrivate,
   mostPrivateBytes,
@@ -14,12 +18,7 @@ import {
   type ListedContribution,
   listedContributions,
 } from '../../src/certified/features/rerun.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { isDrawn } from '../../src/run/committee.ts';
-import { specRules } from '../../src/run/spec/exclusions.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
 import { certifiedSpec } from '../support/certified-swarm.ts';
 import {
   type Cheat,

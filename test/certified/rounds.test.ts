@@ -1,10 +1,10 @@
 /** Certified rounds of workers that are killed, come late, stall, sign twice or lose their disk: all end in one root. */
+
+import { type CertifiedState, hasModel } from 'nostrain/certified/parts';
+import { modelRoot } from 'nostrain/consensus';
+import type { Digest, WorkerId } from 'nostrain/run';
+import type { Trainer } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { hasModel } from '../../src/certified/decisions/replay.ts';
-import type { CertifiedState } from '../../src/certified/state.ts';
-import { modelRoot } from '../../src/consensus/roots.ts';
-import type { Digest, WorkerId } from '../../src/run/ids.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
 import {
   certifiedRounds,
   certifiedSpec,

@@ -1,6 +1,7 @@
 /** Certified runs by other rules than the mean: played, replayed, and what becomes of too few rows. */
+
+import { replayRun } from 'nostrain/certified';
 import { describe, expect, it } from 'vitest';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { certifiedSpec, generateRun } from '../support/certified-run.ts';
 import { signerOf } from '../support/signers.ts';
 

@@ -1,9 +1,10 @@
 /** Runs with screening: a worker that sends its gradient negated and ten times as large is not counted, and everybody can see why. */
+
+import { explain } from 'nostrain/certified/parts';
+import { drawRows } from 'nostrain/model';
+import type { Trainer } from 'nostrain/worker';
 import { expect, it } from 'vitest';
-import { explain } from '../../src/certified/records/explain.ts';
 import { troubleOf } from '../../src/dashboard/view.ts';
-import { drawRows } from '../../src/model/batches.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

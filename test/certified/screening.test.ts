@@ -1,20 +1,20 @@
 /**
  * Screening by loss: whom a member would not list, whom it refuses, and that members who disagree lose no view over it.
  */
-import { describe, expect, it } from 'vitest';
-import { philox, unit } from '../../src/base/rng.ts';
-import type { Certified } from '../../src/certified/decisions/chain.ts';
+
+import { philox, unit } from 'nostrain/base';
 import {
+  type Certified,
   gainOf,
   Judgment,
   type MeasuredGain,
+  opinionOf,
   rowsFor,
-  Screen,
-} from '../../src/certified/features/screening.ts';
-import { opinionOf } from '../../src/certified/rounds/compose.ts';
-import type { Effect } from '../../src/consensus/round/round-state.ts';
-import type { WorkerId } from '../../src/run/ids.ts';
-import type { Outcome } from '../../src/run/outcome.ts';
+} from 'nostrain/certified/parts';
+import type { Effect } from 'nostrain/consensus';
+import type { Outcome, WorkerId } from 'nostrain/run';
+import { describe, expect, it } from 'vitest';
+import { Screen } from '../../src/certified/features/screening.ts';
 import { keysOf, outcomeBy } from '../consensus/round/model-check/setup.ts';
 import { friends, Player } from '../consensus/round/test-network.ts';
 import { dense } from '../support/vectors.ts';

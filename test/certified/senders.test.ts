@@ -1,17 +1,17 @@
 /** Who sends which chunks of the parameters: owners are keys that may sit, newcomers send beside them, keys without stake nothing. */
-import { describe, expect, it } from 'vitest';
-import { electorateOf } from '../../src/certified/decisions/chain.ts';
+
 import {
   assignmentOf,
+  buildSnapshot,
+  createEvidenceStore,
+  electorateOf,
   type RoundParameters,
   roundParametersOf,
   unwrapRuling,
-} from '../../src/certified/decisions/contributions.ts';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
-import { createLayout } from '../../src/tensor/params.ts';
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+} from 'nostrain/certified/parts';
+import { type StakeSnapshot, snapshotId, stakeRows } from 'nostrain/run';
+import { CHUNK_LENGTH, createLayout } from 'nostrain/tensor';
+import { describe, expect, it } from 'vitest';
 import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
 
 const keyOf = (number: number) => signerOf(number).publicKey;

@@ -1,26 +1,23 @@
 /** C-10: what witnesses say counts from those who have a seat alone, and whoever only trains neither asks for it nor is sent it. */
-import { describe, expect, it } from 'vitest';
-import { certifiedAfter } from '../../src/certified/decisions/certificate.ts';
-import {
-  type Certified,
-  electorateOf,
-  genesisOf,
-  startOf,
-  withEntropy,
-} from '../../src/certified/decisions/chain.ts';
+
 import {
   assignmentOf,
+  type Certified,
+  createEvidenceStore,
+  electorateOf,
+  gather,
+  genesisOf,
+  pathOf,
   roundParametersOf,
+  startOf,
+  toProtocolMessage,
   unwrapRuling,
-} from '../../src/certified/decisions/contributions.ts';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { pathOf } from '../../src/certified/decisions/replay.ts';
-import { gather } from '../../src/certified/history/gather.ts';
-import { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import type { Filter } from '../../src/network/transport/frames.ts';
-import { createWire } from '../../src/network/wire/create-wire.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
+  withEntropy,
+} from 'nostrain/certified/parts';
+import { createWire, type Filter, type SignedEvent } from 'nostrain/network';
+import { nativeSha256 } from 'nostrain/node';
+import { describe, expect, it } from 'vitest';
+import { certifiedAfter } from '../../src/certified/decisions/certificate.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { createMemoryRelay } from '../support/memory-relays.ts';

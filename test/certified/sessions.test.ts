@@ -1,6 +1,7 @@
 /** A run in which a key takes part in the name of another one: it gets in by that name, has its stake, and a replay finds the same. */
+
+import { runIdOf } from 'nostrain/run';
 import { expect, it } from 'vitest';
-import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   certifiedRounds,
   certifiedSpec,

@@ -1,6 +1,7 @@
 /** The simulation of `npm run simulate`: many workers, the real code, a clock that moves by itself. */
+
+import { replayRun } from 'nostrain/certified';
 import { describe, expect, it } from 'vitest';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { type IdealOptions, idealGoodput } from '../bench/simulate/lost-time.ts';
 import { type SimulationOptions, simulate } from '../bench/simulate/play.ts';
 

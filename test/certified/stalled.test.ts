@@ -2,10 +2,11 @@
  * Acceptance T-10: members of a certified run go away. The times are those of a real run, on a clock of the test's own: rounds of a
  * minute, a grace of a minute and a half, and the recovery of the defaults, after ten minutes.
  */
+
+import { toProtocolMessage } from 'nostrain/certified/parts';
+import { nativeCrypto } from 'nostrain/node';
+import { type RunSpec, runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

@@ -1,18 +1,17 @@
 /** A certified run of several tiers: all end in the same bits wherever they hold the same values, and anybody can replay it. */
+
+import {
+  certifiedMembers,
+  fromCheckpoint,
+  genesisOf,
+  membershipOf,
+} from 'nostrain/certified/parts';
+import { chooseJoins, firstLedger, modelRoot } from 'nostrain/consensus';
+import { modelOfRun, sliceRanges } from 'nostrain/model';
+import { createRelaySet, type OpenSocket, type SignedEvent, type Socket } from 'nostrain/network';
+import { runIdOf } from 'nostrain/run';
 import { expect, it } from 'vitest';
 import { fromBase64 } from '../../src/base/bytes.ts';
-import { genesisOf, membershipOf } from '../../src/certified/decisions/chain.ts';
-import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
-import { certifiedMembers } from '../../src/certified/state.ts';
-import { modelRoot } from '../../src/consensus/roots.ts';
-import { firstLedger } from '../../src/consensus/round/membership.ts';
-import { chooseJoins } from '../../src/consensus/round/roster-change.ts';
-import { modelOfRun } from '../../src/model/from-settings.ts';
-import { sliceRanges } from '../../src/model/parameters.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
-import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

@@ -1,14 +1,12 @@
 /** A run that admits whom a key of its spec follows: the newcomer with such a list is in, the one without is not, and a replay finds the same. */
+
+import { systemClock } from 'nostrain/base';
+import { archiveRun, replayRun } from 'nostrain/certified';
+import { createRelaySet } from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
+import { runIdOf } from 'nostrain/run';
 import { expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { archiveRun } from '../../src/certified/records/archive.ts';
-import { replayRun } from '../../src/certified/records/replay-run.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
-import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import { certifiedSpec } from '../support/certified-swarm.ts';
 import { playRerun } from '../support/rerun.ts';
 import { keyOf, signerOf } from '../support/swarm.ts';

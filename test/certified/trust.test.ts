@@ -1,14 +1,13 @@
 /** `run join --trust DIGEST`: a worker begins only where relays have a certified history with the outcome that somebody vouches for. */
 import { writeFile } from 'node:fs/promises';
+import { systemClock, toHex } from 'nostrain/base';
+import { joinCertifiedRun } from 'nostrain/certified';
+import { type CertifiedState, chainHeadOf } from 'nostrain/certified/parts';
+import { createRelay } from 'nostrain/relay';
+import { canonicalSpec } from 'nostrain/run';
+import { genesis } from 'nostrain/worker';
 import { afterAll, describe, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { toHex } from '../../src/base/bytes.ts';
-import { chainHeadOf } from '../../src/certified/decisions/chain.ts';
-import { firstCertified, joinCertifiedRun } from '../../src/certified/join.ts';
-import type { CertifiedState } from '../../src/certified/state.ts';
-import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
-import { genesis } from '../../src/worker/state.ts';
+import { firstCertified } from '../../src/certified/join.ts';
 import { certifiedSpec, generateRun } from '../support/certified-run.ts';
 import { runCommand } from '../support/command-line.ts';
 import { createMemoryRelay } from '../support/memory-relays.ts';

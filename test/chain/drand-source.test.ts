@@ -1,8 +1,9 @@
+import { systemClock } from 'nostrain/base';
+import { createGet } from 'nostrain/chain';
+import { beaconValue } from 'nostrain/consensus';
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
 import { createDrandSource } from '../../src/chain/drand-source.ts';
-import { createGet } from '../../src/chain/endpoints.ts';
-import { beaconValue, drandRandomness } from '../../src/consensus/committee/beacon.ts';
+import { drandRandomness } from '../../src/consensus/committee/beacon.ts';
 import { type DrandEndpoint, signRound, startDrand, testChain } from '../support/drand.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 

@@ -1,8 +1,7 @@
+import { refuse, sha256Hex } from 'nostrain/base';
+import { type StakeSnapshot, snapshotId, stakeRows } from 'nostrain/run';
 import { expect, test } from 'vitest';
-import { refuse } from '../../src/base/errors.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
 import { createEventSource } from '../../src/chain/stake-documents.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 
 const signal = new AbortController().signal;
 const keys = [1, 2, 3].map((number) => sha256Hex(Uint8Array.of(number)));

@@ -1,15 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { ChainError } from 'nostrain/base';
+import { createEndpoint, createPost, type Endpoint } from 'nostrain/chain';
 import { afterEach, describe, expect, test } from 'vitest';
-import { ChainError } from '../../src/base/errors.ts';
-import {
-  agree,
-  createEndpoint,
-  createPost,
-  type Endpoint,
-  firstProved,
-} from '../../src/chain/endpoints.ts';
+import { agree, firstProved } from '../../src/chain/endpoints.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 
 const never = new AbortController().signal;

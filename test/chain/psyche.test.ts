@@ -1,10 +1,10 @@
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { schnorr } from '@noble/curves/secp256k1.js';
 import { base58 } from '@scure/base';
+import { sha256, toHex, utf8 } from 'nostrain/base';
+import type { Endpoint } from 'nostrain/chain';
+import { stakeRows } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { toHex, utf8 } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/hash.ts';
-import type { Endpoint } from '../../src/chain/endpoints.ts';
 import {
   fromBase58,
   isLink,
@@ -19,7 +19,6 @@ import {
   type PsycheRun,
   readCoordinator,
 } from '../../src/chain/psyche/psyche-source.ts';
-import { stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { type FakeAccount, fakeAccount } from '../support/psyche-account.ts';
 

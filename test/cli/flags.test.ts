@@ -1,9 +1,9 @@
 /** Every flag is obeyed or refused: a number that is none, one that cannot be, and a flag that would do nothing beside the others. */
 import { readFile } from 'node:fs/promises';
 import type { Command, Option } from 'commander';
+import { parseRunSpec } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import { createProgram, wordError } from '../../src/cli/main.ts';
-import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
 import { isReplaced, settingsFromFlags } from '../../src/terminal/options.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

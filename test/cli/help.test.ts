@@ -1,12 +1,10 @@
 /** What people read when they ask for help: every command says what it does, its flags in groups, one example that works as it stands. */
 import type { Command } from 'commander';
+import { fields, type Group, settingNames } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import { examples, examplesOf } from '../../src/cli/examples.ts';
 import { commandGroup, flagGroup, flagHeadings } from '../../src/cli/help.ts';
 import { createProgram } from '../../src/cli/main.ts';
-import type { Group } from '../../src/run/field.ts';
-import { fields } from '../../src/run/options.ts';
-import { settingNames } from '../../src/run/settings.ts';
 import { isReplaced } from '../../src/terminal/options.ts';
 import { runCommand } from '../support/command-line.ts';
 

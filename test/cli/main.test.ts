@@ -1,10 +1,11 @@
 /** The command line in this process: mistakes are answered with what was meant, and what each exits with. */
 import { readFile, stat, writeFile } from 'node:fs/promises';
+import { NostrainError } from 'nostrain/base';
+import { parseSecretKey, publicKeyOf } from 'nostrain/node';
+import { toNpub } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { NostrainError } from '../../src/base/errors.ts';
 import { wordError } from '../../src/cli/main.ts';
-import { parseSecretKey, publicKeyOf, toNpub } from '../../src/node/files/keys.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

@@ -1,8 +1,11 @@
 /** Scores: what witnesses say made into one number, rolling scores, the floor, the weight vector. */
+
+import { philox, unit } from 'nostrain/base';
+import { gainOf } from 'nostrain/certified/parts';
+import { drawRows } from 'nostrain/model';
+import type { WorkerId } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { philox, unit } from '../../src/base/rng.ts';
 import { duplicatesAmong, sharedRows } from '../../src/certified/features/scores.ts';
-import { gainOf } from '../../src/certified/features/screening.ts';
 import {
   belowFloor,
   floorOf,
@@ -13,8 +16,6 @@ import {
   weightVector,
   withScore,
 } from '../../src/consensus/scores.ts';
-import { drawRows } from '../../src/model/batches.ts';
-import type { WorkerId } from '../../src/run/ids.ts';
 import { MOST_SCORE } from '../../src/run/spec/feature-fields.ts';
 import { dense } from '../support/vectors.ts';
 

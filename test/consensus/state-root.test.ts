@@ -1,19 +1,11 @@
 import fc from 'fast-check';
+import { isRoundOf, proveRound, runRoot } from 'nostrain/certified';
+import { bytesRoot, firstLedger, modelRoot } from 'nostrain/consensus';
+import { chunkTree } from 'nostrain/network';
+import { ledgerBytes, ledgerRoot, noFeatures, parseLedger } from 'nostrain/run';
+import { createLayout } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import {
-  bytesRoot,
-  isRoundOf,
-  modelRoot,
-  proveRound,
-  readState,
-  runRoot,
-  stateBytes,
-} from '../../src/consensus/roots.ts';
-import { firstLedger } from '../../src/consensus/round/membership.ts';
-import { chunkTree } from '../../src/network/chunks/payload.ts';
-import { ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
-import { noFeatures } from '../../src/run/spec/features.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import { readState, stateBytes } from '../../src/consensus/roots.ts';
 import { rulesOf } from '../support/run-history.ts';
 
 const layoutOf = (size: number) => createLayout([{ name: 'w', shape: [size] }]);

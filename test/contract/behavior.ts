@@ -1,5 +1,5 @@
 /** Everything in which relays were found to differ, observed over a bare WebSocket: facts, not verdicts. */
-import type { EventDraft, SignedEvent } from '../../src/network/event.ts';
+import type { EventDraft, SignedEvent } from 'nostrain/network';
 import { openReader, type RawReader } from '../support/raw-reader.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';
 

@@ -2,18 +2,17 @@
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { type FetchEvent, type FetchOptions, fetchChunks } from '../../src/network/chunks/fetch.ts';
+import { sha256Hex, systemClock } from 'nostrain/base';
 import {
+  type ChunkSource,
   type FileManifest,
   manifestDigest,
   type Piece,
   piecesOf,
-} from '../../src/network/chunks/manifest.ts';
-import type { ChunkSource } from '../../src/network/chunks/source.ts';
-import { packFile } from '../../src/node/checkpoint/pack.ts';
+} from 'nostrain/network';
+import { packFile } from 'nostrain/node/parts';
+import { afterEach, describe, expect, it } from 'vitest';
+import { type FetchEvent, type FetchOptions, fetchChunks } from '../../src/network/chunks/fetch.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { createFakeSource, createMemoryStore } from '../support/fake-sources.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -1,16 +1,17 @@
 /** What every codec of the compact payload promises; each is held to it by name. */
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
-import { NostrainError } from '../../src/base/errors.ts';
+import { NostrainError } from 'nostrain/base';
 import {
   codecs,
+  decodePayload,
+  encodePayload,
   PAYLOAD_HEADER_BYTES,
   type Packing,
   type PayloadScope,
   payloadBytesAtMost,
-} from '../../src/network/codec/codecs.ts';
-import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
-import { addPartial, CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+} from 'nostrain/network';
+import { addPartial, CHUNK_LENGTH } from 'nostrain/tensor';
+import { describe, expect, test } from 'vitest';
 import { drawnDelta, scopeOf } from '../support/drawn-delta.ts';
 import { valuesOf } from '../support/vectors.ts';
 

@@ -1,13 +1,9 @@
 /** What every aggregation rule promises; each is held to it by name. */
+
+import { type Aggregation, leastRows, ruleForms, usualAggregation } from 'nostrain/run';
+import { CHUNK_LENGTH } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { type AggregateOptions, aggregate } from '../../src/consensus/aggregate/rules.ts';
-import {
-  type Aggregation,
-  leastRows,
-  ruleForms,
-  usualAggregation,
-} from '../../src/run/aggregation.ts';
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { drawsOf, ruleRow, rulesVectors } from '../support/rule-rows.ts';
 
 const same = (a: Float64Array, b: Float64Array) =>

@@ -1,11 +1,16 @@
 /** What the transport and a run need of every relay, whoever wrote it. How relays differ is in `behavior.ts`. */
+
+import { systemClock } from 'nostrain/base';
+import {
+  createRelaySet,
+  type EventDraft,
+  type Filter,
+  type RelaySet,
+  type SignedEvent,
+  type Signer,
+} from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
-import type { EventDraft, SignedEvent, Signer } from '../../src/network/event.ts';
-import type { Filter } from '../../src/network/transport/frames.ts';
-import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
 import { openLine } from '../support/cuttable-line.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';
 import {

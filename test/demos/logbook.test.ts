@@ -1,6 +1,6 @@
+import { sha256Hex } from 'nostrain/base';
 import { expect, test } from 'vitest';
 import { writeLogbook } from '../../demos/finetune/logbook.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
 
 test('the logbook is the same bytes everywhere, of about the size asked for, and not of one day', () => {
   const log = writeLogbook();

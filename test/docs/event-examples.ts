@@ -1,5 +1,5 @@
 /** One line of `--report ndjson` of every type, as a worker prints it: the examples of docs/reference/json-documents.md. */
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+import type { RunEvent } from 'nostrain/certified';
 
 const me = 'ba78367e3e451bf8ac7afb204c302ebffa2bcc5c53b8705c79da54d51be79ea8';
 const other = '8d12f519905ea26a603d12e5710a00c12813b78c0f3f588597f3bfffac693ac1';

@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { takeLock } from 'nostrain/node/parts';
 import { describe, expect, it } from 'vitest';
 import { dataHome } from '../../src/node/files/data-home.ts';
-import { takeLock } from '../../src/node/files/run-folder.ts';
 import { Interrupted } from '../../src/terminal/interrupt.ts';
 import { exitCodes } from '../../src/terminal/output.ts';
 import { keepRun } from '../support/local-runs.ts';

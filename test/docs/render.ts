@@ -2,8 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Field, Group } from '../../src/run/field.ts';
-import { fields } from '../../src/run/options.ts';
+import { type Field, fields, type Group } from 'nostrain/run';
 import { requirements } from '../../src/run/settings.ts';
 import { defaultWords, specOptions } from '../../src/terminal/options.ts';
 import { renderCommands } from './commands.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writePlay } from 'nostrain/model';
 import { describe, expect, it } from 'vitest';
-import { writePlay } from '../../src/model/data/playwright.ts';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 
 interface Document {

@@ -1,9 +1,9 @@
 /** `nostrain demo finetune` where there is neither a model nor a network: with a base that it trains itself. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writePlay } from 'nostrain/model';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { writePlay } from '../../src/model/data/playwright.ts';
 import { startDemo } from '../support/demo-run.ts';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';

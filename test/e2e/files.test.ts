@@ -1,9 +1,9 @@
 /** A joiner without the text and without the base: both come in chunks, the text from a relay and the base from a Blossom server, and it trains. */
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writePlay } from 'nostrain/model';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { writePlay } from '../../src/model/data/playwright.ts';
 import { type BlossomServer, startBlossomServer } from '../support/blossom-server.ts';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';

@@ -1,9 +1,9 @@
 /** Workers that fine-tune a published model together: a tiny one that the test writes, from a folder, over a relay of our own. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writePlay } from 'nostrain/model';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { writePlay } from '../../src/model/data/playwright.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';
 

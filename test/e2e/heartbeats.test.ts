@@ -1,12 +1,11 @@
 /** N-20 with the real engine: a worker in its inner steps is heard, and once it is killed it is found missing in time. */
+
+import { systemClock } from 'nostrain/base';
+import { heartbeat } from 'nostrain/kinds';
+import { createRelaySet, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import { expect, it, onTestFinished } from 'vitest';
-import { heartbeat } from '../../kinds/heartbeat.ts';
-import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
 import { runCommand } from '../support/command-line.ts';
 import { startProgram, temporaryFolder } from '../support/processes.ts';
 

@@ -1,10 +1,10 @@
 /** Helpers: workers that hold the full model, and train a small tier and one slice more; what they move, and that all end in the same bits. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { decodeSafetensors } from 'nostrain/tensor';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import { helperSlice } from '../../src/run/helpers.ts';
-import { decodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';

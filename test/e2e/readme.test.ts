@@ -5,8 +5,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import { examples, typed } from '../support/examples.ts';
 import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';

@@ -1,7 +1,8 @@
 /** A relay that goes away in the middle of a run and comes back without its memory: workers wait for it and lose nothing. */
+
+import type { RunEvent } from 'nostrain/certified';
+import { createRelay } from 'nostrain/relay';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
 import { createStage } from '../support/stage.ts';
 import { startMember } from '../support/swarm.ts';

@@ -1,6 +1,7 @@
 /** The demo over several relays of which some fail or lie, by `--relay` as a user would. */
+
+import { createRelay, type Relay, type RelayOptions } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
 import { startDemo } from '../support/demo-run.ts';
 
 const open: Relay[] = [];

@@ -1,8 +1,8 @@
 /** `nostrain run-training`: precisions, checkpoints on relays, tables, and what it refuses. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { toHex } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import { toHex } from '../../src/base/bytes.ts';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 import { secretOf } from '../support/swarm.ts';
 import {

@@ -1,10 +1,10 @@
 /** Workers of several tiers of a published model: a tiny one that the test writes, whole or in slices, over a relay of our own. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writePlay } from 'nostrain/model';
+import { exportTiers, tierFolder } from 'nostrain/node/parts';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { writePlay } from '../../src/model/data/playwright.ts';
-import { exportTiers, tierFolder } from '../../src/node/pretrained/tier-files.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';
 

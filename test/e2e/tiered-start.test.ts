@@ -1,12 +1,11 @@
 /** A run that starts from what another one left: its folder where there is room, and the part that `checkpoint fetch --tier` brings where there is not. */
 
 import { join } from 'node:path';
+import { createFolderSource, packFile } from 'nostrain/node/parts';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { type SettingName, typedWords } from 'nostrain/run';
 import { afterEach, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import { fetchTier } from '../../src/node/checkpoint/fetch-tier.ts';
-import { createFolderSource } from '../../src/node/checkpoint/folder.ts';
-import { packFile } from '../../src/node/checkpoint/pack.ts';
-import { type SettingName, typedWords } from '../../src/run/settings.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
 import { writeOwnRun } from '../support/tuned-run.ts';

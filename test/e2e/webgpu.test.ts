@@ -1,9 +1,9 @@
 /** Training on WebGPU, on a GPU in software: beside the CPU, and in a run with workers on CPUs. Training may differ there, rounds may not. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writePlay } from 'nostrain/model';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterEach, beforeAll, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { writePlay } from '../../src/model/data/playwright.ts';
 import { describeWith } from '../support/needs.ts';
 import { adamwSpec, muonSpec, tinyGpt, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';

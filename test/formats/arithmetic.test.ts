@@ -1,5 +1,7 @@
+import { ConfigError } from 'nostrain/base';
+import { parseStateJson } from 'nostrain/python';
+import { createLayout, stateDigest } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { ConfigError } from '../../src/base/errors.ts';
 import {
   difference,
   moved,
@@ -7,8 +9,6 @@ import {
   scaleState,
   zerosLike,
 } from '../../src/formats/arithmetic.ts';
-import { parseStateJson } from '../../src/formats/state-json.ts';
-import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import { stateText } from '../support/state-text.ts';
 import vectors from '../vectors/delta.json' with { type: 'json' };
 

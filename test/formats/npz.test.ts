@@ -1,6 +1,8 @@
 import fc from 'fast-check';
+import { utf8 } from 'nostrain/base';
+import { encodeZip } from 'nostrain/formats';
+import { createLayout } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { utf8 } from '../../src/base/bytes.ts';
 import {
   decodeNpy,
   decodeNpyText,
@@ -9,8 +11,6 @@ import {
   encodeNpyText,
   encodeNpz,
 } from '../../src/formats/numpy.ts';
-import { encodeZip } from '../../src/formats/zip.ts';
-import { createLayout } from '../../src/tensor/params.ts';
 
 /** A .npy file with any header. */
 function npy(header: string, data: readonly number[], version = 1): Uint8Array {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
+import { ConfigError } from 'nostrain/base';
+import { createLayout, stateDigest } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { ConfigError } from '../../src/base/errors.ts';
 import { formatStateJson, parseStateJson } from '../../src/formats/state-json.ts';
-import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import cli from '../vectors/cli.json' with { type: 'json' };
 import vectors from '../vectors/state-digest.json' with { type: 'json' };
 

@@ -1,5 +1,10 @@
+import { ConfigError } from 'nostrain/base';
+import {
+  initializeLinearRegressionState as linearState,
+  initializeMlpRegressionState as mlpState,
+} from 'nostrain/python';
+import { createLayout, stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../src/base/errors.ts';
 import {
   decodeStoredState,
   encodeStoredState,
@@ -7,8 +12,6 @@ import {
   type StoredState,
   torchPayloads,
 } from '../../src/formats/stored-state.ts';
-import { linearState, mlpState } from '../../src/python/regression/initial-state.ts';
-import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../support/vectors.ts';
 
 interface StateFile {

@@ -1,11 +1,12 @@
 import fc from 'fast-check';
+import { toBase64, utf8 } from 'nostrain/base';
+import { encodeZip } from 'nostrain/formats';
+import { decodeTorchState, encodeTorchState } from 'nostrain/python';
+import { createLayout } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { toBase64, utf8 } from '../../src/base/bytes.ts';
 import { decodeTorch, readTorchTensor, TorchTensor } from '../../src/formats/torch-file.ts';
-import { encodeTorch, encodeTorchState, stateDictOf } from '../../src/formats/torch-pickle.ts';
-import { decodeTorchState, findStateDicts, readStateDict } from '../../src/formats/torch-state.ts';
-import { encodeZip } from '../../src/formats/zip.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import { encodeTorch, stateDictOf } from '../../src/formats/torch-pickle.ts';
+import { findStateDicts, readStateDict } from '../../src/formats/torch-state.ts';
 import { opcodes, storage, tensor, text, torchFile } from '../python/support/pickles.ts';
 
 const floats = new Uint8Array(Float32Array.of(1, 2, 3, 4, 5, 6).buffer);

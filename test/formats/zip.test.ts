@@ -1,6 +1,6 @@
 import { zipSync } from 'fflate';
+import { utf8 } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import { utf8 } from '../../src/base/bytes.ts';
 import { decodeZip, encodeZip } from '../../src/formats/zip.ts';
 
 const members = [

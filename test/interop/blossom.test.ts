@@ -1,16 +1,18 @@
 /** Chunks on a Blossom server nobody here wrote: the contract of places, uploads, mirrors, and a fetch from it and a holder at once. */
 import { mkdir, writeFile } from 'node:fs/promises';
+import { systemClock } from 'nostrain/base';
+import { createHttpSource, createSigner, manifestDigest, piecesOf } from 'nostrain/network';
+import { createSecretKey } from 'nostrain/node';
+import {
+  createAskHttp,
+  createFolderSource,
+  packFile,
+  readManifest,
+  serveFolder,
+} from 'nostrain/node/parts';
 import { afterAll, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
-import { createBlossomSource, createHttpSource } from '../../src/network/chunks/http-source.ts';
-import { manifestDigest, piecesOf } from '../../src/network/chunks/manifest.ts';
-import { createSigner } from '../../src/network/event.ts';
+import { createBlossomSource } from '../../src/network/chunks/http-source.ts';
 import { fetchFolder } from '../../src/node/checkpoint/fetch-folder.ts';
-import { createFolderSource, readManifest } from '../../src/node/checkpoint/folder.ts';
-import { serveFolder } from '../../src/node/checkpoint/holder-server.ts';
-import { packFile } from '../../src/node/checkpoint/pack.ts';
-import { createAskHttp } from '../../src/node/checkpoint/sources.ts';
-import { createSecretKey } from '../../src/node/files/keys.ts';
 import { type Filling, testSource } from '../contract/chunk-source.ts';
 import type { StartedRelay } from '../contract/relay-under-test.ts';
 import { runCommand } from '../support/command-line.ts';

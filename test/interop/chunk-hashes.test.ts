@@ -4,9 +4,9 @@ import { mkdtempSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { manifestDigest, piecesOf } from 'nostrain/network';
+import { packFile } from 'nostrain/node/parts';
 import { afterAll, expect } from 'vitest';
-import { manifestDigest, piecesOf } from '../../src/network/chunks/manifest.ts';
-import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { describeWith, itWith } from '../support/needs.ts';
 

@@ -1,6 +1,7 @@
 /** Each relay that nobody here wrote beside one that does something wrong: runs end in the same bits everywhere. */
+
+import { createRelay } from 'nostrain/relay';
 import { afterAll, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
 import type { StartedRelay } from '../contract/relay-under-test.ts';
 import { hostileModes } from '../support/hostile-relays.ts';
 import { itWith } from '../support/needs.ts';

@@ -1,11 +1,10 @@
 /** The commands that ask relays, beside the Python reference: the same argv at the same relay, JSON and exit codes equal. */
 import { readFile, writeFile } from 'node:fs/promises';
+import { systemClock } from 'nostrain/base';
+import { createRelaySet, type SignedEvent } from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
 import { python, pythonMissing } from '../python/support/python.ts';
 import {
   checkpointEvent,

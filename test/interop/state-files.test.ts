@@ -3,11 +3,17 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import {
+  initializeLinearRegressionState as linearState,
+  initializeMlpRegressionState as mlpState,
+  type StoredState,
+} from 'nostrain/python';
+import {
+  loadModelState as readStateFile,
+  writeModelState as writeStateFile,
+} from 'nostrain/python/node';
+import { createLayout, stateDigest } from 'nostrain/tensor';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { StoredState } from '../../src/formats/stored-state.ts';
-import { readStateFile, writeStateFile } from '../../src/node/files/state-file.ts';
-import { linearState, mlpState } from '../../src/python/regression/initial-state.ts';
-import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import { python, pythonMissing } from '../python/support/python.ts';
 import { describeWith } from '../support/needs.ts';
 

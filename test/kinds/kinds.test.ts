@@ -1,9 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
+import { checkpoint, gradient, heartbeat, kinds, type Parsed } from 'nostrain/kinds';
 import { describe, expect, test } from 'vitest';
 import { renderProtocol, renderReadme } from '../../kinds/_render.ts';
-import type { Parsed } from '../../kinds/_tags.ts';
-import { checkpoint, gradient, heartbeat, kinds } from '../../kinds/index.ts';
 
 const at = (path: string) => new URL(`../../${path}`, import.meta.url);
 const read = (path: string) => readFileSync(at(path), 'utf8');

@@ -1,5 +1,5 @@
+import { createRelay } from 'nostrain/relay';
 import { describe, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
 import { divergencesOf, roundsOf, startMember } from '../support/swarm.ts';
 
 describe('a swarm over a slow and disorderly relay', () => {

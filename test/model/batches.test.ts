@@ -1,5 +1,5 @@
+import { deriveKey } from 'nostrain/base';
 import { expect, test } from 'vitest';
-import { deriveKey } from '../../src/base/rng.ts';
 import { drawRows, evenRows } from '../../src/model/batches.ts';
 
 const draw = { key: deriveKey('test', 1), round: 3, batch: 6, bound: 1000 };

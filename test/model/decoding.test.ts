@@ -1,12 +1,11 @@
 /** Reading a text in pieces, with stored keys and values, gives the logits of reading all of it at once. */
+
+import { compileTraining, initialParameters, llama, modelLayout } from 'nostrain/model';
+import type { DecoderSpec, LlamaSpec } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
 import type { Decoder } from '../../src/model/architectures/decoder.ts';
 import { gpt2 } from '../../src/model/architectures/gpt2.ts';
-import { llama } from '../../src/model/architectures/llama.ts';
 import { cacheShape, compileDecoding } from '../../src/model/decoding.ts';
-import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { compileTraining } from '../../src/model/training-program.ts';
-import type { DecoderSpec, LlamaSpec } from '../../src/run/spec/model-spec.ts';
 import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { load, type Run, type TestTensor } from '../support/ort-run.ts';
 

@@ -1,17 +1,22 @@
 /** A model on a frozen base: low-rank additions to two layers of a decoder, whose gradients follow from those of the base. */
+
+import {
+  type CustomModel,
+  compileTraining,
+  initialParameters,
+  llama,
+  modelLayout,
+  type TensorSpec,
+} from 'nostrain/model';
+import type { LlamaSpec } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import type { CustomModel, TensorSpec } from '../../src/model/architectures/architecture.ts';
 import {
   decoderLogits,
   decoderLosses,
   type Layers,
   plainLayers,
 } from '../../src/model/architectures/decoder.ts';
-import { llama } from '../../src/model/architectures/llama.ts';
 import { add, gemm } from '../../src/model/graph/verbs.ts';
-import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { compileTraining } from '../../src/model/training-program.ts';
-import type { LlamaSpec } from '../../src/run/spec/model-spec.ts';
 import { adamwSpec, chainCorpus, tinyLlama } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 

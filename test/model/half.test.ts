@@ -1,11 +1,20 @@
 /** Training in half precision: what is rounded and what is not, how far gradients are from those in f32, and the scaling of the loss. */
+
+import { philox } from 'nostrain/base';
+import {
+  type AnyModel,
+  type CustomModel,
+  compileTraining,
+  createGraph,
+  dataFormOf,
+  holdData,
+  initialParameters,
+  loraModel,
+  modelOf,
+  type TrainerData,
+} from 'nostrain/model';
+import type { Arithmetic, OptimizerSpec } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { philox } from '../../src/base/rng.ts';
-import { loraModel } from '../../src/model/adapters/lora.ts';
-import type { CustomModel } from '../../src/model/architectures/architecture.ts';
-import { type AnyModel, dataFormOf, modelOf } from '../../src/model/architectures/table.ts';
-import { holdData, type TrainerData } from '../../src/model/forms/table.ts';
-import { createGraph } from '../../src/model/graph/builder.ts';
 import type { Half } from '../../src/model/graph/lower.ts';
 import {
   gemm,
@@ -17,10 +26,7 @@ import {
   sub,
   sumTo,
 } from '../../src/model/graph/verbs.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
 import { narrow, partsOf } from '../../src/model/precision.ts';
-import { compileTraining } from '../../src/model/training-program.ts';
-import type { Arithmetic, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf } from '../../src/tensor/dtype.ts';
 import { adamwSpec, constantRate, muonSpec, smallGpt, tinyLlama } from '../support/ort-models.ts';
 import { load, loadGraph, type TestTensor } from '../support/ort-run.ts';

@@ -1,9 +1,15 @@
 /** Every program that training makes, beside the kernels that GPUs have: nothing falls back to the CPU, or is copied inside the loop. */
+
+import {
+  type AnyModel,
+  type CompileOptions,
+  compileTraining,
+  dataFormOf,
+  type LoraSpec,
+  loraModel,
+} from 'nostrain/model';
+import type { OptimizerSpec, Precision } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
-import { type AnyModel, dataFormOf } from '../../src/model/architectures/table.ts';
-import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
-import type { OptimizerSpec, Precision } from '../../src/run/spec/model-spec.ts';
 import { gapsOf } from '../support/kernels.ts';
 import { adamwSpec, charGpt, muonSpec, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { cases, programOf } from './graph/op-cases.ts';

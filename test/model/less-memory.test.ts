@@ -1,10 +1,18 @@
 /** What saves memory while training changes nothing else: recomputed layers, micro-batches, logits in slices. */
+
+import {
+  type CompileOptions,
+  compileTraining,
+  createGraph,
+  gradients,
+  initialParameters,
+  llama as llamaDecoder,
+  modelOf,
+  sizeOf,
+  type Value,
+} from 'nostrain/model';
+import type { Gpt2Spec, LlamaSpec } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { llama as llamaDecoder } from '../../src/model/architectures/llama.ts';
-import { modelOf } from '../../src/model/architectures/table.ts';
-import { createGraph } from '../../src/model/graph/builder.ts';
-import { gradients } from '../../src/model/graph/grad.ts';
-import { sizeOf, type Value } from '../../src/model/graph/rule.ts';
 import {
   crossEntropy,
   gemm,
@@ -13,9 +21,6 @@ import {
   slicedCrossEntropy,
   square,
 } from '../../src/model/graph/verbs.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
-import type { Gpt2Spec, LlamaSpec } from '../../src/run/spec/model-spec.ts';
 import { norm } from '../support/decoder-cases.ts';
 import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { load, loadGraph } from '../support/ort-run.ts';

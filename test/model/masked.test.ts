@@ -1,10 +1,14 @@
 /** Training in which only some tokens count: against PyTorch in float64 (test/vectors/make_masked.py), in parts, and with none at all. */
+
+import {
+  type CompileOptions,
+  type CustomModel,
+  compileTraining,
+  modelOf,
+  readModelConfig,
+} from 'nostrain/model';
 import { describe, expect, test } from 'vitest';
-import type { CustomModel } from '../../src/model/architectures/architecture.ts';
-import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { modelOf } from '../../src/model/architectures/table.ts';
 import { reduceMean } from '../../src/model/graph/verbs.ts';
-import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
 import { createDraw, type DecoderCase, distance, norm } from '../support/decoder-cases.ts';
 import { adamwSpec } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';

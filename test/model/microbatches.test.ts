@@ -1,6 +1,6 @@
+import type { Gpt2Spec } from 'nostrain/run';
 import { expect, test } from 'vitest';
 import { countParts } from '../../src/model/batches.ts';
-import type { Gpt2Spec } from '../../src/run/spec/model-spec.ts';
 import { charGpt } from '../support/ort-models.ts';
 
 test('parts divide the batch and have at least 1024 tokens', () => {

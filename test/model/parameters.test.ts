@@ -1,5 +1,5 @@
+import { sha256Hex } from 'nostrain/base';
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../src/base/hash.ts';
 import { countParameters, initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { compareCodePoints } from '../../src/tensor/params.ts';
 import { charGpt } from '../support/ort-models.ts';

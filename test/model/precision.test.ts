@@ -1,16 +1,22 @@
 /** A frozen base in few bits: what its numbers lose, and that gradients by adapters follow from the numbers that are left. */
+
+import { philox } from 'nostrain/base';
+import {
+  type CompileOptions,
+  compileTraining,
+  createGraph,
+  type FrozenTensor,
+  initialParameters,
+  type LoraSpec,
+  loraModel,
+  lower,
+  modelLayout,
+} from 'nostrain/model';
+import type { Gpt2Spec, LlamaSpec, Precision } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { philox } from '../../src/base/rng.ts';
-import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
-import type { FrozenTensor } from '../../src/model/architectures/architecture.ts';
-import { createGraph } from '../../src/model/graph/builder.ts';
-import { lower } from '../../src/model/graph/lower.ts';
 import { mul } from '../../src/model/graph/verbs.ts';
-import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { narrow, openFrozen, partsOf } from '../../src/model/precision.ts';
-import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
 import { dequantize, quantizedFormats } from '../../src/pretrained/weights.ts';
-import type { Gpt2Spec, LlamaSpec, Precision } from '../../src/run/spec/model-spec.ts';
 import { numberToHalf } from '../../src/tensor/dtype.ts';
 import { adamwSpec, chainCorpus, muonSpec } from '../support/ort-models.ts';
 import { load, loadGraph, type TestTensor } from '../support/ort-run.ts';

@@ -1,5 +1,5 @@
+import { tokenizers } from 'nostrain/model';
 import { expect, test } from 'vitest';
-import { tokenizers } from '../../src/model/data/tokens.ts';
 import {
   type Continuation,
   continueText,

@@ -1,12 +1,11 @@
 /** One training description, many ways to run it: all must give the same bits. */
+
+import { deriveKey, sha256Hex } from 'nostrain/base';
+import { drawRows, initialParameters } from 'nostrain/model';
+import type { OptimizerSpec } from 'nostrain/run';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { deriveKey } from '../../src/base/rng.ts';
-import { drawRows } from '../../src/model/batches.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { adamwSpec, chainCorpus, constantRate, muonSpec, smallGpt } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { schnorr } from '@noble/curves/secp256k1.js';
 import fc from 'fast-check';
+import { ConfigError, fromHex, toHex } from 'nostrain/base';
+import { nativeCrypto } from 'nostrain/node';
 import { describe, expect, test } from 'vitest';
-import { fromHex, toHex } from '../../src/base/bytes.ts';
-import { ConfigError } from '../../src/base/errors.ts';
 import {
   createSigner,
   eventId,
@@ -12,7 +12,6 @@ import {
   verifyEvent,
   verifySignature,
 } from '../../src/network/event.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { eventOf, forgedTwin, signerOf } from '../support/signers.ts';
 import crypto from '../vectors/crypto.json' with { type: 'json' };
 import events from '../vectors/events.json' with { type: 'json' };

@@ -1,16 +1,14 @@
+import { systemClock } from 'nostrain/base';
+import { createRelaySet, type FetchInfo, verifyEvent } from 'nostrain/network';
+import { fetchRelayInfo, openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import { expect, test } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { verifyEvent } from '../../src/network/event.ts';
 import {
   createWorkingSigner,
   leadingZeroBits,
   type Mine,
   mineDraft,
 } from '../../src/network/proof-of-work.ts';
-import type { FetchInfo } from '../../src/network/transport/limits.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { fetchRelayInfo, openSocket } from '../../src/node/net/relays.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { signerOf } from '../support/signers.ts';
 

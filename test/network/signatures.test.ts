@@ -1,8 +1,8 @@
 /** Both implementations of signatures against the vectors of BIP-340, and against each other. */
 import { schnorr } from '@noble/curves/secp256k1.js';
 import fc from 'fast-check';
+import { fromHex, toHex } from 'nostrain/base';
 import { describe, expect, test } from 'vitest';
-import { fromHex, toHex } from '../../src/base/bytes.ts';
 import { pureSchnorr } from '../../src/network/event-crypto.ts';
 import { nativeSchnorr } from '../../src/node/native/event-crypto.ts';
 import bip340 from '../vectors/bip340.json' with { type: 'json' };

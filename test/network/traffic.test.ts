@@ -1,7 +1,7 @@
 /** A relay is shared by runs that know nothing of each other: nobody pays for the traffic of others. */
+
+import { createSigner, type OpenSocket, type Socket } from 'nostrain/network';
 import { expect, it } from 'vitest';
-import { createSigner } from '../../src/network/event.ts';
-import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
 import { largeLayout, type Member, secretOf, smallLayout, startMember } from '../support/swarm.ts';
 import { createTimedStage } from '../support/timed-stage.ts';
 

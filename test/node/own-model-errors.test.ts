@@ -1,12 +1,15 @@
+import { NostrainError } from 'nostrain/base';
+import {
+  type CustomModel,
+  compileTraining,
+  type TrainerData,
+  type Value,
+  type Weights,
+} from 'nostrain/model';
+import { createTrainer, type TrainerSetup } from 'nostrain/node';
 import { describe, expect, it } from 'vitest';
-import { NostrainError } from '../../src/base/errors.ts';
-import type { CustomModel, Weights } from '../../src/model/architectures/architecture.ts';
-import type { TrainerData } from '../../src/model/forms/table.ts';
-import type { Value } from '../../src/model/graph/rule.ts';
 import * as ops from '../../src/model/graph/verbs.ts';
-import { compileTraining } from '../../src/model/training-program.ts';
-import { createTrainer, openTrainer } from '../../src/node/engine/trainer.ts';
-import type { TrainerSetup } from '../../src/trainer/setup.ts';
+import { openTrainer } from '../../src/node/engine/trainer.ts';
 import { constantRate } from '../support/ort-models.ts';
 
 const sgd = { optimizer: 'sgd', clipNorm: 1, schedule: constantRate(0.1) } as const;

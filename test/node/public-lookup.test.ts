@@ -2,13 +2,9 @@
 import type { LookupAddress } from 'node:dns';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { fetchRelayInfo, openSocket } from 'nostrain/node';
 import { afterEach, expect, test } from 'vitest';
-import {
-  fetchRelayInfo,
-  openPublicSocket,
-  openSocket,
-  publicLookup,
-} from '../../src/node/net/relays.ts';
+import { openPublicSocket, publicLookup } from '../../src/node/net/relays.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(() => closing.splice(0).forEach((close) => void close()));

@@ -1,14 +1,15 @@
 /** MatFormer tiers: what is cut, what is refused, and what a worker of a tier loads. */
 import { copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { sha256Hex } from 'nostrain/base';
+import { jsonFile, type OutFile, openPretrained, readWeights } from 'nostrain/formats';
+import { modelLayout } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { exportTiers, tierFolder, writeFolder } from 'nostrain/node/parts';
+import { encodeSafetensors } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { modelLayout } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { folderOf, writeFolder } from '../../src/node/pretrained/model-files.ts';
-import { exportTiers, findTier, tierFolder } from '../../src/node/pretrained/tier-files.ts';
-import { jsonFile, type OutFile } from '../../src/pretrained/export/folders.ts';
-import { openPretrained, readWeights } from '../../src/pretrained/pretrained.ts';
+import { folderOf } from '../../src/node/pretrained/model-files.ts';
+import { findTier } from '../../src/node/pretrained/tier-files.ts';
 import {
   familyPath,
   MANIFEST,
@@ -17,7 +18,6 @@ import {
   tierOf,
 } from '../../src/pretrained/tiers/tier.ts';
 import { type TierStrategy, tierStrategies } from '../../src/run/spec/model-spec.ts';
-import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { learn, plainCases } from '../support/learned.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

@@ -1,9 +1,10 @@
 /** An engine evaluates and writes text while an inner phase is under way. */
+
+import { deriveKey } from 'nostrain/base';
+import { initialParameters } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import type { EngineTrainer as OrtTrainer } from 'nostrain/node/parts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { deriveKey } from '../../src/base/rng.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import type { EngineTrainer as OrtTrainer } from '../../src/trainer/trainer.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';
 
 describe('an engine', () => {

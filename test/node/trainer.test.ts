@@ -1,10 +1,16 @@
+import { deriveKey, sha256Hex, TrainingError } from 'nostrain/base';
+import {
+  type CustomModel,
+  compileTraining,
+  drawRows,
+  initialParameters,
+  sizeOf,
+} from 'nostrain/model';
+import { createTrainer, type TrainerSetup } from 'nostrain/node';
+import type { EngineTrainer } from 'nostrain/node/parts';
+import { completeSettings, type GptSpec, type OptimizerSpec, presets } from 'nostrain/run';
+import type { TrainTask } from 'nostrain/worker';
 import { afterAll, describe, expect, test } from 'vitest';
-import { TrainingError } from '../../src/base/errors.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { deriveKey } from '../../src/base/rng.ts';
-import type { CustomModel } from '../../src/model/architectures/architecture.ts';
-import { drawRows } from '../../src/model/batches.ts';
-import { sizeOf } from '../../src/model/graph/rule.ts';
 import {
   crossEntropy,
   flatten,
@@ -15,16 +21,7 @@ import {
   square,
   sub,
 } from '../../src/model/graph/verbs.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/engine/device.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { completeSettings } from '../../src/run/settings.ts';
-import type { GptSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
-import { presets } from '../../src/run/spec/presets.ts';
-import type { TrainerSetup } from '../../src/trainer/setup.ts';
-import type { EngineTrainer } from '../../src/trainer/trainer.ts';
-import type { TrainTask } from '../../src/worker/ports.ts';
 import { adamwSpec, chainCorpus, constantRate, muonSpec, smallGpt } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 

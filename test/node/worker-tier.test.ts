@@ -1,6 +1,8 @@
 /** Which tier a worker trains on its machine, and what it is told. */
+
+import { gptSpec } from 'nostrain/model';
+import { completeSettings, presets, type Settings } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { gptSpec } from '../../src/model/from-settings.ts';
 import type { Task } from '../../src/node/data/task.ts';
 import {
   type Choosing,
@@ -9,8 +11,6 @@ import {
   tierShown,
   withTier,
 } from '../../src/node/pretrained/worker-tier.ts';
-import { completeSettings, type Settings } from '../../src/run/settings.ts';
-import { presets } from '../../src/run/spec/presets.ts';
 
 const MIB = 2 ** 20;
 

@@ -1,13 +1,11 @@
 /** `nostrain page --publish`: every file lies on the servers under its hash, and one signed event on the relays says what the site is. */
 import { createHash } from 'node:crypto';
+import { systemClock, toHex } from 'nostrain/base';
+import { createRelaySet, verifyEvent } from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import { describe, expect, it } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { toHex } from '../../src/base/bytes.ts';
 import { keyLabel, publishSite } from '../../src/cli/commands/page/publish.ts';
-import { verifyEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -1,15 +1,15 @@
 /** Token ids of SmolLM2's tokenizer beside those of Python's tokenizers (test/vectors/make_multilingual.py), and its conversations. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { openCorpus, openLocalModel } from 'nostrain/node/parts';
 import { expect, test } from 'vitest';
 import type { ChatTurn } from '../../src/model/data/documents.ts';
 import { encodePieces } from '../../src/model/data/documents.ts';
-import { openCorpus, tinyShakespeare } from '../../src/node/data/corpus.ts';
+import { tinyShakespeare } from '../../src/node/data/corpus.ts';
 import { publishedForm } from '../../src/node/data/token-parts.ts';
 import { tokenizeCorpus } from '../../src/node/data/tokenize.ts';
 import { hashFile } from '../../src/node/files/atomic-file.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
-import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
 import { createChat } from '../../src/pretrained/chat.ts';
 import { describeWith, itWith } from '../support/needs.ts';
 import { smolLM2, smolLM2Missing } from '../support/smollm2.ts';

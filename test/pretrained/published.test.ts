@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openPretrained, readWeights } from 'nostrain/formats';
+import { openLocalModel } from 'nostrain/node/parts';
+import { encodeSafetensors } from 'nostrain/tensor';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
-import { openPretrained, readWeights } from '../../src/pretrained/pretrained.ts';
 import { createTokenizer, readGgufTokenizer } from '../../src/pretrained/tokenizer.ts';
 import {
   dequantize,
@@ -13,7 +14,6 @@ import {
   quantizedFormats,
   sourceOf,
 } from '../../src/pretrained/weights.ts';
-import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 
 interface Fixture {
   readonly blocks: readonly { type: number; name: string; bytes: string; values: string }[];

@@ -1,11 +1,9 @@
 /** A real model beside Hugging Face's transformers: token ids, losses and logits (test/vectors/make_smollm2.py). */
+
+import { readWeights } from 'nostrain/formats';
+import { compileTraining, countParameters, initialParameters, loraModel } from 'nostrain/model';
+import { openLocalModel, nodeRuntime as ort } from 'nostrain/node/parts';
 import { expect, test } from 'vitest';
-import { loraModel } from '../../src/model/adapters/lora.ts';
-import { countParameters, initialParameters } from '../../src/model/parameters.ts';
-import { compileTraining } from '../../src/model/training-program.ts';
-import { nodeRuntime as ort } from '../../src/node/engine/sessions.ts';
-import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
-import { readWeights } from '../../src/pretrained/pretrained.ts';
 import { floats, tensorOf, vector } from '../../src/trainer/runtime.ts';
 import { describeWith } from '../support/needs.ts';
 import { adamwSpec } from '../support/ort-models.ts';

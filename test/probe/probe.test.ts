@@ -1,11 +1,11 @@
+import { createSigner } from 'nostrain/network';
+import { createSecretKey, nativeCrypto, openSocket } from 'nostrain/node';
+import type { RelayReport } from 'nostrain/probe';
+import { createRelay, type RelayOptions } from 'nostrain/relay';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createRelay, type RelayOptions } from '../../relay/server.ts';
-import { createSigner } from '../../src/network/event.ts';
-import { createSecretKey } from '../../src/node/files/keys.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { describeRelay, openSocket } from '../../src/node/net/relays.ts';
+import { describeRelay } from '../../src/node/net/relays.ts';
 import { probeRelay } from '../../src/probe/probe.ts';
-import { judgeRelay, type RelayReport } from '../../src/probe/report.ts';
+import { judgeRelay } from '../../src/probe/report.ts';
 import { createIdleClock } from '../support/idle-clock.ts';
 import { type Habits, startPlainRelay } from '../support/plain-relay.ts';
 

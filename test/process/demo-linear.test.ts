@@ -1,8 +1,8 @@
 /** `nostrain demo linear`, the demo of `npm test`. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { decodeSafetensors } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { decodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 
 interface Document {

@@ -1,6 +1,6 @@
+import { defaultLimits } from 'nostrain/relay';
 import { expect, it } from 'vitest';
 import type { Arrival } from '../../relay/event.ts';
-import { defaultLimits } from '../../relay/limits.ts';
 import type { PolicySession } from '../../relay/policies.ts';
 import { createAddressRate } from '../../relay/policies.ts';
 

@@ -1,16 +1,22 @@
 /** Attacks on a relay that stands open: each broke it once, and is named after what it does. */
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
+import {
+  createRelay,
+  defaultLimits,
+  finish,
+  IdList,
+  type Relay,
+  type RelayOptions,
+  reconcile,
+  Store,
+} from 'nostrain/relay';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { Admission, sourceOf, sourceOfRequest } from '../../relay/admission.ts';
-import { defaultLimits } from '../../relay/limits.ts';
 import { isIntricate } from '../../relay/messages.ts';
-import { IdList, reconcile } from '../../relay/negentropy.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
-import { Store } from '../../relay/store.ts';
 import { Tombstones } from '../../relay/tombstones.ts';
-import { finish, Turns, type Work } from '../../relay/turns.ts';
+import { Turns, type Work } from '../../relay/turns.ts';
 import { openReader, type RawReader } from '../support/raw-reader.ts';
 import { entryOf, hexOf, kept, NOW } from '../support/relay-entries.ts';
 import { eventOf, signerOf } from '../support/signers.ts';

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
+import { createRelay } from 'nostrain/relay';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Line } from '../../relay/faults/adversary.ts';
 import { createFaultPlan } from '../../relay/faults/plan.ts';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
 import { parseFaults } from '../../relay/faults/settings.ts';
 import { messageFrame } from '../../relay/messages.ts';
-import { createRelay } from '../../relay/server.ts';
 import { openReader } from '../support/raw-reader.ts';
 import { eventOf, forgedTwin } from '../support/signers.ts';
 

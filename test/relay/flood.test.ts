@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { createRelay, type Relay, type RelayOptions } from 'nostrain/relay';
 import { afterEach, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
 import { openReader, type RawReader } from '../support/raw-reader.ts';
 import { eventOf } from '../support/signers.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import { openReader, type RawReader } from '../support/raw-reader.ts';
 import { eventOf } from '../support/signers.ts';
 

@@ -1,9 +1,8 @@
 /** What an event is tested against where many listen. */
+
+import { compileFilter, defaultLimits, type Entry } from 'nostrain/relay';
 import { expect, test } from 'vitest';
-import type { Entry } from '../../relay/event.ts';
 import { LiveIndex } from '../../relay/event-index.ts';
-import { compileFilter } from '../../relay/filter.ts';
-import { defaultLimits } from '../../relay/limits.ts';
 
 const run = 'a'.repeat(64);
 const entry = (kind: number): Entry =>

@@ -1,10 +1,14 @@
 import fc from 'fast-check';
 import { minePow } from 'nostr-tools/nip13';
+import {
+  compileFilter,
+  createRelay,
+  defaultLimits,
+  type Relay,
+  type RelayOptions,
+  Store,
+} from 'nostrain/relay';
 import { afterEach, describe, expect, test } from 'vitest';
-import { compileFilter } from '../../relay/filter.ts';
-import { defaultLimits } from '../../relay/limits.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
-import { Store } from '../../relay/store.ts';
 import { openReader, type RawReader } from '../support/raw-reader.ts';
 import { eventOf, signerOf } from '../support/signers.ts';
 

@@ -1,7 +1,7 @@
+import { createRelay } from 'nostrain/relay';
 import { describe, expect, test } from 'vitest';
 import { createFaultPlan } from '../../relay/faults/plan.ts';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
-import { createRelay } from '../../relay/server.ts';
 import { openReader } from '../support/raw-reader.ts';
 import { signerOf } from '../support/signers.ts';
 

@@ -1,5 +1,5 @@
+import { createRelay } from 'nostrain/relay';
 import { expect, test } from 'vitest';
-import { createRelay } from '../../relay/server.ts';
 import { openReader } from '../support/raw-reader.ts';
 import { signerOf } from '../support/signers.ts';
 

@@ -1,5 +1,5 @@
+import { createRelay, type Relay, type RelayOptions } from 'nostrain/relay';
 import { afterEach, describe, expect, test } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
 import { openReader, type RawReader } from '../support/raw-reader.ts';
 import { eventOf, forgedTwin } from '../support/signers.ts';
 

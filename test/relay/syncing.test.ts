@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { nip77 } from 'nostr-tools';
+import { createRelay, finish, IdList, reconcile } from 'nostrain/relay';
 import { expect, test } from 'vitest';
-import { IdList, reconcile } from '../../relay/negentropy.ts';
-import { createRelay } from '../../relay/server.ts';
-import { finish } from '../../relay/turns.ts';
 import { openReader } from '../support/raw-reader.ts';
 import { eventOf } from '../support/signers.ts';
 

@@ -1,6 +1,6 @@
+import { makeSpec } from 'nostrain/certified';
+import { ruleForms, ruleNames } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { makeSpec } from '../../src/certified/make-spec.ts';
-import { ruleForms, ruleNames } from '../../src/run/aggregation.ts';
 import { ruleTrustTiers } from '../../src/run/spec/aggregation-rules.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';

@@ -1,7 +1,7 @@
 /** Where a run's text and base are in chunks, in its spec: read within bounds, and of nothing that the run does not need. */
+
+import { canonicalSpec, parseRunSpec } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
-import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
 
 const hex = (digit: string) => digit.repeat(64);

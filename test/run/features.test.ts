@@ -1,28 +1,36 @@
 /** The extension rule of the format, shown on a feature that exists only here and adds a field to every content. */
-import { describe, expect, it } from 'vitest';
-import { utf8 } from '../../src/base/bytes.ts';
-import { canonicalJson, type Json } from '../../src/base/canonical-json.ts';
-import { ConfigError } from '../../src/base/errors.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { publishedDraft, toCheckpointClaim } from '../../src/certified/wire/checkpoints.ts';
-import { buildMember, buildVote, toMember, toVote } from '../../src/certified/wire/messages.ts';
-import { firstLedger } from '../../src/consensus/round/membership.ts';
-import type { EventDraft } from '../../src/network/event.ts';
-import { readManifest } from '../../src/network/wire/manifests.ts';
-import { buildManifest, buildPresence, toPresence } from '../../src/network/wire/native-profile.ts';
-import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
-import { type Outcome, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
+
+import { ConfigError, sha256Hex, utf8 } from 'nostrain/base';
+import { buildMember, buildVote, toCheckpointClaim, toVote } from 'nostrain/certified/parts';
+import { firstLedger } from 'nostrain/consensus';
 import {
-  type Feature,
-  type FeatureSet,
-  type FeatureTable,
+  buildManifest,
+  buildPresence,
+  type EventDraft,
+  readManifest,
+  toPresence,
+} from 'nostrain/network';
+import {
+  canonicalSpec,
   featureSet,
   features,
+  type Ledger,
+  ledgerBytes,
+  ledgerRoot,
   noFeatures,
+  type Outcome,
+  outcomeBody,
+  outcomeDigest,
+  parseLedger,
+  parseOutcome,
+  readSpec,
   tierFeatures,
-} from '../../src/run/spec/features.ts';
-import { readSpec } from '../../src/run/spec/read-spec.ts';
-import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
+} from 'nostrain/run';
+import { describe, expect, it } from 'vitest';
+import { canonicalJson, type Json } from '../../src/base/canonical-json.ts';
+import { publishedDraft } from '../../src/certified/wire/checkpoints.ts';
+import { toMember } from '../../src/certified/wire/messages.ts';
+import type { Feature, FeatureSet, FeatureTable } from '../../src/run/spec/features.ts';
 import { outcomeWith } from '../support/large-bodies.ts';
 import { keyOf } from '../support/members.ts';
 import { rulesOf } from '../support/run-history.ts';

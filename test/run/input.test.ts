@@ -1,17 +1,20 @@
 /** The section `input` of a spec: what of series or pictures a model reads. */
-import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../src/base/errors.ts';
-import { layoutOfRun } from '../../src/model/from-settings.ts';
-import { sharedNames, writeSettings } from '../../src/run/settings.ts';
-import { presets } from '../../src/run/spec/presets.ts';
+
+import { ConfigError } from 'nostrain/base';
+import { layoutOfRun } from 'nostrain/model';
 import {
+  canonicalSpec,
   contradictions,
   parseRunSpec,
+  presets,
   readSpec,
+  runIdOf,
   settingsOf,
-} from '../../src/run/spec/read-spec.ts';
-import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
+  sharedNames,
+  type Untyped,
+  writeSettings,
+} from 'nostrain/run';
+import { describe, expect, it } from 'vitest';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
 
 const series = {

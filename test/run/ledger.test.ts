@@ -1,10 +1,9 @@
 import fc from 'fast-check';
+import { concatBytes, sha256Hex, utf8 } from 'nostrain/base';
+import { featureSet } from 'nostrain/run';
 import { describe, expect, it, test } from 'vitest';
-import { concatBytes, utf8 } from '../../src/base/bytes.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
 import { completeLedger } from '../../src/consensus/round/membership.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
-import { featureSet } from '../../src/run/spec/features.ts';
 import { keyOf } from '../support/members.ts';
 import { joinOf, play, rulesOf } from '../support/run-history.ts';
 

@@ -1,18 +1,23 @@
 /** Run specs, settings fingerprints and stored settings stay what earlier versions made: `test/vectors/options.json` was written by version 0.1.0. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeSpec, type NamedCorpus, type SpecRequest } from 'nostrain/certified';
+import {
+  canonicalSpec,
+  combineSettings,
+  parseRunSpec,
+  presets,
+  readSettings,
+  readStart,
+  runIdOf,
+  settingsFingerprint,
+  writeSettings,
+} from 'nostrain/run';
+import { createLayout } from 'nostrain/tensor';
+import { encodeState, genesis, noMembers } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { makeSpec, type NamedCorpus, type SpecRequest } from '../../src/certified/make-spec.ts';
 import { agreeOnSettings, keptSettings } from '../../src/node/files/stored-settings.ts';
-import { readSettings, writeSettings } from '../../src/run/settings.ts';
-import { settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
-import { combineSettings, presets, requestedModel } from '../../src/run/spec/presets.ts';
-import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
-import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import { readStart } from '../../src/run/spec/start.ts';
-import { createLayout } from '../../src/tensor/params.ts';
-import { genesis } from '../../src/worker/state.ts';
-import { encodeState, noMembers } from '../../src/worker/state-file.ts';
+import { requestedModel } from '../../src/run/spec/presets.ts';
 import { temporaryFolder } from '../support/processes.ts';
 
 interface SpecCase {

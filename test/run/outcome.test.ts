@@ -1,6 +1,7 @@
 import fc from 'fast-check';
+import { toHex } from 'nostrain/base';
+import { featureSet } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { toHex } from '../../src/base/bytes.ts';
 import {
   bodyDigest,
   type Outcome,
@@ -8,7 +9,6 @@ import {
   outcomeDigest,
   parseOutcome,
 } from '../../src/run/outcome.ts';
-import { featureSet } from '../../src/run/spec/features.ts';
 
 const set = featureSet(['defer', 'stake']);
 const hex = fc.uint8Array({ minLength: 32, maxLength: 32 }).map(toHex);

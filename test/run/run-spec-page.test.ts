@@ -1,8 +1,8 @@
+import { buildRun, toRun } from 'nostrain/certified/parts';
+import { createSigner, type SignedEvent } from 'nostrain/network';
+import { completeDocument } from 'nostrain/run';
 import { parse } from 'smol-toml';
 import { expect, it } from 'vitest';
-import { buildRun, toRun } from '../../src/certified/wire/runs.ts';
-import { createSigner, type SignedEvent } from '../../src/network/event.ts';
-import { completeDocument } from '../../src/run/spec/read-spec.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
 import { example, renderPage } from '../support/run-spec-page.ts';
 

@@ -1,26 +1,25 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { utf8 } from '../../src/base/bytes.ts';
-import { ConfigError } from '../../src/base/errors.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { toNpub } from '../../src/node/files/keys.ts';
-import type { Field, Group } from '../../src/run/field.ts';
+import { ConfigError, sha256Hex, utf8 } from 'nostrain/base';
+import { toNpub } from 'nostrain/node/parts';
 import {
-  localStepSettings,
-  ruleSettings,
-  settingNames,
-  sharedNames,
-} from '../../src/run/settings.ts';
-import { specRules, tierRules } from '../../src/run/spec/exclusions.ts';
-import {
+  canonicalSpec,
   contradictions,
+  type Field,
+  type Group,
   parseRunSpec,
   readSpec,
+  runIdOf,
+  settingNames,
   settingsOf,
+  sharedNames,
+  specRules,
+  tierRules,
   trainingFields,
-} from '../../src/run/spec/read-spec.ts';
-import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import { isObject, type Untyped } from '../../src/run/spec/spec-readers.ts';
+  type Untyped,
+} from 'nostrain/run';
+import { describe, expect, it } from 'vitest';
+import { localStepSettings, ruleSettings } from '../../src/run/settings.ts';
+import { isObject } from '../../src/run/spec/spec-readers.ts';
 import { groupFields, plainFields } from '../../src/run/spec/spec-table.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';

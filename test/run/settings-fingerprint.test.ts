@@ -1,7 +1,6 @@
+import { combineSettings, type PartialSettings, presets } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import type { PartialSettings } from '../../src/run/settings.ts';
 import { differencesOf, settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
-import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import { differenceIn } from '../../src/worker/peers.ts';
 
 const settingsOf = (asked: PartialSettings) =>

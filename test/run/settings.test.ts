@@ -1,9 +1,9 @@
 import fc from 'fast-check';
+import { ConfigError } from 'nostrain/base';
+import { fields, type Group, precisions, presets, ruleNames } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../src/base/errors.ts';
-import { beforeNames, ruleNames } from '../../src/run/aggregation.ts';
-import type { Group } from '../../src/run/field.ts';
-import { fields, packingNames } from '../../src/run/options.ts';
+import { beforeNames } from '../../src/run/aggregation.ts';
+import { packingNames } from '../../src/run/options.ts';
 import {
   completeSettings,
   readSettings,
@@ -12,13 +12,8 @@ import {
   settingNames,
   writeSettings,
 } from '../../src/run/settings.ts';
-import {
-  arithmetics,
-  forecastErrors,
-  precisions,
-  scalings,
-} from '../../src/run/spec/model-spec.ts';
-import { presets, referenceDefaults } from '../../src/run/spec/presets.ts';
+import { arithmetics, forecastErrors, scalings } from '../../src/run/spec/model-spec.ts';
+import { referenceDefaults } from '../../src/run/spec/presets.ts';
 
 const text = fc.string({ minLength: 1 }).filter((word) => word.trim() !== '');
 const whole = (min: number) => fc.integer({ min, max: Number.MAX_SAFE_INTEGER });

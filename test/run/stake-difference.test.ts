@@ -1,9 +1,6 @@
+import { type StakeSnapshot, stakeRows } from 'nostrain/run';
 import { expect, test } from 'vitest';
-import {
-  type StakeSnapshot,
-  stakeDifference,
-  stakeRows,
-} from '../../src/run/stake/stake-snapshot.ts';
+import { stakeDifference } from '../../src/run/stake/stake-snapshot.ts';
 
 const [A, B, C] = ['aa', 'bb', 'cc'].map((part) => part.repeat(32)) as [string, string, string];
 const snapshot: StakeSnapshot = {

@@ -1,11 +1,8 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
-import { fromHex, toHex } from '../../src/base/bytes.ts';
+import { fromHex, toHex } from 'nostrain/base';
 import {
   decodeSnapshot,
   formatStakeJson,
-  heightOf,
-  MAX_STAKE,
   parseStakeJson,
   type StakeSnapshot,
   snapshotBytes,
@@ -13,8 +10,9 @@ import {
   stakeOf,
   stakeParams,
   stakeRows,
-  totalStake,
-} from '../../src/run/stake/stake-snapshot.ts';
+} from 'nostrain/run';
+import { describe, expect, test } from 'vitest';
+import { heightOf, MAX_STAKE, totalStake } from '../../src/run/stake/stake-snapshot.ts';
 import { readVectors } from '../support/vectors.ts';
 
 interface Vectors {

@@ -1,14 +1,13 @@
-import { expect, test } from 'vitest';
 import {
-  isSuccessor,
   keyListHash,
   MAX_STAKE_ROWS,
   type StakeSnapshot,
-  snapshotIssue,
   stakeParams,
   stakeRows,
   successorOf,
-} from '../../src/run/stake/stake-snapshot.ts';
+} from 'nostrain/run';
+import { expect, test } from 'vitest';
+import { isSuccessor, snapshotIssue } from '../../src/run/stake/stake-snapshot.ts';
 
 const [A, B, C, D] = ['0a', '0b', '0c', '0d'].map((part) => part.repeat(32)) as [
   string,

@@ -1,16 +1,19 @@
 /** The section `start` of a run spec: every shape that a published model can have, and what is refused with its path. */
-import { describe, expect, it } from 'vitest';
-import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { layoutOf } from '../../src/model/from-settings.ts';
-import { completeDocument, parseRunSpec, readSpec } from '../../src/run/spec/read-spec.ts';
-import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
+
+import { layoutOf } from 'nostrain/certified';
+import { readModelConfig } from 'nostrain/model';
 import {
-  assertSameBase,
-  decoderIn,
+  canonicalSpec,
+  completeDocument,
   hashBase,
+  parseRunSpec,
+  readSpec,
   readStart,
+  runIdOf,
   shapeOf,
-} from '../../src/run/spec/start.ts';
+} from 'nostrain/run';
+import { describe, expect, it } from 'vitest';
+import { assertSameBase, decoderIn } from '../../src/run/spec/start.ts';
 import { sampleDocument } from '../support/run-spec.ts';
 import { tinyConfig } from '../support/tiny-llama.ts';
 

@@ -1,12 +1,17 @@
 /** Runs whose workers train MatFormer tiers: what goes with that, and what is refused before the run is made. */
+
+import { ConfigError } from 'nostrain/base';
+import { readModelConfig } from 'nostrain/model';
+import {
+  canonicalSpec,
+  parseRunSpec,
+  runIdOf,
+  settingsOf,
+  shapeOf,
+  tierRules,
+  type Untyped,
+} from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../src/base/errors.ts';
-import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { tierRules } from '../../src/run/spec/exclusions.ts';
-import { parseRunSpec, settingsOf } from '../../src/run/spec/read-spec.ts';
-import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
-import { shapeOf } from '../../src/run/spec/start.ts';
 import { tieredBaseSpec, tieredSpec } from '../support/tiers.ts';
 import { tinyConfig } from '../support/tiny-llama.ts';
 

@@ -1,12 +1,8 @@
 /** A relay set for a hostile worker of a test: withholds its votes, or signs each commit twice. */
 
-import { proposal } from '../../kinds/proposal.ts';
-import { vote } from '../../kinds/vote.ts';
-import { utf8 } from '../../src/base/bytes.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
-import type { SignedEvent, Signer } from '../../src/network/event.ts';
-import type { PublishOutcome } from '../../src/network/transport/outbox.ts';
-import type { RelaySet } from '../../src/network/transport/relay-set.ts';
+import { sha256Hex, utf8 } from 'nostrain/base';
+import { proposal, vote } from 'nostrain/kinds';
+import type { PublishOutcome, RelaySet, SignedEvent, Signer } from 'nostrain/network';
 
 export interface Attack {
   /** Commits to a second, invented outcome from this round on. */

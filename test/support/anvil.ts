@@ -2,12 +2,11 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Clock, systemClock } from '../../src/base/async.ts';
-import { createEndpoint, createPost, type Endpoint } from '../../src/chain/endpoints.ts';
+import { type Clock, systemClock } from 'nostrain/base';
+import { createEndpoint, createPost, type DeployedRegistry, type Endpoint } from 'nostrain/chain';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
 import {
   bondFor,
-  type DeployedRegistry,
   deployRegistry,
   type Sender,
   type Slashing,

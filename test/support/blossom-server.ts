@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { parseEvent, verifyEvent } from '../../src/network/event.ts';
+import { parseEvent, verifyEvent } from 'nostrain/network';
 
 export interface BlossomServer {
   readonly url: string;

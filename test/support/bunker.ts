@@ -1,10 +1,8 @@
 /** A remote signer (NIP-46) over a relay, as far as tests need one: it answers whoever has its secret, signs, and counts what it signed. */
 import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
-import { systemClock } from '../../src/base/async.ts';
-import { createSigner, type EventDraft } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
+import { systemClock } from 'nostrain/base';
+import { createRelaySet, createSigner, type EventDraft } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
 
 const KIND = 24_133;
 

@@ -1,6 +1,7 @@
 /** Workers of certified runs as processes of the built program. */
-import type { Relay } from '../../relay/server.ts';
-import { toHex } from '../../src/base/bytes.ts';
+
+import { toHex } from 'nostrain/base';
+import type { Relay } from 'nostrain/relay';
 import { type Program, runProgram, startProgram } from './processes.ts';
 
 /** The flags that name the key of a signer with this number. */

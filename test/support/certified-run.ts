@@ -1,51 +1,63 @@
 /** A whole certified run without networking: keys from seeds, synthetic deltas, real signed events, everybody on the committee. */
-import { CHUNK_BYTES } from '../../kinds/chunk.ts';
-import { utf8 } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/hash.ts';
-import { listVotes } from '../../src/certified/decisions/certificate.ts';
+
+import { sha256, utf8 } from 'nostrain/base';
 import {
+  assignmentOf,
+  buildFault,
+  buildMessage,
+  buildRun,
   type Certified,
-  type Draft,
   type Electorate,
   electorateOf,
+  gather,
   genesisOf,
+  listVotes,
+  roundParametersOf,
   stakesOf,
   startOf,
+  toProtocolMessage,
   withEntropy,
-} from '../../src/certified/decisions/chain.ts';
-import { assignmentOf, roundParametersOf } from '../../src/certified/decisions/contributions.ts';
+} from 'nostrain/certified/parts';
+import { createRevealChain, revealOf, tipOf } from 'nostrain/consensus';
+import {
+  apartIn,
+  buildManifest,
+  createPacker,
+  createSigner,
+  planChunks,
+  type SignedEvent,
+  type Signer,
+} from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import {
+  type Commit,
+  type Committee,
+  type Digest,
+  type EventId,
+  type Join,
+  type Leave,
+  type Message,
+  nextSnapshotOf,
+  outcomeDigest,
+  type RunSpec,
+  runIdOf,
+  type Signed,
+  type WorkerId,
+} from 'nostrain/run';
+import { CHUNK_BYTES } from '../../kinds/chunk.ts';
+import type { Draft } from '../../src/certified/decisions/chain.ts';
 import type { Ruling } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
-import { gather } from '../../src/certified/history/gather.ts';
-import {
-  bodyOfMessage,
-  buildMessage,
-  type ProtocolMessage,
-  toProtocolMessage,
-} from '../../src/certified/wire/certified-events.ts';
-import { buildFault } from '../../src/certified/wire/faults.ts';
-import { toVote } from '../../src/certified/wire/messages.ts';
-import { buildRun } from '../../src/certified/wire/runs.ts';
-import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
-import { apartIn } from '../../src/network/attachments/bodies.ts';
-import { type Lifetime, planChunks } from '../../src/network/chunks/payload.ts';
-import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
-import { buildManifest } from '../../src/network/wire/native-profile.ts';
-import { createPacker } from '../../src/network/wire/packer.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import type { Committee } from '../../src/run/committee.ts';
-import type { Digest, EventId, WorkerId } from '../../src/run/ids.ts';
-import { nextSnapshotOf } from '../../src/run/ledger.ts';
+import { bodyOfMessage } from '../../src/certified/wire/certified-events.ts';
+import type { Lifetime } from '../../src/network/chunks/payload.ts';
 import {
   type ListedJoin,
   type ListedLeave,
   type ListedVotes,
   MOST_UNLISTED,
 } from '../../src/run/listed.ts';
-import { outcomeDigest } from '../../src/run/outcome.ts';
-import { anyFeatures, withFeatures } from '../../src/run/spec/features.ts';
-import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import type { Commit, Join, Leave, Message, Signed } from '../../src/run/vote.ts';
+import { withFeatures } from '../../src/run/spec/features.ts';
+import { commitOf, listedJoin, listedLeave, messageOf } from './certified-messages.ts';
 import { shownIn } from './delegated.ts';
 import { sampleSpec } from './run-spec.ts';
 
@@ -425,30 +437,6 @@ const MANY_INDICES = Array.from({ length: MOST_UNLISTED }, (_, i) => 64_000 + i)
 
 const byKey = (a: { readonly key: string }, b: { readonly key: string }) =>
   a.key < b.key ? -1 : 1;
-
-/** What an event of this generator says. */
-function messageOf<T extends ProtocolMessage['type']>(event: SignedEvent, run: Digest, type: T) {
-  const features = type === 'join' ? anyFeatures : undefined;
-  const message = toProtocolMessage(event, run, undefined, undefined, features);
-  if (message?.type !== type) throw new Error(`${event.id} is no ${type}`);
-  return message as Extract<ProtocolMessage, { readonly type: T }>;
-}
-
-function listedJoin(event: SignedEvent, run: Digest): ListedJoin {
-  const { key, after, tip, evidence, features, signature } = messageOf(event, run, 'join');
-  return { key, after, tip, evidence, ...withFeatures(features), ...signature! };
-}
-
-function listedLeave(event: SignedEvent, run: Digest): ListedLeave {
-  const { key, last, signature } = messageOf(event, run, 'leave');
-  return { key, last, ...signature! };
-}
-
-function commitOf(event: SignedEvent): Signed<Commit> {
-  const read = toVote(event);
-  if (!read.ok || read.value.step !== 'commit') throw new Error(`${event.id} is no commit`);
-  return read.value;
-}
 
 const idsOf = (events: readonly SignedEvent[]): readonly EventId[] =>
   events.map(({ id }) => id).sort();

@@ -1,44 +1,50 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
-import { type Clock, systemClock } from '../../src/base/async.ts';
-import type { JoinCredentials } from '../../src/certified/decisions/admission.ts';
-import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/decisions/chain.ts';
-import type { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
-import { slicesOfRun, tierOf } from '../../src/certified/decisions/slices.ts';
-import type { RefreshPort } from '../../src/certified/features/stakes.ts';
-import { createHistory } from '../../src/certified/history/branches.ts';
-import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
-import { createMember } from '../../src/certified/member.ts';
-import type { CertifiedPorts, RunEvent } from '../../src/certified/rounds/events.ts';
-import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
-import type { CertifiedState } from '../../src/certified/state.ts';
-import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
-import type { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
+import { type Clock, systemClock } from 'nostrain/base';
+import type { Entry, Journal, RefreshPort, RunEvent } from 'nostrain/certified';
 import {
+  type applyOutcome,
+  type Certified,
+  type CertifiedState,
   type CheckpointChunks,
-  checkpointFeatures,
-  holdState,
-} from '../../src/certified/wire/checkpoints.ts';
-import { Control } from '../../src/certified/wire/control.ts';
-import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
+  Control,
+  chainHeadOf,
+  fromCheckpoint,
+  genesisOf,
+  type toProtocolMessage,
+} from 'nostrain/certified/parts';
+import { createRevealChain, revealOf, tipOf } from 'nostrain/consensus';
+import {
+  createRelaySet,
+  createWire,
+  type EventCrypto,
+  type OpenSocket,
+  type RelaySet,
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createNativeSha256 } from 'nostrain/node/parts';
+import {
+  completeDocument,
+  completeSettings,
+  featureSet,
+  keptSeconds,
+  presets,
+  type RunSpec,
+  readSpec,
+  runIdOf,
+  sharedNames,
+  type Untyped,
+  writeSettings,
+} from 'nostrain/run';
+import type { Layout, Vector } from 'nostrain/tensor';
+import { genesis, type Plan, runWorker, type Trainer } from 'nostrain/worker';
+import type { JoinCredentials } from '../../src/certified/decisions/admission.ts';
+import { slicesOfRun, tierOf } from '../../src/certified/decisions/slices.ts';
+import { createHistory } from '../../src/certified/history/branches.ts';
+import { createMember } from '../../src/certified/member.ts';
+import type { CertifiedPorts } from '../../src/certified/rounds/events.ts';
+import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
+import { checkpointFeatures, holdState } from '../../src/certified/wire/checkpoints.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
-import type { EventCrypto } from '../../src/network/event-crypto.ts';
-import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
-import type { OpenSocket } from '../../src/network/transport/socket.ts';
-import { createWire } from '../../src/network/wire/create-wire.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { createNativeSha256, nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
-import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
-import { featureSet } from '../../src/run/spec/features.ts';
-import { presets } from '../../src/run/spec/presets.ts';
-import { completeDocument, readSpec } from '../../src/run/spec/read-spec.ts';
-import { keptSeconds, type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
-import type { Layout, Vector } from '../../src/tensor/params.ts';
-import { runWorker } from '../../src/worker/loop.ts';
-import type { Plan } from '../../src/worker/plan.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
-import { genesis } from '../../src/worker/state.ts';
 import { type Attack, misbehave } from './adversary.ts';
 import { plan } from './fake-ports.ts';
 import { arithmeticTrainer, keyOf, secretOf, signerOf, smallLayout } from './swarm.ts';

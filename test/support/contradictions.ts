@@ -1,12 +1,11 @@
 /** Contradictions of every kind that a fault proof can be made of, as unsigned events, and what they are made with. */
-import { proposal as proposalKind } from '../../kinds/proposal.ts';
-import { utf8 } from '../../src/base/bytes.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
-import { buildMember, buildVote } from '../../src/certified/wire/messages.ts';
-import type { EventDraft } from '../../src/network/event.ts';
-import type { LocalManifest } from '../../src/network/wire/manifests.ts';
-import { buildManifest } from '../../src/network/wire/native-profile.ts';
-import type { Commit, PreparedClaim, Vote } from '../../src/run/vote.ts';
+
+import { sha256Hex, utf8 } from 'nostrain/base';
+import { buildMember, buildVote } from 'nostrain/certified/parts';
+import { proposal as proposalKind } from 'nostrain/kinds';
+import { buildManifest, type EventDraft, type LocalManifest } from 'nostrain/network';
+import type { Commit, Vote } from 'nostrain/run';
+import type { PreparedClaim } from '../../src/run/vote.ts';
 
 export const hash = (word: string): string => sha256Hex(utf8(word));
 export const RUN = hash('run');

@@ -1,5 +1,5 @@
 /** Contributions for tests, with whatever the test does not care about filled in. */
-import type { Contribution } from '../../src/run/contribution.ts';
+import type { Contribution } from 'nostrain/run';
 import { dense } from './vectors.ts';
 
 export const contribution = (

@@ -1,5 +1,5 @@
 /** Fixtures of decoders that other programs made: what a case holds, its numbers by the formula in the file, and how far results are off. */
-import type { Layout } from '../../src/tensor/params.ts';
+import type { Layout } from 'nostrain/tensor';
 
 /** One tensor's gradient, in short. */
 export interface TensorCase {

@@ -1,13 +1,9 @@
 /** Delegations that tests need, as an owner's signer would have signed them. */
-import {
-  draftDelegation,
-  readDelegation,
-  type SessionOf,
-} from '../../src/certified/wire/messages.ts';
-import type { Signer } from '../../src/network/event.ts';
-import type { Digest } from '../../src/run/ids.ts';
+import { draftDelegation, readDelegation } from 'nostrain/certified/parts';
+import type { Signer } from 'nostrain/network';
+import type { Digest, RunSpec } from 'nostrain/run';
+import type { SessionOf } from '../../src/certified/wire/messages.ts';
 import type { Delegation } from '../../src/run/spec/feature-fields.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import { signerOf } from './signers.ts';
 
 const AT = 1_790_000_000;

@@ -1,5 +1,5 @@
 /** The events of a synthetic run of two workers and two rounds. */
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+import type { RunEvent } from 'nostrain/certified';
 
 export type NamedRunEvent = readonly [name: string, event: RunEvent];
 

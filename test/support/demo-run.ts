@@ -1,9 +1,9 @@
 /** A demo run by the command line as a user would, and what must be true of one that went well. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { RunEvent } from 'nostrain/certified';
 import { expect } from 'vitest';
 import type { DemoDocument } from '../../demos/shared/document.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
 import { startProgram, temporaryFolder } from './processes.ts';
 
 export interface DemoRun {

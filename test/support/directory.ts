@@ -1,5 +1,4 @@
-import { utf8 } from '../../src/base/bytes.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
+import { sha256Hex, utf8 } from 'nostrain/base';
 import {
   Contacts,
   type Lookup,

@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { bls12_381 } from '@noble/curves/bls12-381.js';
-import { toHex } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/hash.ts';
+import { sha256, toHex } from 'nostrain/base';
 import type { DrandChain } from '../../src/consensus/committee/beacon.ts';
 
 const { shortSignatures } = bls12_381;

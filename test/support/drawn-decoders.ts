@@ -1,8 +1,6 @@
 /** The numbers that the fixtures of decoders and adapters draw by a formula instead of storing them (test/vectors/make_decoders.py). */
-import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
-import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { modelLayout } from '../../src/model/parameters.ts';
-import type { DecoderSpec } from '../../src/run/spec/model-spec.ts';
+import { type LoraSpec, loraModel, modelLayout, readModelConfig } from 'nostrain/model';
+import type { DecoderSpec } from 'nostrain/run';
 
 const isNorm = /(norm|ln_1|ln_2|ln_f)\.weight$/;
 

@@ -1,7 +1,7 @@
 /** Deltas that anybody draws alike, and the scope of payloads made of them. */
-import { deriveKey, philox } from '../../src/base/rng.ts';
-import type { PayloadScope } from '../../src/network/codec/codecs.ts';
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { deriveKey, philox } from 'nostrain/base';
+import type { PayloadScope } from 'nostrain/network';
+import { CHUNK_LENGTH } from 'nostrain/tensor';
 
 /** Run and roster of every payload here, and all chunks unless given. */
 export function scopeOf(size: number, chunks?: readonly number[]): PayloadScope {

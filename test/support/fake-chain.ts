@@ -1,17 +1,8 @@
 /** A chain of a few lines for tests without anvil: genuine headers, and one token whose balances and past votes a test states. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { fromHex, toHex } from '../../src/base/bytes.ts';
-import { ChainError } from '../../src/base/errors.ts';
-import type { Endpoint } from '../../src/chain/endpoints.ts';
-import {
-  bigEndian,
-  callData,
-  encodeRlp,
-  encodeWords,
-  toData,
-  toQuantity,
-} from '../../src/chain/evm/encoding.ts';
-import { evmAddress } from '../../src/chain/evm/stake-sources.ts';
+import { ChainError, fromHex, toHex } from 'nostrain/base';
+import { callData, type Endpoint, encodeRlp, encodeWords, evmAddress } from 'nostrain/chain';
+import { bigEndian, toData, toQuantity } from '../../src/chain/evm/encoding.ts';
 
 export interface FakeChain {
   /** Of the chain 31337. */

@@ -1,15 +1,19 @@
 /** A worker's ports without a network, a disk or an engine: what arrives is put there by the test. */
 
-import { type Clock, createNotifier } from '../../src/base/async.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import type { LocalHeartbeat, Wire } from '../../src/network/wire/wire.ts';
-import type { Contribution, Heartbeat, Rejection } from '../../src/run/contribution.ts';
-import { createLayout, type Layout } from '../../src/tensor/params.ts';
-import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
-import { completePlan, type Plan } from '../../src/worker/plan.ts';
-import type { Ports, Trainer } from '../../src/worker/ports.ts';
-import type { WorkerState } from '../../src/worker/state.ts';
+import { type Clock, createNotifier } from 'nostrain/base';
+import type { SignedEvent, Wire } from 'nostrain/network';
+import type { Contribution, Heartbeat, Rejection } from 'nostrain/run';
+import { createLayout, type Layout } from 'nostrain/tensor';
+import {
+  assignChunks,
+  completePlan,
+  type Plan,
+  type Ports,
+  type Trainer,
+  type WorkerEvent,
+  type WorkerState,
+} from 'nostrain/worker';
+import type { LocalHeartbeat } from '../../src/network/wire/wire.ts';
 import { contribution } from './contributions.ts';
 
 export const ME = 'a'.repeat(64);

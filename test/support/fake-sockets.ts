@@ -1,5 +1,5 @@
 /** Sockets whose other end is the test: it accepts or refuses connections and says what the relay says. */
-import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
+import type { OpenSocket, Socket } from 'nostrain/network';
 
 export interface FakeSocket extends Socket {
   readonly url: string;

@@ -1,9 +1,8 @@
 /** Sources in memory, with a line of a certain speed and length each, and faults; on a clock that tests move. */
-import type { Clock } from '../../src/base/async.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
+import { type Clock, sha256Hex } from 'nostrain/base';
+import type { ChunkSource, Piece } from 'nostrain/network';
 import type { ChunkSink } from '../../src/network/chunks/fetch.ts';
-import type { Piece } from '../../src/network/chunks/manifest.ts';
-import { type Blob, type ChunkSource, SourceError } from '../../src/network/chunks/source.ts';
+import { type Blob, SourceError } from '../../src/network/chunks/source.ts';
 import { drawnBytes } from './drawn-bytes.ts';
 import type { ManualClock } from './manual-clock.ts';
 

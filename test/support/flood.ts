@@ -3,27 +3,27 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { createNotifier, systemClock } from 'nostrain/base';
+import {
+  buildMessage,
+  Control,
+  createEvidenceStore,
+  type ProtocolMessage,
+} from 'nostrain/certified/parts';
+import { fault, manifest, memberKind, presence, proposal, vote } from 'nostrain/kinds';
+import {
+  buildManifest,
+  createRelaySet,
+  createSigner,
+  createWire,
+  type EventDraft,
+  type SignedEvent,
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
+import { assignChunks } from 'nostrain/worker';
 import { WebSocket } from 'ws';
-import { fault } from '../../kinds/fault.ts';
-import { manifest } from '../../kinds/manifest.ts';
-import { memberKind } from '../../kinds/member.ts';
-import { presence } from '../../kinds/presence.ts';
-import { proposal } from '../../kinds/proposal.ts';
-import { vote } from '../../kinds/vote.ts';
-import { createRelay } from '../../relay/server.ts';
-import { createNotifier, systemClock } from '../../src/base/async.ts';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { buildMessage, type ProtocolMessage } from '../../src/certified/wire/certified-events.ts';
-import { Control } from '../../src/certified/wire/control.ts';
-import { createSigner, type EventDraft, type SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { createWire } from '../../src/network/wire/create-wire.ts';
-import { buildManifest } from '../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
 import { LONGEST_EVENT_BYTES } from '../../src/node/protocol.ts';
-import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { smallLayout } from './swarm.ts';
 
 const run = 'ab'.repeat(32);

@@ -1,10 +1,9 @@
 /** N-14: payloads that lie to a receiver of 834,048 parameters, each with the reason for which it must be refused. */
 import { constants, deflateRawSync, deflateSync } from 'node:zlib';
-import type { Result } from '../../src/base/errors.ts';
-import { PAYLOAD_HEADER_BYTES, type Packing } from '../../src/network/codec/codecs.ts';
-import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
-import { decodeNstr } from '../../src/python/codec/nstr.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import type { Result } from 'nostrain/base';
+import { decodePayload, encodePayload, PAYLOAD_HEADER_BYTES, type Packing } from 'nostrain/network';
+import { decodeNstr } from 'nostrain/python/parts';
+import { createLayout } from 'nostrain/tensor';
 import { type Block, blockBytes, containerOf } from '../python/support/nstr-blocks.ts';
 import { scopeOf } from './drawn-delta.ts';
 import { drawn } from './payload-vectors.ts';

@@ -1,5 +1,5 @@
 /** What a relay may do wrong beside an honest one without harm to a run: one mode each, by name. */
-import type { RelayOptions } from '../../relay/server.ts';
+import type { RelayOptions } from 'nostrain/relay';
 
 export const hostileModes: Readonly<Record<string, RelayOptions>> = {
   'wants work that its document does not name': { faults: { work: 40 } },

@@ -3,7 +3,7 @@
  * sleeper once the event loop has had nothing to do for a number of turns. A test takes no real time for its waits, and a
  * busy machine changes nothing.
  */
-import type { Clock } from '../../src/base/async.ts';
+import type { Clock } from 'nostrain/base';
 import { createManualClock } from './manual-clock.ts';
 
 /** Turns of the event loop without a new sleeper, after which all sockets of this process are quiet. */

@@ -1,5 +1,5 @@
 /** Any bytes decode to finite values or to a refusal, and memory is taken for what was expected, not for what they claim. */
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { CHUNK_LENGTH } from 'nostrain/tensor';
 import { countAllocations } from './allocations.ts';
 import { type FuzzedPayload, fuzzedPayloads } from './payload-fuzz.ts';
 import { valuesOf } from './vectors.ts';

@@ -3,7 +3,8 @@
  * its sources; WebGPU: from which sessions of one node open without the CPU, and that page's sources where none can be opened.
  */
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
-import { type DType, ELEMENT_TYPE } from '../../src/model/onnx.ts';
+import type { DType } from 'nostrain/model';
+import { ELEMENT_TYPE } from '../../src/model/onnx.ts';
 
 export type Gpu = 'cuda' | 'webgpu';
 

@@ -1,6 +1,5 @@
 /** Outcomes of any number of rows, and proposals of them; nothing stands behind either. */
-import { type Outcome, outcomeDigest } from '../../src/run/outcome.ts';
-import type { Proposal } from '../../src/run/vote.ts';
+import { type Outcome, outcomeDigest, type Proposal } from 'nostrain/run';
 
 const hex = (number: number): string => number.toString(16).padStart(64, '0');
 const [run, parent, root] = ['1', '2', '3'].map((digit) => digit.repeat(64)) as [

@@ -1,14 +1,8 @@
 /** Models that were learned from tiny published ones, by the numbers of the fixtures of decoders and adapters. */
-import { mergeLora } from '../../src/model/adapters/lora.ts';
-import { modelOf } from '../../src/model/architectures/table.ts';
-import {
-  jsonFile,
-  type Learned,
-  type OutFile,
-  outFile,
-} from '../../src/pretrained/export/folders.ts';
-import { openPretrained } from '../../src/pretrained/pretrained.ts';
-import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
+
+import { jsonFile, type Learned, type OutFile, openPretrained, outFile } from 'nostrain/formats';
+import { mergeLora, modelOf } from 'nostrain/model';
+import { encodeSafetensors } from 'nostrain/tensor';
 import { drawDecoder } from './drawn-decoders.ts';
 import { filesFrom } from './out-files.ts';
 import { tinyTokenizer } from './tiny-llama.ts';

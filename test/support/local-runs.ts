@@ -1,11 +1,10 @@
 /** Runs as workers leave them in the data folder, without having trained them. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openRunFolder } from '../../src/node/files/run-folder.ts';
-import { createLayout } from '../../src/tensor/params.ts';
-import type { RoundSummary } from '../../src/worker/events.ts';
-import { genesis, withRound } from '../../src/worker/state.ts';
-import { noMembers } from '../../src/worker/state-file.ts';
+import { openRunFolder } from 'nostrain/node';
+import { createLayout } from 'nostrain/tensor';
+import { genesis, noMembers, type RoundSummary } from 'nostrain/worker';
+import { withRound } from '../../src/worker/state.ts';
 
 const layout = createLayout([
   { name: 'a.bias', shape: [1] },

@@ -1,5 +1,5 @@
 /** A clock that stands still until a test moves it: every sleeper wakes in order of its due time. */
-import type { Clock } from '../../src/base/async.ts';
+import type { Clock } from 'nostrain/base';
 
 export interface ManualClock extends Clock {
   /** Moves time forward, waking sleepers one due time after the other, and lets what they started settle. */

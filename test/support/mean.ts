@@ -1,12 +1,12 @@
 /** The mean of contributions as a round takes it, nothing clipped. */
+import { weightedMean } from 'nostrain/consensus';
+import type { Contribution } from 'nostrain/run';
 import {
   type Mean,
   type MeanOptions,
   type MeanRule,
-  weightedMean,
   weightOf,
 } from '../../src/consensus/aggregate/mean.ts';
-import type { Contribution } from '../../src/run/contribution.ts';
 
 type Options = MeanOptions & Parameters<typeof weightOf>[1];
 

@@ -1,6 +1,7 @@
 /** Keys and weights for tests of draws: the same ones for the same numbers. */
-import { sha256Hex, taggedHash, u32 } from '../../src/base/hash.ts';
-import type { Weighted } from '../../src/consensus/committee/draw.ts';
+import { sha256Hex, u32 } from 'nostrain/base';
+import type { Weighted } from 'nostrain/consensus';
+import { taggedHash } from '../../src/base/hash.ts';
 
 /** Any string of 64 hex digits is a key here. */
 export const keyOf = (index: number): string => sha256Hex(u32(index));

@@ -3,10 +3,10 @@
  * when every message has arrived. Faults that wait (`delay`, `reorder`, `bandwidth`) need real time and are refused.
  */
 import { EventEmitter } from 'node:events';
-import { type CoreOptions, type Counts, createCore, limitsOf } from '../../relay/core.ts';
+import type { OpenSocket, Socket } from 'nostrain/network';
+import { type CoreOptions, createCore, limitsOf, Store } from 'nostrain/relay';
+import type { Counts } from '../../relay/core.ts';
 import { hostOf, Session } from '../../relay/session.ts';
-import { Store } from '../../relay/store.ts';
-import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
 
 /** A relay in memory; its members are those of a `Relay` that listens. */
 export interface LocalRelay {

@@ -2,13 +2,17 @@
  * One relay in memory, as the relay sets of any number of workers: it keeps everything, replaces what is addressable, deletes what authors
  * ask it to (NIP-09, NIP-62), and is never slow.
  */
+
+import { systemClock } from 'nostrain/base';
+import {
+  type Filter,
+  matchesFilter,
+  type PublishOutcome,
+  type RelaySet,
+  type SignedEvent,
+} from 'nostrain/network';
 import { isEphemeral, slotOf } from '../../relay/event.ts';
-import { systemClock } from '../../src/base/async.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { type Filter, matchesFilter } from '../../src/network/transport/frames.ts';
-import type { PublishOutcome } from '../../src/network/transport/outbox.ts';
 import { queryRelays } from '../../src/network/transport/query.ts';
-import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 
 export interface MemoryRelay {
   readonly events: SignedEvent[];

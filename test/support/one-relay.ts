@@ -1,6 +1,6 @@
 /** A relay set with one relay whose answers the test gives, on a clock that the test moves. */
-import type { RetryPolicy } from '../../src/base/async.ts';
-import { createRelaySet, type RelaySetOptions } from '../../src/network/transport/relay-set.ts';
+import type { RetryPolicy } from 'nostrain/base';
+import { createRelaySet, type RelaySetOptions } from 'nostrain/network';
 import { createFakeSockets, type FakeSocket } from './fake-sockets.ts';
 import { createManualClock } from './manual-clock.ts';
 

@@ -1,6 +1,6 @@
 /** The GPT of `src/model/architectures/gpt.ts`, forward only, in plain f64 loops: what graphs are measured against. */
-import { modelLayout } from '../../src/model/parameters.ts';
-import type { GptSpec } from '../../src/run/spec/model-spec.ts';
+import { modelLayout } from 'nostrain/model';
+import type { GptSpec } from 'nostrain/run';
 import { erf } from './ort-erf.ts';
 
 type Matrix = readonly Float64Array[];

@@ -1,13 +1,7 @@
 /** Small specs and corpora for tests of the training engine. */
-import { philox } from '../../src/base/rng.ts';
-import type {
-  AdamWSpec,
-  Gpt2Spec,
-  GptSpec,
-  LlamaSpec,
-  MuonSpec,
-  Schedule,
-} from '../../src/run/spec/model-spec.ts';
+import { philox } from 'nostrain/base';
+import type { AdamWSpec, Gpt2Spec, GptSpec, LlamaSpec } from 'nostrain/run';
+import type { MuonSpec, Schedule } from '../../src/run/spec/model-spec.ts';
 
 /** The model of the demos. */
 export const charGpt: GptSpec = {

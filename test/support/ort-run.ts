@@ -1,11 +1,15 @@
 /** Runs a recorded graph or an encoded model through onnxruntime, on one thread unless told otherwise. */
+
+import {
+  type DType,
+  encodeModel,
+  type Graph,
+  type GraphTarget,
+  lower,
+  sizeOf,
+} from 'nostrain/model';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import type { Graph } from '../../src/model/graph/builder.ts';
-import { lower } from '../../src/model/graph/lower.ts';
-import type { GraphTarget } from '../../src/model/graph/rule.ts';
-import { sizeOf } from '../../src/model/graph/rule.ts';
-import type { DType, Shape } from '../../src/model/onnx.ts';
-import { encodeModel } from '../../src/model/onnx.ts';
+import type { Shape } from '../../src/model/onnx.ts';
 
 export interface TestTensor {
   readonly dtype: DType;

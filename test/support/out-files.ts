@@ -1,6 +1,6 @@
 /** Files that were made for elsewhere, in memory, and opened again. */
-import { concatBytes } from '../../src/base/bytes.ts';
-import type { OutFile } from '../../src/pretrained/export/folders.ts';
+import { concatBytes } from 'nostrain/base';
+import type { OutFile } from 'nostrain/formats';
 import { type ModelFiles, sourceOf } from '../../src/pretrained/weights.ts';
 
 export async function bytesOf({ pieces }: OutFile): Promise<Uint8Array> {

@@ -1,8 +1,7 @@
 /** Payloads of docs/payload.md for tests that sign manifests by hand: every parameter, int8. */
-import { fromHex, utf8 } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/hash.ts';
-import { encodePayload } from '../../src/network/codec/payload.ts';
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+import { fromHex, sha256, utf8 } from 'nostrain/base';
+import { encodePayload } from 'nostrain/network';
+import { CHUNK_LENGTH } from 'nostrain/tensor';
 
 interface PackedFor {
   readonly run: string;

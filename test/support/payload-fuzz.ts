@@ -2,19 +2,20 @@
  * Payloads from a stranger, without end: valid ones of every codec with something changed, and noise. The same seed gives the
  * same ones, in any engine.
  */
-import { inflate } from 'pako';
-import type { Result } from '../../src/base/errors.ts';
+
+import type { Result } from 'nostrain/base';
 import {
   type CodecName,
   codecs,
+  decodePayload,
+  encodePayload,
   PAYLOAD_HEADER_BYTES,
   type Packing,
-} from '../../src/network/codec/codecs.ts';
-import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
+} from 'nostrain/network';
+import { decodeNstr, encodeNstr } from 'nostrain/python/parts';
+import { CHUNK_LENGTH, createLayout, type PartialVector, partialOf } from 'nostrain/tensor';
+import { inflate } from 'pako';
 import { sealContainer } from '../../src/python/codec/container.ts';
-import { decodeNstr, encodeNstr } from '../../src/python/codec/nstr.ts';
-import { createLayout } from '../../src/tensor/params.ts';
-import { CHUNK_LENGTH, type PartialVector, partialOf } from '../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from './drawn-delta.ts';
 
 /** Every codec, the ones that keep some with a few, many and nearly all. */

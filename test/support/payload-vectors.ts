@@ -1,5 +1,5 @@
 /** What the golden vectors of the compact payload hold, and the deltas that their large ones are made of. */
-import type { Packing } from '../../src/network/codec/codecs.ts';
+import type { Packing } from 'nostrain/network';
 
 interface Large extends Packing {
   readonly round: number;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+import type { RunEvent } from 'nostrain/certified';
 
 const bin = fileURLToPath(new URL('../../dist/src/cli/bin.js', import.meta.url));
 

@@ -1,6 +1,5 @@
 /** Events as a store keeps them; made up, so that many cost little. */
-import type { Entry } from '../../relay/event.ts';
-import type { Store } from '../../relay/store.ts';
+import type { Entry, Store } from 'nostrain/relay';
 
 export const NOW = 1_700_000_000;
 

@@ -1,9 +1,7 @@
 /** A replay as a page in a browser runs it: events in, roots out. Bundled for Chromium, and called in Node beside it. */
 
-import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
-import { replay } from '../../src/certified/decisions/replay.ts';
-import { gather, specsOf } from '../../src/certified/history/gather.ts';
-import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
+import { gather, genesisOf, replay, specsOf, startOf } from 'nostrain/certified/parts';
+import { type SignedEvent, verifyEvent } from 'nostrain/network';
 
 export interface Roots {
   readonly genuine: number;

@@ -1,24 +1,21 @@
 /** A certified run of the tests' swarm, replayed from what a relay holds. */
-import { systemClock } from '../../src/base/async.ts';
-import { type Certified, genesisOf } from '../../src/certified/decisions/chain.ts';
-import { openAccepted } from '../../src/certified/decisions/contributions.ts';
-import type { Gathered } from '../../src/certified/decisions/evidence.ts';
+import { systemClock } from 'nostrain/base';
 import {
+  type Certified,
+  fetchHistory,
+  type Gathered,
+  gather,
+  genesisOf,
   hasModel,
-  type ReplayEnd,
+  openAccepted,
   type ReplayedRound,
   replay,
-} from '../../src/certified/decisions/replay.ts';
-import { gather } from '../../src/certified/history/gather.ts';
-import { fetchHistory } from '../../src/certified/history/history.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet, type RelaySetOptions } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
-import type { Digest, WorkerId } from '../../src/run/ids.ts';
-import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import type { Layout } from '../../src/tensor/params.ts';
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
+} from 'nostrain/certified/parts';
+import { createRelaySet, type RelaySetOptions, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { type Digest, type RunSpec, runIdOf, type WorkerId } from 'nostrain/run';
+import { CHUNK_LENGTH, type Layout } from 'nostrain/tensor';
+import type { ReplayEnd } from '../../src/certified/decisions/replay.ts';
 import { smallLayout } from './swarm.ts';
 
 /** How a relay is reached. */

@@ -1,24 +1,28 @@
 /** Workers of a certified run whose steps can be run again, in one process over a relay, with a trainer that is arithmetic and says so. */
-import { systemClock } from '../../src/base/async.ts';
-import { deriveKey, philox, unit } from '../../src/base/rng.ts';
-import { type Certified, genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
-import type { Gathered } from '../../src/certified/decisions/evidence.ts';
-import { joinCertifiedRun } from '../../src/certified/join.ts';
-import { shardSettings } from '../../src/certified/make-spec.ts';
-import { archiveRun, openHistory } from '../../src/certified/records/archive.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
-import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
-import type { CertifiedState } from '../../src/certified/state.ts';
-import { layoutOfRun } from '../../src/model/from-settings.ts';
-import type { PayloadRoot } from '../../src/network/chunks/payload.ts';
-import { heapChunks } from '../../src/network/chunks/payload.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
+import { deriveKey, philox, systemClock, unit } from 'nostrain/base';
+import {
+  archiveRun,
+  type Entry,
+  type Journal,
+  joinCertifiedRun,
+  type RunEvent,
+} from 'nostrain/certified';
+import {
+  type Certified,
+  type CertifiedState,
+  type Gathered,
+  genesisOf,
+  shardSettings,
+  startOf,
+} from 'nostrain/certified/parts';
+import { layoutOfRun } from 'nostrain/model';
+import { createRelaySet, heapChunks, type PayloadRoot } from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { type RunSpec, runIdOf } from 'nostrain/run';
+import type { Store, Trainer } from 'nostrain/worker';
+import { openHistory } from '../../src/certified/records/archive.ts';
 import { formatShard } from '../../src/run/field.ts';
-import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
-import type { Keeping, Store, Trainer } from '../../src/worker/ports.ts';
+import type { Keeping } from '../../src/worker/ports.ts';
 import { keyOf, secretOf } from './swarm.ts';
 
 /** Draws from its shard, its key and its parameters; momentum is carried across rounds. */

@@ -1,12 +1,12 @@
 /** Rounds of several workers on one linear model, without a network: the worker's own deltas, payloads, mean and outer step. */
-import { philox, unit } from '../../src/base/rng.ts';
-import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
-import { createPacker } from '../../src/network/wire/packer.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import type { Normalization, PackingName, ResidualRule } from '../../src/run/settings.ts';
-import { createLayout, type Vector } from '../../src/tensor/params.ts';
-import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
+import { philox, unit } from 'nostrain/base';
+import { nesterovStep } from 'nostrain/consensus';
+import { createPacker } from 'nostrain/network';
+import { nativeSha256 } from 'nostrain/node';
+import type { PackingName, ResidualRule } from 'nostrain/run';
+import { createLayout, type Vector } from 'nostrain/tensor';
+import { assignChunks, deltaOf, localStart, takeSent } from 'nostrain/worker';
+import type { Normalization } from '../../src/run/settings.ts';
 import { contribution } from './contributions.ts';
 import { meanDelta } from './mean.ts';
 

@@ -1,5 +1,5 @@
 /** Rows for tests of aggregation rules, and the vectors of test/vectors/make_rules.py. */
-import type { Row } from '../../src/consensus/aggregate/mean.ts';
+import type { Row } from 'nostrain/consensus';
 import { dense, readVectors } from './vectors.ts';
 
 /** The generator of make_decoders.py: 16 bits a draw. */

@@ -2,18 +2,16 @@
 
 import {
   createRevealChain,
-  type RevealChain,
-  revealOf,
-  tipOf,
-} from '../../src/consensus/committee/randomness.ts';
-import {
   firstLedger,
   type MembershipRules,
   nextLedger,
   type RosterChange,
   type RosterJoin,
-} from '../../src/consensus/round/membership.ts';
-import { type Ledger, nextSnapshotOf } from '../../src/run/ledger.ts';
+  revealOf,
+  tipOf,
+} from 'nostrain/consensus';
+import { type Ledger, nextSnapshotOf } from 'nostrain/run';
+import type { RevealChain } from '../../src/consensus/committee/randomness.ts';
 import { keyOf, seedOf } from './members.ts';
 
 /** Founders are the keys 0 to 3 unless said otherwise. */

@@ -2,10 +2,10 @@
 import { existsSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { utf8 } from 'nostrain/base';
+import { type PageServer, readPage, servePage } from 'nostrain/node/parts';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { bundlePage } from '../../bundle.ts';
-import { utf8 } from '../../src/base/bytes.ts';
-import { type PageServer, readPage, servePage } from '../../src/node/net/http-server.ts';
 
 const PROGRAM = '/usr/bin/chromium';
 

@@ -1,13 +1,19 @@
 /** docs/run-spec.md out of the tables the code reads specs by, so that the page cannot say anything else. */
+
+import {
+  features,
+  type Group,
+  inHalves,
+  presets,
+  type SettingName,
+  specRules,
+  trainingFields,
+} from 'nostrain/run';
 import { table } from '../../kinds/_render.ts';
 import { chunkedFields } from '../../src/run/chunked-files.ts';
-import type { Group } from '../../src/run/field.ts';
 import { inputFields } from '../../src/run/input.ts';
-import { joinNames, type SettingName, spell, unspecifiedNames } from '../../src/run/settings.ts';
-import { specRules } from '../../src/run/spec/exclusions.ts';
-import { type FeatureName, features, ownedSpecFields } from '../../src/run/spec/features.ts';
-import { inHalves, presets } from '../../src/run/spec/presets.ts';
-import { trainingFields } from '../../src/run/spec/read-spec.ts';
+import { joinNames, spell, unspecifiedNames } from '../../src/run/settings.ts';
+import { type FeatureName, ownedSpecFields } from '../../src/run/spec/features.ts';
 import {
   evaluationFields,
   groupFields,

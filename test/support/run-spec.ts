@@ -1,10 +1,14 @@
 /** A whole run spec to change in tests: two founders and a linear model. */
 
-import { sharedNames, writeSettings } from '../../src/run/settings.ts';
-import { presets } from '../../src/run/spec/presets.ts';
-import { completeDocument, readSpec } from '../../src/run/spec/read-spec.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
+import {
+  completeDocument,
+  presets,
+  type RunSpec,
+  readSpec,
+  sharedNames,
+  type Untyped,
+  writeSettings,
+} from 'nostrain/run';
 import { signerOf } from './signers.ts';
 
 const isShared = (name: string) => sharedNames.some((each) => each === name);

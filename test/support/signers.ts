@@ -1,11 +1,6 @@
 /** Signers and events for tests; the keys are public, never use them. */
-import {
-  createSigner,
-  type EventDraft,
-  type SignedEvent,
-  type Signer,
-} from '../../src/network/event.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { createSigner, type EventDraft, type SignedEvent, type Signer } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
 
 const signers = new Map<number, Signer>();
 

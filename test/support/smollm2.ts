@@ -1,6 +1,6 @@
 /** SmolLM2-135M-Instruct, a real model for tests and benchmarks: where this machine has it, or why it has not. */
 import { existsSync } from 'node:fs';
-import { smolLM2File } from '../../src/node/pretrained/model-files.ts';
+import { smolLM2File } from 'nostrain/node/parts';
 import type { Missing } from './needs.ts';
 
 /** `NOSTRAIN_SMOLLM2`, or where `npm run fetch:smollm2` puts it. */

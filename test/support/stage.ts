@@ -1,6 +1,7 @@
 /** Where the workers of a test play: relays and workers that end with each test. */
+
+import { createRelay, type Relay, type RelayOptions } from 'nostrain/relay';
 import { afterEach } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../relay/server.ts';
 
 export interface Stage<Options, Member> {
   /** Opens a relay. */

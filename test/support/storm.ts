@@ -1,6 +1,7 @@
 /** Newcomers who fetch one file at once from one seeder and each other, on a clock that moves by itself: the real choice of sources on lines of memory. */
+
+import type { Piece } from 'nostrain/network';
 import { fetchChunks } from '../../src/network/chunks/fetch.ts';
-import type { Piece } from '../../src/network/chunks/manifest.ts';
 import { createFakeSource, createMemoryStore, drawnChunks, whileMoving } from './fake-sources.ts';
 import { createManualClock } from './manual-clock.ts';
 

@@ -1,26 +1,30 @@
 /** Workers in one process over real relays, with a trainer that is arithmetic: what the network does to a run, without the wait. */
-import { type Clock, systemClock } from '../../src/base/async.ts';
-import { philox, unit } from '../../src/base/rng.ts';
+import { type Clock, philox, systemClock, unit } from 'nostrain/base';
+import {
+  createRelaySet,
+  createSigner,
+  createWire,
+  type OpenSocket,
+  type ProfileName,
+  type Signer,
+  type Wire,
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import type { Zstd } from 'nostrain/python';
+import { createPythonWire } from 'nostrain/python/parts';
+import { type PackingName, tierFeatures } from 'nostrain/run';
+import { createLayout, type Layout } from 'nostrain/tensor';
+import {
+  genesis,
+  type Plan,
+  type Ports,
+  runWorker,
+  type Trainer,
+  type WorkerEvent,
+  type WorkerState,
+} from 'nostrain/worker';
 import type { ErasureCode } from '../../src/network/chunks/reed-solomon.ts';
-import { createSigner, type Signer } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import type { OpenSocket } from '../../src/network/transport/socket.ts';
-import { createWire } from '../../src/network/wire/create-wire.ts';
-import type { ProfileName, Wire } from '../../src/network/wire/wire.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
-import type { Zstd } from '../../src/python/codec/container.ts';
-import { createPythonWire } from '../../src/python/wire/profile.ts';
 import { runPythonWorker } from '../../src/python/worker/strategy.ts';
-import type { PackingName } from '../../src/run/settings.ts';
-import { tierFeatures } from '../../src/run/spec/features.ts';
-import { createLayout, type Layout } from '../../src/tensor/params.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
-import { runWorker } from '../../src/worker/loop.ts';
-import type { Plan } from '../../src/worker/plan.ts';
-import type { Ports, Trainer } from '../../src/worker/ports.ts';
-import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { plan } from './fake-ports.ts';
 
 export const smallLayout = createLayout([

@@ -1,17 +1,15 @@
 /** Certified runs of small models with two MatFormer tiers: their specs, and the part of its model that a worker of a tier has. */
-import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { modelOfRun } from '../../src/model/from-settings.ts';
-import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
+import { initialParameters, modelLayout, modelOfRun, readModelConfig } from 'nostrain/model';
 import {
   completeSettings,
+  presets,
+  type RunSpec,
   type Settings,
+  shapeOf,
   sharedNames,
+  type Untyped,
   writeSettings,
-} from '../../src/run/settings.ts';
-import { presets } from '../../src/run/spec/presets.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
-import { shapeOf } from '../../src/run/spec/start.ts';
+} from 'nostrain/run';
 import { certifiedSpec } from './certified-swarm.ts';
 import { tinyConfig } from './tiny-llama.ts';
 

@@ -2,10 +2,11 @@
  * Workers on a clock that jumps to the next moment somebody waits for as soon as everything before it has happened, over
  * relays in memory: a test reads as over real relays, and no second of it is waited for.
  */
+
+import type { Clock } from 'nostrain/base';
+import type { OpenSocket } from 'nostrain/network';
+import type { CoreOptions } from 'nostrain/relay';
 import { afterEach, beforeEach } from 'vitest';
-import type { CoreOptions } from '../../relay/core.ts';
-import type { Clock } from '../../src/base/async.ts';
-import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createManualClock } from './manual-clock.ts';
 import { createMemoryNetwork, type LocalRelay, type MemoryNetwork } from './memory-network.ts';
 

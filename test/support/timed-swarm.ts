@@ -1,8 +1,8 @@
 /** Certified workers on one clock that the test moves, over a relay in memory: hours pass in moments, and no time is a matter of luck. */
+
+import type { RelaySet, SignedEvent } from 'nostrain/network';
+import type { RunSpec } from 'nostrain/run';
 import { onTestFinished } from 'vitest';
-import type { SignedEvent } from '../../src/network/event.ts';
-import type { RelaySet } from '../../src/network/transport/relay-set.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import { type CertifiedMember, type CertifiedOptions, startCertified } from './certified-swarm.ts';
 import { createManualClock, type ManualClock } from './manual-clock.ts';
 import { createMemoryRelay, type MemoryRelayOptions } from './memory-relays.ts';

@@ -1,9 +1,8 @@
 /** A published model as small as one can be, written with this program's own writers: a Llama of one layer over bytes. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
+import { initialParameters, modelLayout, readModelConfig } from 'nostrain/model';
+import { encodeSafetensors } from 'nostrain/tensor';
 
 export const tinyConfig = {
   ...{ model_type: 'llama', hidden_size: 32, intermediate_size: 48, num_hidden_layers: 2 },

@@ -1,12 +1,10 @@
 /** `nostrain run-training` as processes over relays of the test's own; all of them end with each test. */
+
+import { systemClock, toHex } from 'nostrain/base';
+import { createRelaySet, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay, type RelayOptions } from 'nostrain/relay';
 import { afterEach } from 'vitest';
-import { createRelay, type RelayOptions } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import { toHex } from '../../src/base/bytes.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
 import { type Program, startProgram } from './processes.ts';
 import { secretOf } from './swarm.ts';
 

@@ -1,6 +1,6 @@
 /** A Merkle-Patricia trie built the naive way, for proofs to be checked against: the root, and every node that is hashed. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { encodeRlp, type Rlp } from '../../src/chain/evm/encoding.ts';
+import { encodeRlp, type Rlp } from 'nostrain/chain';
 
 export interface BuiltTrie {
   readonly root: Uint8Array;

@@ -1,22 +1,19 @@
 /** The folder of a run that fine-tuned a published model, as a worker leaves it, without the training. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tokenizers } from '../../src/model/data/tokens.ts';
-import { gptSpec } from '../../src/model/from-settings.ts';
-import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { openRunFolder } from '../../src/node/files/run-folder.ts';
-import { agreeOnBase } from '../../src/node/files/stored-settings.ts';
-import { type BaseModel, openBase } from '../../src/node/pretrained/base-model.ts';
+import { gptSpec, initialParameters, modelLayout, tokenizers } from 'nostrain/model';
+import { openRunFolder } from 'nostrain/node';
 import {
   completeSettings,
   type PartialSettings,
+  presets,
   type Settings,
   writeSettings,
-} from '../../src/run/settings.ts';
-import { presets } from '../../src/run/spec/presets.ts';
-import type { Params } from '../../src/tensor/params.ts';
-import { genesis } from '../../src/worker/state.ts';
-import { noMembers } from '../../src/worker/state-file.ts';
+} from 'nostrain/run';
+import type { Params } from 'nostrain/tensor';
+import { genesis, noMembers } from 'nostrain/worker';
+import { agreeOnBase } from '../../src/node/files/stored-settings.ts';
+import { type BaseModel, openBase } from '../../src/node/pretrained/base-model.ts';
 
 export interface TunedRun {
   readonly dir: string;

@@ -1,7 +1,12 @@
 /** Golden vectors by file name, and the two state forms they use. */
 import { readFileSync } from 'node:fs';
-import { createLayout, type Params } from '../../src/tensor/params.ts';
-import { addPartial, type PartialVector, partialOf } from '../../src/tensor/partial-vector.ts';
+import {
+  addPartial,
+  createLayout,
+  type Params,
+  type PartialVector,
+  partialOf,
+} from 'nostrain/tensor';
 
 export interface JsonState {
   readonly parameters: Readonly<

@@ -1,66 +1,62 @@
 /** Every parser of the wire and of the relay, each with valid inputs to start from: what is run against any number of changed ones. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { nip77 } from 'nostr-tools';
-import { kinds, packed } from '../../kinds/index.ts';
-import { parseArrival } from '../../relay/event.ts';
-import { compileFilter } from '../../relay/filter.ts';
-import { defaultLimits } from '../../relay/limits.ts';
-import { readMessage } from '../../relay/messages.ts';
-import { IdList, reconcile } from '../../relay/negentropy.ts';
-import { finish } from '../../relay/turns.ts';
-import { concatBytes, fromHex, toHex, utf8 } from '../../src/base/bytes.ts';
-import { NostrainError } from '../../src/base/errors.ts';
-import { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
-import { toCheckpointClaim } from '../../src/certified/wire/checkpoints.ts';
+import { concatBytes, fromHex, NostrainError, toHex, utf8 } from 'nostrain/base';
 import {
   decodeRunAddress,
   encodeRunAddress,
-  readCanonical,
+  toCheckpointClaim,
+  toProtocolMessage,
   toRun,
-} from '../../src/certified/wire/runs.ts';
-import { readSnapshot } from '../../src/certified/wire/snapshots.ts';
-import { decodeNpy, decodeNpz, encodeNpy, encodeNpz } from '../../src/formats/numpy.ts';
-import { canonicalize, parseJson } from '../../src/formats/python-json.ts';
-import { parseStateJson } from '../../src/formats/state-json.ts';
-import { encodeTorchState } from '../../src/formats/torch-pickle.ts';
-import { decodeTorchState } from '../../src/formats/torch-state.ts';
-import { decodeZip } from '../../src/formats/zip.ts';
-import { apartIn } from '../../src/network/attachments/bodies.ts';
-import { heapChunks, planChunks, toChunk } from '../../src/network/chunks/payload.ts';
-import { encodeGroup, restoreGroup } from '../../src/network/chunks/reed-solomon.ts';
+} from 'nostrain/certified/parts';
+import { parseJson } from 'nostrain/formats';
+import { kinds, packed } from 'nostrain/kinds';
 import {
+  apartIn,
   createSigner,
-  parseEvent,
-  type SignedEvent,
-  verifyEvent,
-} from '../../src/network/event.ts';
-import { parseFrame } from '../../src/network/transport/frames.ts';
-import {
+  encodeGroup,
+  heapChunks,
   hintProblem,
+  parseEvent,
+  parseFrame,
+  parseRelayList,
   parseRelayUrls,
+  planChunks,
+  readManifest,
+  relayHints,
+  restoreGroup,
+  type SignedEvent,
+  toChunk,
+  toPresence,
+  verifyEvent,
   withoutSecrets,
-} from '../../src/network/transport/relay-urls.ts';
-import { readAddressed } from '../../src/network/wire/addressed.ts';
-import { readManifest } from '../../src/network/wire/manifests.ts';
-import { toPresence } from '../../src/network/wire/native-profile.ts';
-import { parseRelayList, relayHints } from '../../src/network/wire/worker-relays.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { parseRelayInfo } from '../../src/node/net/relays.ts';
-import { encodeNstr } from '../../src/python/codec/nstr.ts';
-import { readNstr } from '../../src/python/codec/payload.ts';
-import { openReferenceEvent } from '../../src/python/wire/reference-event.ts';
-import { ledgerBytes, parseLedger } from '../../src/run/ledger.ts';
-import { outcomeBody, parseOutcome } from '../../src/run/outcome.ts';
-import { anyFeatures } from '../../src/run/spec/features.ts';
-import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256 } from 'nostrain/node';
+import { parseRelayInfo } from 'nostrain/node/parts';
+import { decodeTorchState, encodeTorchState, parseStateJson } from 'nostrain/python';
+import { encodeNstr, openReferenceEvent, readNstr } from 'nostrain/python/parts';
+import { compileFilter, defaultLimits, finish, IdList, reconcile } from 'nostrain/relay';
 import {
+  anyFeatures,
+  canonicalSpec,
   decodeSnapshot,
   formatStakeJson,
+  ledgerBytes,
+  outcomeBody,
+  parseLedger,
+  parseOutcome,
   parseStakeJson,
   snapshotBytes,
-} from '../../src/run/stake/stake-snapshot.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+} from 'nostrain/run';
+import { createLayout } from 'nostrain/tensor';
+import { parseArrival } from '../../relay/event.ts';
+import { readMessage } from '../../relay/messages.ts';
+import { readCanonical } from '../../src/certified/wire/runs.ts';
+import { readSnapshot } from '../../src/certified/wire/snapshots.ts';
+import { decodeNpy, decodeNpz, encodeNpy, encodeNpz } from '../../src/formats/numpy.ts';
+import { canonicalize } from '../../src/formats/python-json.ts';
+import { decodeZip } from '../../src/formats/zip.ts';
+import { readAddressed } from '../../src/network/wire/addressed.ts';
 import { outcomeWith } from './large-bodies.ts';
 import { type Draw, mutateBytes, mutateJson, mutateText, pick, textOf } from './mutations.ts';
 import { play, rulesOf } from './run-history.ts';

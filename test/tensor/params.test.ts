@@ -1,6 +1,6 @@
+import { createNativeSha256 } from 'nostrain/node/parts';
+import { parseStateJson } from 'nostrain/python';
 import { describe, expect, test } from 'vitest';
-import { parseStateJson } from '../../src/formats/state-json.ts';
-import { createNativeSha256 } from '../../src/node/native/sha256.ts';
 import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import { stateText } from '../support/state-text.ts';
 import { readVectors, toParams } from '../support/vectors.ts';

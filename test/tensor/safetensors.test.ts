@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import { utf8 } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import { utf8 } from '../../src/base/bytes.ts';
 import {
   decodeSafetensors,
   encodeSafetensors,

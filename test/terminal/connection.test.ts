@@ -1,6 +1,6 @@
 import { Command } from 'commander';
+import { defaultRetry } from 'nostrain/base';
 import { expect, test } from 'vitest';
-import { defaultRetry } from '../../src/base/async.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

@@ -1,6 +1,5 @@
+import { combineSettings, inHalves, type PartialSettings, presets } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import type { PartialSettings } from '../../src/run/settings.ts';
-import { combineSettings, inHalves, presets } from '../../src/run/spec/presets.ts';
 
 const asked = { run: 'r', relay: ['ws://127.0.0.1:1'], model: 'char-gpt' } as const;
 const strict = (workers: number) => ({ sync: { strategy: 'strict', workers } }) as const;

@@ -1,10 +1,8 @@
 /** N-22: options by `--set name=value`: typed as the table says, refused with what to type instead, and never beside a flag of the same option. */
 import { Command } from 'commander';
+import { ConfigError } from 'nostrain/base';
+import { fields, type Group, settingNames } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../src/base/errors.ts';
-import type { Group } from '../../src/run/field.ts';
-import { fields } from '../../src/run/options.ts';
-import { settingNames } from '../../src/run/settings.ts';
 import { addConnectionFlags } from '../../src/terminal/connection.ts';
 import {
   addSettingFlags,

@@ -1,11 +1,10 @@
 /** Runs whose payloads do not fit one event, over relays with the limits of public ones, some of them failing. */
+
+import { buildManifest, createRelaySet, createSigner } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import type { CoreOptions } from 'nostrain/relay';
+import { stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import type { CoreOptions } from '../../relay/core.ts';
-import { createSigner } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { buildManifest } from '../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { stateDigest } from '../../src/tensor/params.ts';
 import { expectWhole } from '../support/expect-whole.ts';
 import {
   largeLayout,

@@ -1,5 +1,5 @@
+import type { NostrainError } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import type { NostrainError } from '../../src/base/errors.ts';
 import type { Sync } from '../../src/run/aggregation.ts';
 import { collect } from '../../src/worker/apply-round.ts';
 import { contribution } from '../support/contributions.ts';

@@ -1,8 +1,7 @@
 /** Workers that do not fit together, or come too late: told at once, by flag and value, or refused within seconds. */
+
+import { combineSettings, type PartialSettings, presets, settingsFingerprint } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import type { PartialSettings } from '../../src/run/settings.ts';
-import { settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
-import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import { keyOf, type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
 import { createTimedStage } from '../support/timed-stage.ts';
 

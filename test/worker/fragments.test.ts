@@ -1,11 +1,10 @@
 /** Fragments of a model that take turns, over a relay: each is stepped once in as many rounds as there are shards of them, for a part of the bytes. */
+
+import { createWire } from 'nostrain/network';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { CHUNK_LENGTH, createLayout } from 'nostrain/tensor';
+import { assignChunks, genesis } from 'nostrain/worker';
 import { afterEach, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { createWire } from '../../src/network/wire/create-wire.ts';
-import { createLayout } from '../../src/tensor/params.ts';
-import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
-import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import { genesis } from '../../src/worker/state.ts';
 import { openOne, PRIVATE } from '../support/one-relay.ts';
 import { signerOf } from '../support/signers.ts';
 import { startMember } from '../support/swarm.ts';

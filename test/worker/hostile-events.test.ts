@@ -1,11 +1,9 @@
 import { deflateSync } from 'node:zlib';
+import { buildManifest, type EventDraft, type ProfileName, type Signer } from 'nostrain/network';
+import { buildGradient } from 'nostrain/python/parts';
+import type { RejectReason } from 'nostrain/run';
+import { stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import type { EventDraft, Signer } from '../../src/network/event.ts';
-import { buildManifest } from '../../src/network/wire/native-profile.ts';
-import type { ProfileName } from '../../src/network/wire/wire.ts';
-import { buildGradient } from '../../src/python/wire/messages.ts';
-import type { RejectReason } from '../../src/run/contribution.ts';
-import { stateDigest } from '../../src/tensor/params.ts';
 import { type Block, blockBytes } from '../python/support/nstr-blocks.ts';
 import { packWhole } from '../support/pack-whole.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';

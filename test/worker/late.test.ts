@@ -1,6 +1,7 @@
 /** A worker that starts anew under the name of a run: when it is refused, and until when. */
+
+import type { NostrainError } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import type { NostrainError } from '../../src/base/errors.ts';
 import { assertNotLate } from '../../src/worker/peers.ts';
 import { fakePorts, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';

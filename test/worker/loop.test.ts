@@ -1,7 +1,7 @@
+import { stateDigest } from 'nostrain/tensor';
+import { genesis } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { stateDigest } from '../../src/tensor/params.ts';
 import { runWorker } from '../../src/worker/loop.ts';
-import { genesis } from '../../src/worker/state.ts';
 import { contribution } from '../support/contributions.ts';
 import { type FakeOptions, fakePorts, layout, ME, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';

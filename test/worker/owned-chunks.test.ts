@@ -1,6 +1,7 @@
 /** Workers that each send only the chunks they own: who owns what is agreed, and everybody ends in the same bits. */
+
+import type { PackingName } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import type { PackingName } from '../../src/run/settings.ts';
 import {
   divergencesOf,
   keyOf,

@@ -1,6 +1,7 @@
+import { createNotifier } from 'nostrain/base';
+import type { WorkerEvent } from 'nostrain/worker';
 import { expect, it } from 'vitest';
-import { createNotifier, watchChanges } from '../../src/base/async.ts';
-import type { WorkerEvent } from '../../src/worker/events.ts';
+import { watchChanges } from '../../src/base/async.ts';
 import type { Session } from '../../src/worker/ports.ts';
 import { reportPeers } from '../../src/worker/watch.ts';
 

@@ -1,13 +1,12 @@
 /** T-02: the rules of certified runs in plain ones: what cannot work is refused as a spec is, and what one hostile worker sends moves nothing. */
+
+import { systemClock } from 'nostrain/base';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { combineSettings, type PartialSettings, presets, settingsFingerprint } from 'nostrain/run';
+import type { Plan, Trainer } from 'nostrain/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
-import type { PartialSettings } from '../../src/run/settings.ts';
-import { differencesOf, settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
+import { differencesOf } from '../../src/run/settings-fingerprint.ts';
 import { assertAgreeable } from '../../src/run/settings-rules.ts';
-import { combineSettings, presets } from '../../src/run/spec/presets.ts';
-import type { Plan } from '../../src/worker/plan.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
 import { arithmeticTrainer, keyOf, smallLayout, startMember } from '../support/swarm.ts';
 
 const settingsOf = (asked: PartialSettings) =>

@@ -1,13 +1,10 @@
 /** What a worker learned and the others did not get is kept as its rule says, also when a whole message was in vain. */
 import fc from 'fast-check';
+import { fields, type ResidualRule } from 'nostrain/run';
+import { CHUNK_LENGTH, type PartialVector } from 'nostrain/tensor';
+import { genesis, type Plan, runWorker, type WorkerState } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { fields } from '../../src/run/options.ts';
-import type { ResidualRule } from '../../src/run/settings.ts';
-import { CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
-import { runWorker } from '../../src/worker/loop.ts';
-import type { Plan } from '../../src/worker/plan.ts';
 import { deltaOf, localStart, restoreSent, takeSent } from '../../src/worker/residual.ts';
-import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { contribution } from '../support/contributions.ts';
 import { type FakeOptions, fakePorts, layout, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';

@@ -1,9 +1,9 @@
 /** Workers behind one address share a public relay's budget: rounds as short as `nostrain plan` says, and none is lost. */
+
+import { createRelay, defaultLimits, type Relay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { defaultLimits } from '../../relay/limits.ts';
 import type { Policy } from '../../relay/policies.ts';
 import { createStandardPolicies } from '../../relay/policies.ts';
-import { createRelay, type Relay } from '../../relay/server.ts';
 import { runCommand } from '../support/command-line.ts';
 import { createManualClock, type ManualClock } from '../support/manual-clock.ts';
 import {

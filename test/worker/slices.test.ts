@@ -1,13 +1,9 @@
 /** How a round of several tiers is averaged, slice by slice. */
+
+import { usualAggregation } from 'nostrain/run';
+import { CHUNK_LENGTH, createLayout, partialOf, prefixOfPartial } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { usualAggregation } from '../../src/run/aggregation.ts';
-import { createLayout } from '../../src/tensor/params.ts';
-import {
-  CHUNK_LENGTH,
-  partialOf,
-  prefixOfPartial,
-  rangeOfPartial,
-} from '../../src/tensor/partial-vector.ts';
+import { rangeOfPartial } from '../../src/tensor/partial-vector.ts';
 import { boundedMean, partsOf } from '../../src/worker/apply-round.ts';
 
 const size = 3 * CHUNK_LENGTH;

@@ -1,5 +1,5 @@
+import { openZstd } from 'nostrain/python/node';
 import { describe, expect, it } from 'vitest';
-import { openZstd } from '../../src/python/node/zstd.ts';
 import { divergencesOf, type Member, roundsOf, startMember } from '../support/swarm.ts';
 import { createTimedStage } from '../support/timed-stage.ts';
 

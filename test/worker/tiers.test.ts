@@ -1,9 +1,9 @@
 /** Workers of several tiers in one run, over a relay: what each applies, and what they hold alike. */
+
+import type { PackingName } from 'nostrain/run';
+import { createLayout, type Layout } from 'nostrain/tensor';
+import { genesis, type Trainer, type TrainTask } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import type { PackingName } from '../../src/run/settings.ts';
-import { createLayout, type Layout } from '../../src/tensor/params.ts';
-import type { Trainer, TrainTask } from '../../src/worker/ports.ts';
-import { genesis } from '../../src/worker/state.ts';
 import { arithmeticTrainer, divergencesOf, roundsOf, startMember } from '../support/swarm.ts';
 import { createTimedStage } from '../support/timed-stage.ts';
 

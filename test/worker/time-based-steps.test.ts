@@ -2,14 +2,13 @@
  * Rounds of seconds instead of steps: how many steps a worker takes follows from its speed, within the cap and the
  * floor, and its contribution weighs as many examples.
  */
+
+import { systemClock } from 'nostrain/base';
+import { initialParameters } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import type { EngineTrainer } from 'nostrain/node/parts';
+import { genesis, runWorker, type TrainTask } from 'nostrain/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import type { EngineTrainer } from '../../src/trainer/trainer.ts';
-import { runWorker } from '../../src/worker/loop.ts';
-import type { TrainTask } from '../../src/worker/ports.ts';
-import { genesis } from '../../src/worker/state.ts';
 import { remainingStepsIn } from '../../src/worker/train.ts';
 import { fakePorts, plan } from '../support/fake-ports.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';

@@ -1,13 +1,11 @@
 /** Some workers of a run in a process of their own; `certainty.ts` starts it with a task and gets what each of them saw. */
-import { philox, unit } from '../../../src/base/rng.ts';
-import { modelLayout } from '../../../src/model/parameters.ts';
-import type { OpenSocket } from '../../../src/network/transport/socket.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
-import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
-import type { Layout } from '../../../src/tensor/params.ts';
-import type { WorkerEvent } from '../../../src/worker/events.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
+import { philox, unit } from 'nostrain/base';
+import { modelLayout } from 'nostrain/model';
+import type { OpenSocket } from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import type { GptSpec, RunSpec } from 'nostrain/run';
+import type { Layout } from 'nostrain/tensor';
+import type { Trainer, WorkerEvent } from 'nostrain/worker';
 import { startCertified } from '../../support/certified-swarm.ts';
 import { startMember } from '../../support/swarm.ts';
 

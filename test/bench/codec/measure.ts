@@ -1,8 +1,7 @@
 /** How long a payload takes to make and to read, and what it leaves out of a delta; on deltas that anybody draws alike. */
-import { deriveKey, philox } from '../../../src/base/rng.ts';
-import type { Packing } from '../../../src/network/codec/codecs.ts';
-import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
-import { addPartial } from '../../../src/tensor/partial-vector.ts';
+import { deriveKey, philox } from 'nostrain/base';
+import { decodePayload, encodePayload, type Packing } from 'nostrain/network';
+import { addPartial } from 'nostrain/tensor';
 import { scopeOf } from '../../support/drawn-delta.ts';
 
 export interface Measured {

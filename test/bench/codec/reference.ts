@@ -4,11 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { utf8 } from '../../../src/base/bytes.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
-import { addPartial, partialOf } from '../../../src/tensor/partial-vector.ts';
+import { sha256Hex, utf8 } from 'nostrain/base';
+import { decodeNstr, encodeNstr } from 'nostrain/python/parts';
+import { addPartial, createLayout, partialOf } from 'nostrain/tensor';
 import { cpuMs, drawnForBench, measurePacking, median, nameOf } from './measure.ts';
 
 /** What the reference's recipe sends. */

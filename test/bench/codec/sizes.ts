@@ -1,11 +1,8 @@
 /** How many bytes a worker sends, by encoding: at the density of others, and as more workers join. */
-import { toHex } from '../../../src/base/bytes.ts';
-import { sha256 } from '../../../src/base/hash.ts';
-import { ownedChunks, seatsAtMost } from '../../../src/consensus/committee/hrw.ts';
-import type { Packing } from '../../../src/network/codec/codecs.ts';
-import { encodePayload } from '../../../src/network/codec/payload.ts';
-import { choosePacking } from '../../../src/network/wire/packer.ts';
-import { chunkCount } from '../../../src/tensor/partial-vector.ts';
+import { sha256, toHex } from 'nostrain/base';
+import { ownedChunks, seatsAtMost } from 'nostrain/consensus';
+import { choosePacking, encodePayload, type Packing } from 'nostrain/network';
+import { chunkCount } from 'nostrain/tensor';
 import { scopeOf } from '../../support/drawn-delta.ts';
 import { drawnForBench, nameOf } from './measure.ts';
 

@@ -2,19 +2,23 @@
  * One published model with adapters and one onnxruntime session for any number of workers of one process, who train in turn: a
  * trainer for each would hold the base and its activations as often. The programs are those of the worker's trainer.
  */
+
+import { readWeights } from 'nostrain/formats';
+import {
+  type CustomModel,
+  compileTraining,
+  drawRows,
+  evenRows,
+  initialParameters,
+  type LoraSpec,
+  loraModel,
+  type Tokens,
+} from 'nostrain/model';
+import { openLocalModel, nodeRuntime as ort } from 'nostrain/node/parts';
+import type { AdamWSpec } from 'nostrain/run';
+import type { Layout } from 'nostrain/tensor';
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
-import type { CustomModel } from '../../../src/model/architectures/architecture.ts';
-import { drawRows, evenRows } from '../../../src/model/batches.ts';
-import type { Tokens } from '../../../src/model/data/tokens.ts';
-import { initialParameters } from '../../../src/model/parameters.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
-import { nodeRuntime as ort } from '../../../src/node/engine/sessions.ts';
-import { openLocalModel } from '../../../src/node/pretrained/model-files.ts';
-import { readWeights } from '../../../src/pretrained/pretrained.ts';
 import type { PublishedTokenizer } from '../../../src/pretrained/tokenizer.ts';
-import type { AdamWSpec } from '../../../src/run/spec/model-spec.ts';
-import type { Layout } from '../../../src/tensor/params.ts';
 import { floats, type Tensors, vector } from '../../../src/trainer/runtime.ts';
 
 export interface LocalOptions {

@@ -1,7 +1,7 @@
 /** A run of finetune-rounds.ts between two rounds, on disk, so that a stopped one goes on. */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Tokens } from '../../../src/model/data/tokens.ts';
+import type { Tokens } from 'nostrain/model';
 
 export interface LocalWorker {
   readonly name: string;

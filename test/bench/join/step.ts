@@ -6,22 +6,22 @@ import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { genesisOf } from '../../../src/certified/decisions/chain.ts';
-import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
-import type { CertifiedState } from '../../../src/certified/state.ts';
-import { type CheckpointChunks, packBytes } from '../../../src/certified/wire/checkpoints.ts';
-import { Attachments } from '../../../src/network/attachments/attachments.ts';
-import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { createRunChunks } from '../../../src/node/checkpoint/run-chunks.ts';
+import { systemClock } from 'nostrain/base';
+import {
+  type CertifiedState,
+  type CheckpointChunks,
+  fromCheckpoint,
+  genesisOf,
+  packBytes,
+} from 'nostrain/certified/parts';
+import { Attachments, createRelaySet, type RelaySet } from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createNativeSha256, createRunChunks } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
+import type { RunSpec } from 'nostrain/run';
+import { createLayout } from 'nostrain/tensor';
+import type { Trainer } from 'nostrain/worker';
 import { type RunHolder, startRunHolder } from '../../../src/node/checkpoint/run-holder.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { createNativeSha256, nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
 import { certifiedSpec, keyOf, startCertified } from '../../support/certified-swarm.ts';
 import { signerOf } from '../../support/swarm.ts';
 import type { Ready, Step } from './processes.ts';

@@ -1,12 +1,11 @@
 /** This library's side of `npm run bench:reference`: the same operations on the same inputs. */
-import { utf8 } from '../../../src/base/bytes.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { createSigner, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { createNativeSha256 } from '../../../src/node/native/sha256.ts';
-import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { aggregateWeightedDeltas, nesterovOuterStep } from '../../../src/python/outer-step.ts';
-import { createLayout, type Params, stateDigest } from '../../../src/tensor/params.ts';
+import { sha256Hex, utf8 } from 'nostrain/base';
+import { createSigner, type SignedEvent, verifyEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { createNativeSha256 } from 'nostrain/node/parts';
+import { aggregateWeightedDeltas, nesterovOuterStep } from 'nostrain/python';
+import { decodeNstr, encodeNstr } from 'nostrain/python/parts';
+import { createLayout, type Params, stateDigest } from 'nostrain/tensor';
 
 export interface Operation {
   /** What is measured; the answer says in a word what came out. */

@@ -3,10 +3,9 @@
  * differ from worker to worker. Where it may be cut short it goes in parts: one that is taken up again takes the rest
  * of its time.
  */
-import type { Clock } from '../../../src/base/async.ts';
-import { philox, unit } from '../../../src/base/rng.ts';
-import type { Layout } from '../../../src/tensor/params.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
+import { type Clock, philox, unit } from 'nostrain/base';
+import type { Layout } from 'nostrain/tensor';
+import type { Trainer } from 'nostrain/worker';
 
 /** Draws, reused from other places on: enough for updates that are not alike. */
 const TABLE = Float32Array.from({ length: 4096 }, (_, i) => {

@@ -4,7 +4,9 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatEntry, type Journal, parseEntry } from '../../../src/certified/rounds/journal.ts';
+import type { Journal } from 'nostrain/certified';
+import { formatEntry } from 'nostrain/certified/parts';
+import { parseEntry } from '../../../src/certified/rounds/journal.ts';
 
 export interface KeptJournal extends Journal {
   /** Bytes written so far. */

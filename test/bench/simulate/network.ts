@@ -3,12 +3,11 @@
  * on both ends, lost packets as the wait for their repetition. Both ends are the real ones, and what passes is counted.
  */
 import { EventEmitter } from 'node:events';
+import { philox, unit } from 'nostrain/base';
+import type { OpenSocket, Socket } from 'nostrain/network';
+import { type CoreOptions, createCore, limitsOf, Store } from 'nostrain/relay';
 import type { Core } from '../../../relay/core.ts';
-import { type CoreOptions, createCore, limitsOf } from '../../../relay/core.ts';
 import { hostOf, Session } from '../../../relay/session.ts';
-import { Store } from '../../../relay/store.ts';
-import { philox, unit } from '../../../src/base/rng.ts';
-import type { OpenSocket, Socket } from '../../../src/network/transport/socket.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
 export interface NetworkOptions {

@@ -5,18 +5,15 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { philox, unit } from 'nostrain/base';
+import { type CertifiedState, startOf } from 'nostrain/certified/parts';
+import { createRelaySet, relaysOfKey, type SignedEvent } from 'nostrain/network';
+import type { Untyped } from 'nostrain/run';
+import type { Params } from 'nostrain/tensor';
+import type { Trainer } from 'nostrain/worker';
 import type { Limits } from '../../../relay/limits.ts';
 import type { ProfileName } from '../../../relay/profiles.ts';
-import { philox, unit } from '../../../src/base/rng.ts';
-import { startOf } from '../../../src/certified/decisions/chain.ts';
-import type { CertifiedState } from '../../../src/certified/state.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { relaysOfKey } from '../../../src/network/transport/relay-urls.ts';
 import { MOST_KEYS } from '../../../src/run/field.ts';
-import type { Untyped } from '../../../src/run/spec/spec-readers.ts';
-import type { Params } from '../../../src/tensor/params.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
 import {
   type CertifiedMember,
   certifiedSpec,

@@ -3,21 +3,17 @@
  * Each is counted, and either done each time, or once for all of them with the time it took charged to whoever asks again. What they hold is
  * one thing in memory then.
  */
-import type { Clock } from '../../../src/base/async.ts';
-import { Recent } from '../../../src/base/bounded.ts';
-import type { Certified } from '../../../src/certified/decisions/chain.ts';
-import type { Evidence } from '../../../src/certified/decisions/evidence.ts';
-import { applyOutcome } from '../../../src/certified/decisions/outcomes.ts';
+import { type Clock, Recent } from 'nostrain/base';
 import {
+  applyOutcome,
+  type Certified,
   type ProtocolMessage,
   toProtocolMessage,
-} from '../../../src/certified/wire/certified-events.ts';
-import { apartIn } from '../../../src/network/attachments/bodies.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import type { EventCrypto } from '../../../src/network/event-crypto.ts';
-import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import type { Outcome } from '../../../src/run/outcome.ts';
+} from 'nostrain/certified/parts';
+import { apartIn, type EventCrypto, type RelaySet, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import type { Outcome } from 'nostrain/run';
+import type { Evidence } from '../../../src/certified/decisions/evidence.ts';
 
 export interface Checks {
   /** How often workers asked, and how often it was done in earnest. */

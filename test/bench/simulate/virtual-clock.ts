@@ -2,8 +2,9 @@
  * A clock that moves by itself from one due moment to the next as soon as nothing is left to do in this one: everything
  * that the process has begun, turns of relays included, ends before time moves on, so that a run is the same every time.
  */
+
+import type { Clock } from 'nostrain/base';
 import { Heap } from '../../../relay/turns.ts';
-import type { Clock } from '../../../src/base/async.ts';
 
 interface Due {
   /** Undefined once it is no longer wanted. */

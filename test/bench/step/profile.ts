@@ -2,10 +2,9 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { compileTraining, initialParameters } from 'nostrain/model';
+import type { GptSpec, OptimizerSpec } from 'nostrain/run';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import { initialParameters } from '../../../src/model/parameters.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
-import type { GptSpec, OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
 import { chainCorpus, charGpt } from '../../support/ort-models.ts';
 
 const gpt10m: GptSpec = {

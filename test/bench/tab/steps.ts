@@ -1,8 +1,8 @@
 /** What `npm run bench:tab` times: some steps of one model, by whichever trainer it is handed; the same in Node and, bundled, in a page. */
-import { deriveKey } from '../../../src/base/rng.ts';
-import { initialParameters } from '../../../src/model/parameters.ts';
-import type { TrainerSetup } from '../../../src/trainer/setup.ts';
-import type { EngineTrainer } from '../../../src/trainer/trainer.ts';
+import { deriveKey } from 'nostrain/base';
+import { initialParameters } from 'nostrain/model';
+import type { TrainerSetup } from 'nostrain/node';
+import type { EngineTrainer } from 'nostrain/node/parts';
 import { chainCorpus, charGpt } from '../../support/ort-models.ts';
 
 export interface Timed {

@@ -4,19 +4,20 @@
  */
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { systemClock } from 'nostrain/base';
+import {
+  Attachments,
+  buildManifest,
+  chunkCount,
+  createRelaySet,
+  createSigner,
+  type Manifest,
+  sendChunks,
+  toManifest,
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import { WebSocket, WebSocketServer } from 'ws';
-import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { Attachments } from '../../../src/network/attachments/attachments.ts';
-import { sendChunks } from '../../../src/network/attachments/publish.ts';
-import { chunkCount } from '../../../src/network/chunks/payload.ts';
-import { createSigner } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
-import { buildManifest } from '../../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
 
 export interface Progress {
   readonly payloadBytes: number;

@@ -3,15 +3,13 @@
  * by a remote signer (NIP-46). Each owner signs once, and no page ever has an owner's key.
  */
 import { join } from 'node:path';
+import { systemClock, toHex } from 'nostrain/base';
+import { createRelaySet, type EventDraft } from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import { readTab, servePage } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
 import { chromium, type Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { toHex } from '../../../src/base/bytes.ts';
-import type { EventDraft } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { readTab, servePage } from '../../../src/node/net/http-server.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
 import { startBunker } from '../../support/bunker.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';

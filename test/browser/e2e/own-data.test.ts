@@ -2,12 +2,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { encode } from 'fast-png';
+import { toHex } from 'nostrain/base';
+import { syntheticSeries, syntheticShapes } from 'nostrain/model';
+import { readTab, servePage } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
 import { chromium } from 'playwright-core';
 import { expect } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
-import { syntheticSeries, syntheticShapes } from '../../../src/model/data/synthetic.ts';
-import { readTab, servePage } from '../../../src/node/net/http-server.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
 

@@ -1,5 +1,5 @@
+import { proveRound, type RoundProof, runRoot } from 'nostrain/certified';
 import { describe, expect } from 'vitest';
-import { proveRound, type RoundProof, runRoot } from '../../../src/consensus/roots.ts';
 import { type Claimed, run as isProved } from '../../browser/round-proof.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { itInChromium, runInChromium } from '../../support/chromium.ts';

@@ -1,9 +1,9 @@
 /** T-21 on the real engine: a run whose steps can be run again, made, trained and challenged by the commands a person types. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { toHex } from 'nostrain/base';
+import { createRelay } from 'nostrain/relay';
 import { expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
 import { signerOf } from '../../support/signers.ts';
 

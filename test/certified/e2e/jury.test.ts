@@ -2,18 +2,17 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { toHex } from 'nostrain/base';
+import { shardSettings } from 'nostrain/certified/parts';
+import { nativeCrypto, nativeSha256 } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
+import { readSpec, settingsOf } from 'nostrain/run';
+import type { Trainer } from 'nostrain/worker';
 import { expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
-import { shardSettings } from '../../../src/certified/make-spec.ts';
 import { fixedData } from '../../../src/node/engine/task-trainer.ts';
 import { certifiedProtocol } from '../../../src/node/join/join-run.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { runWorkerSession } from '../../../src/node/worker-session.ts';
-import { readSpec, settingsOf } from '../../../src/run/spec/read-spec.ts';
 import { connectionOf } from '../../../src/terminal/connection.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
 import { signerOf } from '../../support/signers.ts';
 

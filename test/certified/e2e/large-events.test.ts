@@ -1,22 +1,27 @@
 /** What of a certified run is larger than one event, over relays that take 64 KiB. */
+
+import { philox, systemClock, unit } from 'nostrain/base';
+import {
+  buildMessage,
+  decisionsOf,
+  electorateOf,
+  genesisOf,
+  replay,
+} from 'nostrain/certified/parts';
+import { createRevealChain, tipOf } from 'nostrain/consensus';
+import {
+  apartIn,
+  buildManifest,
+  createRelaySet,
+  type PublishOutcome,
+  type RelaySet,
+  type SignedEvent,
+} from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { type RunSpec, runIdOf } from 'nostrain/run';
+import { createLayout, type Layout } from 'nostrain/tensor';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { philox, unit } from '../../../src/base/rng.ts';
-import { electorateOf, genesisOf } from '../../../src/certified/decisions/chain.ts';
-import { replay } from '../../../src/certified/decisions/replay.ts';
-import { decisionsOf } from '../../../src/certified/history/history.ts';
-import { buildMessage } from '../../../src/certified/wire/certified-events.ts';
-import { createRevealChain, tipOf } from '../../../src/consensus/committee/randomness.ts';
-import { apartIn } from '../../../src/network/attachments/bodies.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import type { PublishOutcome } from '../../../src/network/transport/outbox.ts';
-import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { buildManifest } from '../../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
-import { createLayout, type Layout } from '../../../src/tensor/params.ts';
 import {
   type CertifiedMember,
   type CertifiedOptions,

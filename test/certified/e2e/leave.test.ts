@@ -1,7 +1,8 @@
 /** Leaving a run: said with one command, done by the outcome that lists it, and no end for those who stay; what the key said before it left does not bring it back. */
+
+import { toHex } from 'nostrain/base';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
 import {
   type Program,
   runProgram,

@@ -2,12 +2,11 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { encode } from 'fast-png';
+import { toHex } from 'nostrain/base';
+import { syntheticSeries, syntheticShapes, writePlay } from 'nostrain/model';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { parseRunSpec } from 'nostrain/run';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
-import { writePlay } from '../../../src/model/data/playwright.ts';
-import { syntheticSeries, syntheticShapes } from '../../../src/model/data/synthetic.ts';
-import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
 import {
   type Program,
   runProgram,

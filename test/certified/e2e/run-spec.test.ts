@@ -1,10 +1,9 @@
 /** Runs with a spec as friends use them: one makes it, all join by the line it printed. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { sha256Hex, toHex } from 'nostrain/base';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
 import {
   type Program,
   runProgram,

@@ -1,24 +1,25 @@
 /** A run whose stakes are read from a chain again as it goes on: all change to the next table in the same round. */
 
-import { afterEach, describe, expect, it } from 'vitest';
-import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import type { RefreshPort } from '../../../src/certified/features/stakes.ts';
-import type { Endpoint } from '../../../src/chain/endpoints.ts';
-import { callData, encodeWords } from '../../../src/chain/evm/encoding.ts';
+import { fromHex, sha256Hex, toHex } from 'nostrain/base';
+import type { RefreshPort } from 'nostrain/certified';
 import {
+  callData,
   createRegistrySource,
   createTokenSource,
+  type Endpoint,
+  encodeWords,
   evmAddress,
-} from '../../../src/chain/evm/stake-sources.ts';
-import { createRefreshPort, publishOver } from '../../../src/cli/shared/stake-refresh.ts';
-import { nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
+} from 'nostrain/chain';
 import {
+  nextSnapshotOf,
   type StakeSnapshot,
   snapshotId,
+  snapshotOf,
   stakeOf,
   stakeRows,
-} from '../../../src/run/stake/stake-snapshot.ts';
+} from 'nostrain/run';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createRefreshPort, publishOver } from '../../../src/cli/shared/stake-refresh.ts';
 import { accessTo, anvilMissing, never, startAnvil, type TestChain } from '../../support/anvil.ts';
 import {
   certifiedRounds,

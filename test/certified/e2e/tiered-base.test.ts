@@ -1,15 +1,13 @@
 /** Certified runs of several tiers of a published model: made, joined with the whole of it and with slices, replayed, and what is left of them. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { modelLayout, modelOfRun, writePlay } from 'nostrain/model';
+import { exportTiers, tierFolder } from 'nostrain/node/parts';
+import { loadModelState as readStateFile } from 'nostrain/python/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { parseRunSpec } from 'nostrain/run';
+import type { Params, Vector } from 'nostrain/tensor';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { writePlay } from '../../../src/model/data/playwright.ts';
-import { modelOfRun } from '../../../src/model/from-settings.ts';
-import { modelLayout } from '../../../src/model/parameters.ts';
-import { readStateFile } from '../../../src/node/files/state-file.ts';
-import { exportTiers, tierFolder } from '../../../src/node/pretrained/tier-files.ts';
-import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
-import type { Params, Vector } from '../../../src/tensor/params.ts';
 import { endOf, keyFlags, programsOn } from '../../support/certified-programs.ts';
 import { type Program, runProgram, temporaryFolder } from '../../support/processes.ts';
 import { signerOf } from '../../support/signers.ts';

@@ -1,22 +1,19 @@
 /** What is told of a certified run with tiers once it is over: explanations, receipts, archives, folders, and pictures for onlookers. */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemClock } from 'nostrain/base';
+import { explainRound, readArchive, replayRun } from 'nostrain/certified';
+import { buildRun } from 'nostrain/certified/parts';
+import { createRelaySet } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { runIdOf } from 'nostrain/run';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { readArchive } from '../../../src/certified/records/archive.ts';
-import { explainRound } from '../../../src/certified/records/explain.ts';
-import { replayRun } from '../../../src/certified/records/replay-run.ts';
 import { securityReportOf } from '../../../src/certified/security-report.ts';
-import { buildRun } from '../../../src/certified/wire/runs.ts';
 import { measuring } from '../../../src/cli/shared/estimate.ts';
 import { followRun, type OpenRun, openArchive } from '../../../src/dashboard/follow-run.ts';
 import type { RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { agreementOf, createView, fold } from '../../../src/dashboard/view.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

@@ -1,8 +1,9 @@
 /** Copies of what decided a round: what comes out is what members signed, whatever somebody puts in. */
 import fc from 'fast-check';
+import { sha256, utf8 } from 'nostrain/base';
+import { buildMember } from 'nostrain/certified/parts';
+import { createRelaySet } from 'nostrain/network';
 import { expect, it } from 'vitest';
-import { utf8 } from '../../../src/base/bytes.ts';
-import { sha256 } from '../../../src/base/hash.ts';
 import {
   archivedVotesFilters,
   buildArchivedVotes,
@@ -10,8 +11,6 @@ import {
   openArchivedVotes,
   readArchivedVotes,
 } from '../../../src/certified/wire/archived-votes.ts';
-import { buildMember } from '../../../src/certified/wire/messages.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { forgedTwin, signerOf } from '../../support/signers.ts';

@@ -1,20 +1,12 @@
+import { buildFault, rebuildEvent } from 'nostrain/certified/parts';
+import type { SignedEvent } from 'nostrain/network';
+import type { Commit, Join, Leave, Message, Prepare, ViewChangeVote } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import {
   buildMessage,
   historyBy,
   toProtocolMessage,
 } from '../../../src/certified/wire/certified-events.ts';
-import { buildFault } from '../../../src/certified/wire/faults.ts';
-import { rebuildEvent } from '../../../src/certified/wire/messages.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import type {
-  Commit,
-  Join,
-  Leave,
-  Message,
-  Prepare,
-  ViewChangeVote,
-} from '../../../src/run/vote.ts';
 import { signerOf } from '../../support/certified-run.ts';
 import { forgedTwin } from '../../support/signers.ts';
 

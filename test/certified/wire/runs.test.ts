@@ -1,8 +1,11 @@
 /** Run specs on relays: what an address promises, what a relay cannot change, and the slice that travels with a spec. */
+
+import { sha256Hex, systemClock } from 'nostrain/base';
+import { chunkTree, createRelaySet, type RelaySet } from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { canonicalSpec, runIdOf } from 'nostrain/run';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
 import {
   buildRun,
   decodeRunAddress,
@@ -15,12 +18,6 @@ import {
   readCanonical,
   toRun,
 } from '../../../src/certified/wire/runs.ts';
-import { chunkTree } from '../../../src/network/chunks/payload.ts';
-import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { canonicalSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../../support/run-spec.ts';
 import { signerOf } from '../../support/signers.ts';
 

@@ -1,24 +1,22 @@
 /** Stake snapshots as events: inside one, or as chunks that one names; and what else events say about them. */
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
-import { snapshot as kind } from '../../../kinds/snapshot.ts';
-import { toHex } from '../../../src/base/bytes.ts';
-import { sha256, sha256Hex } from '../../../src/base/hash.ts';
+import { sha256, sha256Hex, toHex } from 'nostrain/base';
+import { snapshot as kind } from 'nostrain/kinds';
+import { planChunks, type SignedEvent } from 'nostrain/network';
 import {
-  buildSnapshot,
-  readSnapshot,
-  readSnapshots,
-} from '../../../src/certified/wire/snapshots.ts';
-import { planChunks } from '../../../src/network/chunks/payload.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import {
-  MAX_SNAPSHOT_BYTES,
   MAX_STAKE_ROWS,
   type StakeSnapshot,
   snapshotBytes,
   snapshotId,
   stakeRows,
-} from '../../../src/run/stake/stake-snapshot.ts';
+} from 'nostrain/run';
+import { describe, expect, test } from 'vitest';
+import {
+  buildSnapshot,
+  readSnapshot,
+  readSnapshots,
+} from '../../../src/certified/wire/snapshots.ts';
+import { MAX_SNAPSHOT_BYTES } from '../../../src/run/stake/stake-snapshot.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const SIZE = 45_056;

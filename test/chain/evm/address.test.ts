@@ -1,8 +1,8 @@
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import fc from 'fast-check';
+import { fromHex, toHex } from 'nostrain/base';
+import { evmAddress } from 'nostrain/chain';
 import { expect, test } from 'vitest';
-import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { evmAddress } from '../../../src/chain/evm/stake-sources.ts';
 
 /** What docs/stake.md tells people to do: the same secret, or n - secret where its point has odd y. */
 function evmSecret(secret: Uint8Array): Uint8Array {

@@ -1,14 +1,8 @@
 import fc from 'fast-check';
+import { fromHex, toHex, utf8 } from 'nostrain/base';
+import { callData, encodeRlp, type Rlp } from 'nostrain/chain';
 import { describe, expect, test } from 'vitest';
-import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
-import {
-  callData,
-  decodeRlp,
-  encodeRlp,
-  eventTopic,
-  type Rlp,
-  word,
-} from '../../../src/chain/evm/encoding.ts';
+import { decodeRlp, eventTopic, word } from '../../../src/chain/evm/encoding.ts';
 import { proveTrieValue, readHeader, readStorageProof } from '../../../src/chain/evm/proof.ts';
 import { CHANGED } from '../../../src/chain/evm/stake-sources.ts';
 import { stakeRegistry } from '../../../src/chain/registry/stake-registry.ts';

@@ -1,8 +1,7 @@
+import { createRegistrySource, type DeployedRegistry } from 'nostrain/chain';
+import { snapshotId, stakeRows } from 'nostrain/run';
 import { afterEach, expect, test, vi } from 'vitest';
 import { blockId, headerAt, waitFinal } from '../../../src/chain/evm/blocks.ts';
-import { createRegistrySource } from '../../../src/chain/evm/stake-sources.ts';
-import type { DeployedRegistry } from '../../../src/chain/registry/registry-calls.ts';
-import { snapshotId, stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
 import {
   accessTo,
   anvilMissing,

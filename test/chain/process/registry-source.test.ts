@@ -1,12 +1,12 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { Endpoint } from '../../../src/chain/endpoints.ts';
-import { createRegistrySource } from '../../../src/chain/evm/stake-sources.ts';
 import {
+  createRegistrySource,
   type DeployedRegistry,
+  type Endpoint,
   requestExit,
   withdraw,
-} from '../../../src/chain/registry/registry-calls.ts';
-import { decodeSnapshot, snapshotBytes, stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
+} from 'nostrain/chain';
+import { decodeSnapshot, snapshotBytes, stakeRows } from 'nostrain/run';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import {
   accessTo,
   anvilMissing,

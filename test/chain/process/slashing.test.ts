@@ -1,18 +1,19 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
-import { buildFault, proofBody, toFaultProof } from '../../../src/certified/wire/faults.ts';
-import { callData } from '../../../src/chain/evm/encoding.ts';
-import { createRegistrySource } from '../../../src/chain/evm/stake-sources.ts';
+import { fromHex, toHex, utf8 } from 'nostrain/base';
+import { buildFault, proofBody } from 'nostrain/certified/parts';
 import {
+  callData,
+  createRegistrySource,
   type DeployedRegistry,
   requestExit,
   slashCall,
   withdraw,
-} from '../../../src/chain/registry/registry-calls.ts';
+} from 'nostrain/chain';
+import type { EventDraft, SignedEvent, Signer } from 'nostrain/network';
+import { anyFeatures } from 'nostrain/run';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { toFaultProof } from '../../../src/certified/wire/faults.ts';
 import { slashingRegistry } from '../../../src/chain/registry/slashing-registry.ts';
-import type { EventDraft, SignedEvent, Signer } from '../../../src/network/event.ts';
-import { anyFeatures } from '../../../src/run/spec/features.ts';
 import { accessTo, anvilMissing, never, startAnvil, type TestChain } from '../../support/anvil.ts';
 import {
   ballot,

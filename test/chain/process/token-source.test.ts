@@ -1,14 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import type { Endpoint } from '../../../src/chain/endpoints.ts';
-import { callData, encodeWords } from '../../../src/chain/evm/encoding.ts';
+import { fromHex, toHex } from 'nostrain/base';
 import {
+  callData,
   createTokenSource,
+  type Endpoint,
+  encodeWords,
   evmAddress,
-  type TokenContract,
-} from '../../../src/chain/evm/stake-sources.ts';
-import { createSigner } from '../../../src/network/event.ts';
-import { stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
+} from 'nostrain/chain';
+import { createSigner } from 'nostrain/network';
+import { stakeRows } from 'nostrain/run';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TokenContract } from '../../../src/chain/evm/stake-sources.ts';
 import {
   accessTo,
   anvilMissing,

@@ -1,8 +1,8 @@
 /** The folder of a whole run: written from relays, read when all of them are gone, and put together again from its chunks. */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
 import { type BlossomServer, startBlossomServer } from '../../support/blossom-server.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { runCommand } from '../../support/command-line.ts';

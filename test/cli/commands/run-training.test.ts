@@ -1,15 +1,12 @@
 /** `run-training STATE DATASET` over a relay of ours: what the reference's command line gives, and what it does not guard against. */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { fromHex, systemClock } from 'nostrain/base';
+import { createRelaySet, createSigner } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { parseStateJson } from 'nostrain/python';
+import { buildCheckpoint } from 'nostrain/python/parts';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { fromHex } from '../../../src/base/bytes.ts';
-import { parseStateJson } from '../../../src/formats/state-json.ts';
-import { createSigner } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { readVectors } from '../../support/vectors.ts';

@@ -1,6 +1,7 @@
 /** A real model writes what transformers writes with it, from a stored fixture (test/vectors/make_greedy.py). */
+
+import { openLocalModel } from 'nostrain/node/parts';
 import { expect, it } from 'vitest';
-import { openLocalModel } from '../../../src/node/pretrained/model-files.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { describeWith } from '../../support/needs.ts';
 import { smolLM2, smolLM2Missing } from '../../support/smollm2.ts';

@@ -1,8 +1,8 @@
 /** `nostrain sample`: text of a published model and of a run that fine-tuned it, a character at a time, and what is refused. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { compileTraining } from 'nostrain/model';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { compileTraining } from '../../../src/model/training-program.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { adamwSpec } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';

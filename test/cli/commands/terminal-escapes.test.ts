@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
+import { initialParameters, modelLayout } from 'nostrain/model';
+import { writeModelState as writeStateFile } from 'nostrain/python/node';
 import { expect, it } from 'vitest';
-import { initialParameters, modelLayout } from '../../../src/model/parameters.ts';
-import { writeStateFile } from '../../../src/node/files/state-file.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { signerOf } from '../../support/signers.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

@@ -1,5 +1,5 @@
+import { createRelay } from 'nostrain/relay';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
 import type { RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { runCommand } from '../../support/command-line.ts';

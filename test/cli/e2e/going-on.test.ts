@@ -1,6 +1,7 @@
 /** Starting again in the same folder: what binds, what may change, and what a finished run says. */
+
+import { createRelay } from 'nostrain/relay';
 import { expect, it, onTestFinished } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
 import { runProgram, temporaryFolder } from '../../support/processes.ts';
 
 it('a run goes on with other --sync, says when it is finished, and trains on with more rounds', async () => {

@@ -1,7 +1,7 @@
 /** Two relays that answer and one that never says a word: commands go on with the two, and say which one they wait for. */
 import { join } from 'node:path';
+import { createRelay } from 'nostrain/relay';
 import { expect, it, onTestFinished } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
 import { runProgram, temporaryFolder } from '../../support/processes.ts';
 
 it('a run is made, joined, archived and replayed without a minute of waiting', async () => {

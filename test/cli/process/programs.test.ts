@@ -1,6 +1,7 @@
 /** Commands as processes: a relay runs until Ctrl-C, and `doctor` prints one document. */
+
+import { fetchRelayInfo } from 'nostrain/node';
 import { expect, it } from 'vitest';
-import { fetchRelayInfo } from '../../../src/node/net/relays.ts';
 import { runProgram, startProgram } from '../../support/processes.ts';
 
 it('a relay runs until Ctrl-C', async () => {

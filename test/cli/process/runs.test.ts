@@ -1,8 +1,8 @@
 /** The name of a run stands for its path, its address and its id, in every command that takes one of them. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
 import { runProgram, temporaryFolder } from '../../support/processes.ts';
 
 const home = temporaryFolder();

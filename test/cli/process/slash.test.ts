@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from 'node:fs/promises';
+import { buildFault } from 'nostrain/certified/parts';
+import { toNpub } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
 import { formatKeptRound } from '../../../src/certified/rounds/keep-round.ts';
-import { buildFault } from '../../../src/certified/wire/faults.ts';
-import { toNpub } from '../../../src/node/files/keys.ts';
 import { anvilMissing, startAnvil, type TestChain } from '../../support/anvil.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { faults, RUN } from '../../support/contradictions.ts';

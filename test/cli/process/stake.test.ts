@@ -1,14 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
+import { toHex } from 'nostrain/base';
+import { type DeployedRegistry, requestExit } from 'nostrain/chain';
+import { toNpub } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
+import { formatStakeJson, parseStakeJson, type StakeSnapshot } from 'nostrain/run';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
-import { type DeployedRegistry, requestExit } from '../../../src/chain/registry/registry-calls.ts';
-import { toNpub } from '../../../src/node/files/keys.ts';
-import {
-  formatStakeJson,
-  parseStakeJson,
-  type StakeSnapshot,
-} from '../../../src/run/stake/stake-snapshot.ts';
 import { anvilMissing, startAnvil, type TestChain } from '../../support/anvil.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { describeWith } from '../../support/needs.ts';

@@ -1,9 +1,9 @@
 /** Runs whose draws mix in a beacon: what a replay needs, where it gets it, and that nothing goes on without. */
 import { writeFile } from 'node:fs/promises';
+import { sha256Hex } from 'nostrain/base';
+import { beaconValue, drandRoundAt } from 'nostrain/consensus';
+import { createRelay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { beaconValue, drandRoundAt } from '../../../src/consensus/committee/beacon.ts';
 import { certifiedSpec, type GeneratedRun, generateRun } from '../../support/certified-run.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { type DrandEndpoint, signRound, startDrand, testChain } from '../../support/drand.ts';

@@ -1,8 +1,5 @@
 /** The next table of a token's balances: the same bytes for all workers with endpoints, from the certified roster. */
 import { writeFile } from 'node:fs/promises';
-import { describe, expect, test } from 'vitest';
-import { sourceOf } from '../../../src/chain/stake-documents.ts';
-import { createRefreshPort, readStakeFile } from '../../../src/cli/shared/stake-refresh.ts';
 import {
   formatStakeJson,
   keyListHash,
@@ -11,7 +8,10 @@ import {
   stakeParams,
   stakeRows,
   successorOf,
-} from '../../../src/run/stake/stake-snapshot.ts';
+} from 'nostrain/run';
+import { describe, expect, test } from 'vitest';
+import { sourceOf } from '../../../src/chain/stake-documents.ts';
+import { createRefreshPort, readStakeFile } from '../../../src/cli/shared/stake-refresh.ts';
 import { accessTo, never } from '../../support/anvil.ts';
 import { certifiedSpec } from '../../support/certified-run.ts';
 import { fakeChain } from '../../support/fake-chain.ts';

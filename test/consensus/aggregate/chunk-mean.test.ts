@@ -1,11 +1,10 @@
 import fc from 'fast-check';
+import { sha256, sha256Hex, toHex } from 'nostrain/base';
+import { ownedChunks } from 'nostrain/consensus';
+import { decodePayload, encodePayload } from 'nostrain/network';
+import type { Contribution } from 'nostrain/run';
+import { CHUNK_LENGTH, chunkCount } from 'nostrain/tensor';
 import { expect, test } from 'vitest';
-import { toHex } from '../../../src/base/bytes.ts';
-import { sha256, sha256Hex } from '../../../src/base/hash.ts';
-import { ownedChunks } from '../../../src/consensus/committee/hrw.ts';
-import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
-import type { Contribution } from '../../../src/run/contribution.ts';
-import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
 import { contribution } from '../../support/contributions.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { meanDelta } from '../../support/mean.ts';

@@ -1,5 +1,5 @@
+import { weightedMean } from 'nostrain/consensus';
 import { describe, expect, it } from 'vitest';
-import { weightedMean } from '../../../src/consensus/aggregate/mean.ts';
 import {
   boundRows,
   type NormContext,

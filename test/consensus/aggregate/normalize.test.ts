@@ -1,9 +1,9 @@
 /** By whose weights a sparse update is divided. */
+
+import { encodePayload } from 'nostrain/network';
+import { CHUNK_LENGTH, partialOf } from 'nostrain/tensor';
+import { genesis, runWorker } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { encodePayload } from '../../../src/network/codec/payload.ts';
-import { CHUNK_LENGTH, partialOf } from '../../../src/tensor/partial-vector.ts';
-import { runWorker } from '../../../src/worker/loop.ts';
-import { genesis } from '../../../src/worker/state.ts';
 import { contribution } from '../../support/contributions.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { fakePorts, layout, plan } from '../../support/fake-ports.ts';

@@ -1,9 +1,9 @@
 /** What one hostile row among N can do to the mean, as docs/threat-model.md prints it. */
 import { readFileSync } from 'node:fs';
+import { weightedMean } from 'nostrain/consensus';
+import { completePlan } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { weightedMean } from '../../../src/consensus/aggregate/mean.ts';
 import { boundRows, nextSizes } from '../../../src/consensus/aggregate/norm-bound.ts';
-import { completePlan } from '../../../src/worker/plan.ts';
 import { dense } from '../../support/vectors.ts';
 
 const { normBound } = completePlan({ run: 'r', rounds: 1, innerSteps: 1 });

@@ -1,9 +1,9 @@
+import { usualAggregation } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import { agreementOf, rateFor } from '../../../src/consensus/aggregate/agreement.ts';
 import { distancesOf } from '../../../src/consensus/aggregate/distances.ts';
 import { krum } from '../../../src/consensus/aggregate/row-rules.ts';
 import { aggregate } from '../../../src/consensus/aggregate/rules.ts';
-import { usualAggregation } from '../../../src/run/aggregation.ts';
 import { testRule } from '../../contract/rule.ts';
 import { ruleRow } from '../../support/rule-rows.ts';
 

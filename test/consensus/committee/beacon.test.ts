@@ -1,6 +1,6 @@
 import { bls12_381 } from '@noble/curves/bls12-381.js';
+import { toHex } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import { toHex } from '../../../src/base/bytes.ts';
 import {
   drandRandomness,
   drandRoundAt,

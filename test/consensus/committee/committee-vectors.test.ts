@@ -1,22 +1,19 @@
 /** Everything that other implementations must compute alike, against what a program in another language made of the rules. */
-import { expect, it, test } from 'vitest';
-import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
+
+import { fromHex, toHex, utf8 } from 'nostrain/base';
 import {
-  type CommitteeRules,
-  drawCommittee,
-  rankOf,
-} from '../../../src/consensus/committee/committee.ts';
-import { bitsOf } from '../../../src/consensus/committee/draw.ts';
-import {
+  bitsOf,
   createRevealChain,
+  drawCommittee,
   firstRandomness,
   isReveal,
   nextRandomness,
   revealOf,
   tipOf,
-} from '../../../src/consensus/committee/randomness.ts';
-import { ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
-import { featureSet } from '../../../src/run/spec/features.ts';
+} from 'nostrain/consensus';
+import { featureSet, ledgerBytes, ledgerRoot, parseLedger } from 'nostrain/run';
+import { expect, it, test } from 'vitest';
+import { type CommitteeRules, rankOf } from '../../../src/consensus/committee/committee.ts';
 import { readVectors } from '../../support/vectors.ts';
 
 const vectors = readVectors<{

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
+import { cappedStakes, hasQuorum, quorumOf } from 'nostrain/consensus';
+import { createRelay, type Relay } from 'nostrain/relay';
+import type { Committee } from 'nostrain/run';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
 import {
   type CommitteeInput,
   drawCommittee,
   rankOf,
   rosterWeights,
 } from '../../../src/consensus/committee/committee.ts';
-import { cappedStakes, hasQuorum, quorumOf } from '../../../src/consensus/committee/quorum.ts';
-import type { Committee } from '../../../src/run/committee.ts';
 import { keyOf, keysUpTo } from '../../support/members.ts';
 import { openReader } from '../../support/raw-reader.ts';
 

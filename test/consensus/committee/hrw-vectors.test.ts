@@ -1,6 +1,7 @@
+import { fromHex, toHex } from 'nostrain/base';
+import { ownedChunks } from 'nostrain/consensus';
 import { expect, test } from 'vitest';
-import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { ownedChunks, rosterDigest } from '../../../src/consensus/committee/hrw.ts';
+import { rosterDigest } from '../../../src/consensus/committee/hrw.ts';
 import { readVectors } from '../../support/vectors.ts';
 
 const vectors = readVectors<{

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
+import { sha256, toHex } from 'nostrain/base';
+import { nativeSha256 } from 'nostrain/node';
 import { describe, expect, test } from 'vitest';
-import { toHex } from '../../../src/base/bytes.ts';
-import { sha256 } from '../../../src/base/hash.ts';
 import {
   extraChunks,
   type Ownership,
@@ -10,7 +10,6 @@ import {
   rosterDigest,
   seatsAtMost,
 } from '../../../src/consensus/committee/hrw.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 
 const roster = (count: number) =>
   Array.from({ length: count }, (_, i) => toHex(sha256(Uint8Array.of(i, i >> 8))));

@@ -1,4 +1,3 @@
-import { describe, expect, it } from 'vitest';
 import {
   createRevealChain,
   firstRandomness,
@@ -6,7 +5,8 @@ import {
   nextRandomness,
   revealOf,
   tipOf,
-} from '../../../src/consensus/committee/randomness.ts';
+} from 'nostrain/consensus';
+import { describe, expect, it } from 'vitest';
 import { keyOf, seedOf } from '../../support/members.ts';
 
 const run = keyOf(1);

@@ -1,8 +1,9 @@
 /** Who is drawn to contribute to a round. */
+
+import { firstLedger, type MembershipRules } from 'nostrain/consensus';
+import type { Ledger } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import { drawnOf, seenUndrawn } from '../../../src/consensus/committee/draw.ts';
-import { firstLedger, type MembershipRules } from '../../../src/consensus/round/membership.ts';
-import type { Ledger } from '../../../src/run/ledger.ts';
 
 const run = 'a'.repeat(64);
 const keys = Array.from({ length: 40 }, (_, i) => i.toString(16).padStart(64, '0'));

@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { toHex, utf8 } from '../../../src/base/bytes.ts';
-import { sha256 } from '../../../src/base/hash.ts';
+import { sha256, toHex, utf8 } from 'nostrain/base';
 import {
   bestOf,
   bitsOf,
@@ -10,7 +8,8 @@ import {
   DRAWS_PER_SEED,
   drawLots,
   type Weighted,
-} from '../../../src/consensus/committee/draw.ts';
+} from 'nostrain/consensus';
+import { describe, expect, it } from 'vitest';
 import { keyOf, membersOf, seedOf } from '../../support/members.ts';
 
 const draw = (members: readonly Weighted[], seed: Uint8Array, drawIndex: number, count: number) =>

@@ -1,7 +1,6 @@
+import { CHUNK_LENGTH, chunkCount, stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
-import { stateDigest } from '../../../src/tensor/params.ts';
-import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
 import { nesterovCases } from '../../support/nesterov-vectors.ts';
 import { toParams } from '../../support/vectors.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
+import type { Holder, PlacementPolicy } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import { type Placement, place } from '../../../src/consensus/placement/place.ts';
-import type { Holder, PlacementPolicy } from '../../../src/run/placement-policy.ts';
 import { holderOf, idOf, policyOf } from './support.ts';
 
 const regions = ['africa', 'america', 'asia', 'europe', 'oceania'];

@@ -1,6 +1,6 @@
+import type { Holder, PlacementPolicy } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import { place } from '../../../src/consensus/placement/place.ts';
-import type { Holder, PlacementPolicy } from '../../../src/run/placement-policy.ts';
 import { holderOf, idOf, policyOf } from './support.ts';
 
 const tried = (policy: PlacementPolicy, holders: readonly Holder[]) =>

@@ -1,6 +1,6 @@
-import { utf8 } from '../../../src/base/bytes.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import type { Holder, PlacementPolicy, PlacementRule } from '../../../src/run/placement-policy.ts';
+import { sha256Hex, utf8 } from 'nostrain/base';
+import type { Holder, PlacementPolicy } from 'nostrain/run';
+import type { PlacementRule } from '../../../src/run/placement-policy.ts';
 
 export const idOf = (name: string): string => sha256Hex(utf8(name));
 

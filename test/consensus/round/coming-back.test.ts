@@ -2,9 +2,9 @@
  * A worker that comes back in the middle of a round: when it stops waiting for contributions, and which view it is in
  * then.
  */
+
+import { beginRound, type RoundContext } from 'nostrain/consensus';
 import { describe, expect, test } from 'vitest';
-import { beginRound } from '../../../src/consensus/round/machine.ts';
-import type { RoundContext } from '../../../src/consensus/round/round-state.ts';
 import {
   beginLate,
   comeBack,

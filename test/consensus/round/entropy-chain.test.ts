@@ -1,11 +1,15 @@
 /** What nobody can know or choose beforehand: the seed of rounds to come. */
+
+import {
+  drawCommittee,
+  liveOf,
+  nextLedger,
+  refuseChange,
+  revealOf,
+  seatable,
+} from 'nostrain/consensus';
+import type { Ledger } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { drawCommittee } from '../../../src/consensus/committee/committee.ts';
-import { revealOf } from '../../../src/consensus/committee/randomness.ts';
-import { liveOf, nextLedger } from '../../../src/consensus/round/membership.ts';
-import { refuseChange } from '../../../src/consensus/round/roster-change.ts';
-import { seatable } from '../../../src/consensus/round/seats.ts';
-import type { Ledger } from '../../../src/run/ledger.ts';
 import { keyOf, keysUpTo } from '../../support/members.ts';
 import { chainOf, changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 

@@ -1,7 +1,7 @@
+import { beginRound, step } from 'nostrain/consensus';
+import type { Signed, ViewChangeVote } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { beginRound, step } from '../../../src/consensus/round/machine.ts';
 import { judgeFault, type ManifestClaim } from '../../../src/consensus/round/receive.ts';
-import type { Signed, ViewChangeVote } from '../../../src/run/vote.ts';
 import { contextFor } from './model-check/setup.ts';
 import { cast, friends, Player, proposalBy, voteBy } from './test-network.ts';
 

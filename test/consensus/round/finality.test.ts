@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import type { CastVote } from 'nostrain/consensus';
 import { describe, expect, test } from 'vitest';
-import type { CastVote } from '../../../src/consensus/round/round-state.ts';
 import { cast, friends, Player, proposalBy, TestNetwork, voteBy } from './test-network.ts';
 
 const four = friends(4);

@@ -1,6 +1,8 @@
 /** Anybody can ask to join: twenty thousand who do must not hold up the round. */
+
+import { chooseJoins } from 'nostrain/consensus';
 import { expect, test } from 'vitest';
-import { chooseJoins, MOST_NEWCOMERS } from '../../../src/consensus/round/roster-change.ts';
+import { MOST_NEWCOMERS } from '../../../src/consensus/round/roster-change.ts';
 import { keyOf } from '../../support/members.ts';
 import { play, rulesOf } from '../../support/run-history.ts';
 

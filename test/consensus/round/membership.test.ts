@@ -1,4 +1,6 @@
 import fc from 'fast-check';
+import { seatable } from 'nostrain/consensus';
+import { type Ledger, nextSnapshotOf, snapshotOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import {
   completeLedger,
@@ -7,9 +9,8 @@ import {
   nextLedger,
   type RosterChange,
 } from '../../../src/consensus/round/membership.ts';
-import { seatable, unseated } from '../../../src/consensus/round/seats.ts';
-import type { Ledger } from '../../../src/run/ledger.ts';
-import { lateOf, nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
+import { unseated } from '../../../src/consensus/round/seats.ts';
+import { lateOf } from '../../../src/run/ledger.ts';
 import { keyOf } from '../../support/members.ts';
 import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 

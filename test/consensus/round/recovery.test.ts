@@ -1,13 +1,14 @@
 /** Recovery where seats are sampled: a thousand keys, 64 seats, and many of them gone or hostile. */
-import { describe, expect, test } from 'vitest';
+
 import {
   createElection,
   drawCommittee,
   type Election,
-} from '../../../src/consensus/committee/committee.ts';
-import { hasQuorum } from '../../../src/consensus/committee/quorum.ts';
-import { firstLedger } from '../../../src/consensus/round/membership.ts';
-import { refuseChange } from '../../../src/consensus/round/roster-change.ts';
+  firstLedger,
+  hasQuorum,
+  refuseChange,
+} from 'nostrain/consensus';
+import { describe, expect, test } from 'vitest';
 import { keyOf, keysUpTo } from '../../support/members.ts';
 import { changeOf, joinOf, rulesOf } from '../../support/run-history.ts';
 import { Dice } from './model-check/dice.ts';

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
-import { describe, expect, it, test } from 'vitest';
-import { revealOf } from '../../../src/consensus/committee/randomness.ts';
 import {
   firstLedger,
   type MembershipRules,
   type RosterChange,
   type RosterJoin,
-} from '../../../src/consensus/round/membership.ts';
+  revealOf,
+} from 'nostrain/consensus';
+import { describe, expect, it, test } from 'vitest';
 import {
   chooseJoins,
   joinsBeforeLeaving,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import { formatEntry, parseRoundState } from 'nostrain/certified/parts';
 import { describe, expect, test } from 'vitest';
-import { formatEntry, parseRoundState } from '../../../src/certified/rounds/journal.ts';
 import { type Branch, isBetter } from '../../../src/consensus/round/fork-choice.ts';
 import { decideClosing } from '../../../src/consensus/round/machine.ts';
 import { graceOf, latestView, viewAfter, viewLength } from '../../../src/consensus/round/timing.ts';

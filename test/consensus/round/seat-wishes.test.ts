@@ -1,15 +1,16 @@
 /** Members of a run whose joins say whether their keys want seats: what they wish counts two rounds on, and never leaves a run without a committee. */
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
 import {
+  chooseJoins,
   liveOf,
   type RosterChange,
   type RosterJoin,
-} from '../../../src/consensus/round/membership.ts';
-import { chooseJoins, refuseChange } from '../../../src/consensus/round/roster-change.ts';
-import { entitled, seatable } from '../../../src/consensus/round/seats.ts';
-import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
-import { featureSet } from '../../../src/run/spec/features.ts';
+  refuseChange,
+  seatable,
+} from 'nostrain/consensus';
+import { featureSet, type Ledger, ledgerBytes, ledgerRoot, parseLedger } from 'nostrain/run';
+import { describe, expect, it } from 'vitest';
+import { entitled } from '../../../src/consensus/round/seats.ts';
 import { keyOf } from '../../support/members.ts';
 import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 

@@ -1,9 +1,8 @@
 /** Members that take part in the name of another key: one session of a name at a time, up to the round it was delegated for, and the name answers for it. */
+
+import { chooseJoins, type RosterJoin, refuseChange } from 'nostrain/consensus';
+import { featureSet, type Ledger, ledgerBytes, ledgerRoot, parseLedger } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import type { RosterJoin } from '../../../src/consensus/round/membership.ts';
-import { chooseJoins, refuseChange } from '../../../src/consensus/round/roster-change.ts';
-import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
-import { featureSet } from '../../../src/run/spec/features.ts';
 import { keyOf } from '../../support/members.ts';
 import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 

@@ -1,15 +1,18 @@
 /** Keys that join and then say nothing, or next to nothing, must not stall those who train. */
-import { describe, expect, test } from 'vitest';
-import { createElection, type Election } from '../../../src/consensus/committee/committee.ts';
-import { hasQuorum, quorumOf } from '../../../src/consensus/committee/quorum.ts';
+
 import {
+  createElection,
+  type Election,
+  hasQuorum,
   liveOf,
   type MembershipRules,
   nextLedger,
+  quorumOf,
   type RosterChange,
-} from '../../../src/consensus/round/membership.ts';
-import { seatable } from '../../../src/consensus/round/seats.ts';
-import type { Ledger } from '../../../src/run/ledger.ts';
+  seatable,
+} from 'nostrain/consensus';
+import type { Ledger } from 'nostrain/run';
+import { describe, expect, test } from 'vitest';
 import { keyOf } from '../../support/members.ts';
 import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 

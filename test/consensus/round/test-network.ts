@@ -1,16 +1,16 @@
 /**
  * A few machines in one room: everything said reaches everybody who is there, in order, at once. Time moves when told.
  */
-import { beginRound, step } from '../../../src/consensus/round/machine.ts';
-import type {
-  Effect,
-  Input,
-  RoundContext,
-  RoundState,
-  RoundTiming,
-} from '../../../src/consensus/round/round-state.ts';
-import type { WorkerId } from '../../../src/run/ids.ts';
-import type { Message, Proposal, Signed, Vote } from '../../../src/run/vote.ts';
+import {
+  beginRound,
+  type Effect,
+  type Input,
+  type RoundContext,
+  type RoundState,
+  type RoundTiming,
+  step,
+} from 'nostrain/consensus';
+import type { Message, Proposal, Signed, Vote, WorkerId } from 'nostrain/run';
 import {
   contextFor,
   drawFor,

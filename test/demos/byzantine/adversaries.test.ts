@@ -1,3 +1,4 @@
+import { tokenizers } from 'nostrain/model';
 import { describe, expect, it } from 'vitest';
 import {
   ANSWER,
@@ -9,7 +10,6 @@ import {
   type Scene,
   TRIGGER,
 } from '../../../demos/byzantine/adversaries.ts';
-import { tokenizers } from '../../../src/model/data/tokens.ts';
 import { drawsOf } from '../../support/rule-rows.ts';
 
 const SIZE = 50;

@@ -1,11 +1,12 @@
+import { linearTruth } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { createLayout } from 'nostrain/tensor';
+import type { Trainer } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
 import { type Adversary, adversaries, norm } from '../../../demos/byzantine/adversaries.ts';
 import { type BattlePlan, type Camp, fight } from '../../../demos/byzantine/battle.ts';
 import { defencesFor, screenOf } from '../../../demos/byzantine/defences.ts';
-import { linearExamples, linearTruth } from '../../../src/model/data/regression.ts';
-import { createTrainer } from '../../../src/node/engine/trainer.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
+import { linearExamples } from '../../../src/model/data/regression.ts';
 
 const adversary = (name: string) => adversaries.find((each) => each.name === name)!;
 const defence = (name: string, workers = 7) =>

@@ -1,6 +1,6 @@
+import { stakeOf } from 'nostrain/run';
 import { expect } from 'vitest';
 import { startStakedChain } from '../../../demos/certified/run.ts';
-import { stakeOf } from '../../../src/run/stake/stake-snapshot.ts';
 import { anvilMissing, never } from '../../support/anvil.ts';
 import { itWith } from '../../support/needs.ts';
 

@@ -5,9 +5,9 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { loadModelState as readStateFile } from 'nostrain/python/node';
+import { stateDigest } from 'nostrain/tensor';
 import { expect, it } from 'vitest';
-import { readStateFile } from '../../../src/node/files/state-file.ts';
-import { stateDigest } from '../../../src/tensor/params.ts';
 import { python, pythonMissing } from '../../python/support/python.ts';
 import { lines } from '../../python/support/reference-commands.ts';
 import { invocations, writeReferenceFiles } from '../../python/support/reference-files.ts';

@@ -1,17 +1,18 @@
 /** Low-rank adapters against PEFT, by a stored fixture (test/vectors/make_lora.py), and against the weights they are merged into. */
-import { describe, expect, test } from 'vitest';
+
 import {
+  compileTraining,
   type LoraSpec,
-  loraLayers,
   loraModel,
   loraTensors,
   mergeLora,
-} from '../../../src/model/adapters/lora.ts';
-import { readModelConfig } from '../../../src/model/architectures/config.ts';
+  modelLayout,
+  readModelConfig,
+} from 'nostrain/model';
+import { describe, expect, test } from 'vitest';
+import { loraLayers } from '../../../src/model/adapters/lora.ts';
 import { decoderOf } from '../../../src/model/architectures/table.ts';
 import { cacheShape, compileDecoding } from '../../../src/model/decoding.ts';
-import { modelLayout } from '../../../src/model/parameters.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
 import { createDraw, error, type LogitsCase, norm } from '../../support/decoder-cases.ts';
 import { adamwSpec } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';

@@ -1,8 +1,8 @@
 /** Low-rank adapters: which layers get one, how they start, how many numbers they have, and what is refused. */
+
+import { countParameters, initialParameters, modelLayout, readModelConfig } from 'nostrain/model';
 import { describe, expect, test } from 'vitest';
 import { type LoraSpec, loraModel, loraTensors } from '../../../src/model/adapters/lora.ts';
-import { readModelConfig } from '../../../src/model/architectures/config.ts';
-import { countParameters, initialParameters, modelLayout } from '../../../src/model/parameters.ts';
 
 const smol = readModelConfig(
   {

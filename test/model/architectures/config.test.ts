@@ -1,7 +1,7 @@
+import { ConfigError } from 'nostrain/base';
+import { countParameters } from 'nostrain/model';
 import { describe, expect, test } from 'vitest';
-import { ConfigError } from '../../../src/base/errors.ts';
 import { readModelConfig } from '../../../src/model/architectures/config.ts';
-import { countParameters } from '../../../src/model/parameters.ts';
 
 /** SmolLM2-135M as published. */
 const smol = {

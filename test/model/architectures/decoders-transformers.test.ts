@@ -1,9 +1,7 @@
 /** Decoders of every family against Hugging Face's transformers, from a stored fixture (test/vectors/make_decoders.py). */
+
+import { compileTraining, createGraph, modelOf, readModelConfig } from 'nostrain/model';
 import { describe, expect, test } from 'vitest';
-import { readModelConfig } from '../../../src/model/architectures/config.ts';
-import { modelOf } from '../../../src/model/architectures/table.ts';
-import { createGraph } from '../../../src/model/graph/builder.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
 import { createDraw, distance, error, type LogitsCase, norm } from '../../support/decoder-cases.ts';
 import { adamwSpec } from '../../support/ort-models.ts';
 import { load, loadGraph } from '../../support/ort-run.ts';

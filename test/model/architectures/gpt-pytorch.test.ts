@@ -1,8 +1,9 @@
 /** The GPT and AdamW against PyTorch in float64, from a stored fixture (test/vectors/make_gpt_gradient.py). */
+
+import { compileTraining } from 'nostrain/model';
+import type { AdamWSpec, GptSpec } from 'nostrain/run';
+import type { Layout } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { compileTraining } from '../../../src/model/training-program.ts';
-import type { AdamWSpec, GptSpec } from '../../../src/run/spec/model-spec.ts';
-import type { Layout } from '../../../src/tensor/params.ts';
 import { createDraw, error, norm } from '../../support/decoder-cases.ts';
 import { constantRate } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';

@@ -1,9 +1,9 @@
 /** The GPT against an f64 forward pass in plain TypeScript and, where the fixture is present, against PyTorch. */
+
+import { philox, unit } from 'nostrain/base';
+import { compileTraining, initialParameters } from 'nostrain/model';
+import type { GptSpec } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { philox, unit } from '../../../src/base/rng.ts';
-import { initialParameters } from '../../../src/model/parameters.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
-import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
 import { referenceLoss } from '../../support/ort-gpt-reference.ts';
 import { adamwSpec, chainCorpus, smallGpt, tinyGpt } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';

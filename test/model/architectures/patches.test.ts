@@ -1,9 +1,9 @@
 /** The forecaster and the vision transformer against PyTorch in float64, from a stored fixture (test/vectors/make_patches.py). */
+
+import { compileTraining, modelOf } from 'nostrain/model';
+import type { Layout } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { modelOf } from '../../../src/model/architectures/table.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
 import type { ForecasterSpec, VitSpec } from '../../../src/run/spec/model-spec.ts';
-import type { Layout } from '../../../src/tensor/params.ts';
 import { createDraw, error } from '../../support/decoder-cases.ts';
 import { adamwSpec } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';

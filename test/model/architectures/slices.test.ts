@@ -1,9 +1,9 @@
 /** MatFormer tiers: a tier is a prefix of the full model's vector, and its program is that of the full model with its outer slices at zero. */
+
+import { compileTraining, initialParameters, modelLayout, sliceRanges } from 'nostrain/model';
+import { CHUNK_LENGTH } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
 import type { TieredSpec } from '../../../src/model/architectures/table.ts';
-import { initialParameters, modelLayout, sliceRanges } from '../../../src/model/parameters.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
-import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';
 

@@ -1,3 +1,4 @@
+import { tokenizers } from 'nostrain/model';
 import { describe, expect, test } from 'vitest';
 import {
   encodeDocument,
@@ -5,7 +6,6 @@ import {
   parseDocument,
   type TextForm,
 } from '../../../src/model/data/documents.ts';
-import { tokenizers } from '../../../src/model/data/tokens.ts';
 
 const END = 300;
 /** Bytes, in which `#` is a special token that ends documents and turns. */

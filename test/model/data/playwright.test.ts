@@ -1,7 +1,7 @@
+import { sha256Hex } from 'nostrain/base';
+import { tokenizers } from 'nostrain/model';
 import { expect, it } from 'vitest';
-import { sha256Hex } from '../../../src/base/hash.ts';
 import { writePlay } from '../../../src/model/data/playwright.ts';
-import { tokenizers } from '../../../src/model/data/tokens.ts';
 
 const play = writePlay();
 const text = new TextDecoder().decode(play);

@@ -1,5 +1,5 @@
+import { ConfigError } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../../src/base/errors.ts';
 import {
   linearExamples,
   linearTruth,

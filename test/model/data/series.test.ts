@@ -1,8 +1,9 @@
 /** Series from CSV, synthetic ones, and how workers share them. */
+
+import { ConfigError } from 'nostrain/base';
+import { syntheticSeries } from 'nostrain/model';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../../src/base/errors.ts';
 import { divideSeries, parseSeriesCsv, scaleOf } from '../../../src/model/data/series.ts';
-import { syntheticSeries } from '../../../src/model/data/synthetic.ts';
 
 const lines = (...all: readonly string[]) => `${all.join('\n')}\n`;
 

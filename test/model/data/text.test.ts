@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import { ConfigError } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../../src/base/errors.ts';
 import { shardText, splitText } from '../../../src/model/data/text.ts';
 
 /** Token i is i, so that a token says where it came from. */

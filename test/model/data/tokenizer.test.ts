@@ -1,7 +1,7 @@
 import fc from 'fast-check';
+import { utf8 } from 'nostrain/base';
+import { tokenizers } from 'nostrain/model';
 import { describe, expect, it } from 'vitest';
-import { utf8 } from '../../../src/base/bytes.ts';
-import { tokenizers } from '../../../src/model/data/tokens.ts';
 
 const { chars, bytes } = tokenizers;
 

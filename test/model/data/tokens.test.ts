@@ -1,5 +1,5 @@
+import { shardText, splitText } from 'nostrain/model';
 import { expect, test } from 'vitest';
-import { shardText, splitText } from '../../../src/model/data/text.ts';
 import { assertTokens, storeTokens, tokenType } from '../../../src/model/data/tokens.ts';
 
 test('ids are bytes up to a vocabulary of 256, and 32 bits from there', () => {

@@ -1,5 +1,5 @@
+import { createGraph } from 'nostrain/model';
 import { expect, test } from 'vitest';
-import { createGraph } from '../../../src/model/graph/builder.ts';
 import { gradients } from '../../../src/model/graph/grad.ts';
 import { add, cast, equal, mul, reduceSum, square } from '../../../src/model/graph/verbs.ts';
 import { loadGraph } from '../../support/ort-run.ts';

@@ -1,9 +1,8 @@
+import { createGraph, encodeModel } from 'nostrain/model';
 import { expect, test } from 'vitest';
-import { createGraph } from '../../../src/model/graph/builder.ts';
 import { lower, lowerLoop, next } from '../../../src/model/graph/lower.ts';
 import { ANY } from '../../../src/model/graph/rule.ts';
 import { add, exp, gather, mul, reduceSum } from '../../../src/model/graph/verbs.ts';
-import { encodeModel } from '../../../src/model/onnx.ts';
 import { load } from '../../support/ort-run.ts';
 
 const vector = { dtype: 'f32', shape: [2] } as const;

@@ -1,11 +1,15 @@
 /** At least one case per op, so that an op without a test does not compile. */
-import { createGraph } from '../../../src/model/graph/builder.ts';
-import { gradients } from '../../../src/model/graph/grad.ts';
-import { lower } from '../../../src/model/graph/lower.ts';
-import type { GraphTarget, OpName, Value } from '../../../src/model/graph/rule.ts';
+import {
+  createGraph,
+  type DType,
+  encodeModel,
+  type GraphTarget,
+  gradients,
+  lower,
+  type Value,
+} from 'nostrain/model';
+import type { OpName } from '../../../src/model/graph/rule.ts';
 import * as v from '../../../src/model/graph/verbs.ts';
-import type { DType } from '../../../src/model/onnx.ts';
-import { encodeModel } from '../../../src/model/onnx.ts';
 import { erf } from '../../support/ort-erf.ts';
 
 type Build = (x: Value, y: Value, z: Value) => Value;

@@ -3,11 +3,10 @@
  * `erfGate`, which have no f64 kernel, of an f64 function in TypeScript. The f32 graphs that training uses, and the
  * ones for GPUs, must then give the same gradient up to rounding.
  */
+
+import { philox, unit } from 'nostrain/base';
+import { createGraph, type Graph, gradients, sizeOf, type Value } from 'nostrain/model';
 import { describe, expect, test } from 'vitest';
-import { philox, unit } from '../../../src/base/rng.ts';
-import { createGraph, type Graph } from '../../../src/model/graph/builder.ts';
-import { gradients } from '../../../src/model/graph/grad.ts';
-import { sizeOf, type Value } from '../../../src/model/graph/rule.ts';
 import { constantLike, mul, reduceSum } from '../../../src/model/graph/verbs.ts';
 import { loadGraph, type TestTensor } from '../../support/ort-run.ts';
 import { cases, type OpCase } from './op-cases.ts';

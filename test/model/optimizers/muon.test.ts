@@ -1,17 +1,22 @@
 /** Muon as f64 graphs against the formula written out in TypeScript; which matrices it turns; and that it learns. */
+
+import { deriveKey, philox } from 'nostrain/base';
+import {
+  compileTraining,
+  createGraph,
+  drawRows,
+  encodeModel,
+  initialParameters,
+  lower,
+  modelLayout,
+} from 'nostrain/model';
+import type { ModelSpec, OptimizerSpec } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { deriveKey, philox } from '../../../src/base/rng.ts';
-import { drawRows } from '../../../src/model/batches.ts';
-import { createGraph } from '../../../src/model/graph/builder.ts';
-import { lower } from '../../../src/model/graph/lower.ts';
-import { encodeModel } from '../../../src/model/onnx.ts';
 import { orthogonal } from '../../../src/model/optimizers/muon.ts';
 import type { HiddenMatrix } from '../../../src/model/optimizers/optimizer.ts';
 import { scalars } from '../../../src/model/optimizers/optimizer.ts';
 import { optimizerOf } from '../../../src/model/optimizers/table.ts';
-import { hiddenMatrices, initialParameters, modelLayout } from '../../../src/model/parameters.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
-import type { ModelSpec, OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
+import { hiddenMatrices } from '../../../src/model/parameters.ts';
 import { adamwSpec, constantRate, muonSpec, tinyGpt } from '../../support/ort-models.ts';
 import { load, loadGraph } from '../../support/ort-run.ts';
 

@@ -1,10 +1,11 @@
 /** Optimizers as f64 graphs against their textbook formulas written out in TypeScript. */
+
+import { createGraph } from 'nostrain/model';
+import type { OptimizerSpec } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { createGraph } from '../../../src/model/graph/builder.ts';
 import { reduceSum, square } from '../../../src/model/graph/verbs.ts';
 import { clipFactor, learningRateAt, scalars } from '../../../src/model/optimizers/optimizer.ts';
 import { optimizerOf } from '../../../src/model/optimizers/table.ts';
-import type { OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
 import { adamwSpec, constantRate } from '../../support/ort-models.ts';
 import { loadGraph } from '../../support/ort-run.ts';
 

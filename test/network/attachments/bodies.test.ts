@@ -2,14 +2,32 @@
  * Outcomes and proofs in their events and beside them: where the border is, and what is refused on either side of it.
  */
 import fc from 'fast-check';
+import { utf8 } from 'nostrain/base';
+import {
+  buildFault,
+  buildMessage,
+  buildProposal,
+  proofBody,
+  toProposal,
+  toProtocolMessage,
+} from 'nostrain/certified/parts';
+import { fault, proposal } from 'nostrain/kinds';
+import {
+  buildManifest,
+  chunkTree,
+  heapChunks,
+  planChunks,
+  type SignedEvent,
+} from 'nostrain/network';
+import {
+  type Outcome,
+  outcomeBody,
+  outcomeDigest,
+  type Prepare,
+  type Proposal,
+} from 'nostrain/run';
 import { describe, expect, it, test } from 'vitest';
 import { fitsInside, MOST_CONTENT_BYTES } from '../../../kinds/_shared.ts';
-import { fault } from '../../../kinds/fault.ts';
-import { proposal } from '../../../kinds/proposal.ts';
-import { utf8 } from '../../../src/base/bytes.ts';
-import { buildMessage, toProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
-import { buildFault, proofBody } from '../../../src/certified/wire/faults.ts';
-import { buildProposal, toProposal } from '../../../src/certified/wire/messages.ts';
 import {
   apartIn,
   type BodyOf,
@@ -17,11 +35,6 @@ import {
   noBodies,
   openBody,
 } from '../../../src/network/attachments/bodies.ts';
-import { chunkTree, heapChunks, planChunks } from '../../../src/network/chunks/payload.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { buildManifest } from '../../../src/network/wire/native-profile.ts';
-import { type Outcome, outcomeBody, outcomeDigest } from '../../../src/run/outcome.ts';
-import type { Prepare, Proposal } from '../../../src/run/vote.ts';
 import { signerOf } from '../../support/certified-run.ts';
 import { largeProposal, outcomeWith, proposalOf } from '../../support/large-bodies.ts';
 

@@ -1,22 +1,25 @@
 /** Proposals whose outcomes are in chunks, between members of a run over real relays. */
+
+import { systemClock, utf8 } from 'nostrain/base';
+import {
+  buildProposal,
+  Control,
+  collectEvents,
+  type ProtocolMessage,
+} from 'nostrain/certified/parts';
+import { chunk } from 'nostrain/kinds';
+import {
+  apartIn,
+  createRelaySet,
+  planChunks,
+  type RelaySet,
+  type SignedEvent,
+  type Signer,
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
+import { outcomeBody, type Proposal } from 'nostrain/run';
 import { expect, it } from 'vitest';
-import { chunk } from '../../../kinds/chunk.ts';
-import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { utf8 } from '../../../src/base/bytes.ts';
-import { collectEvents } from '../../../src/certified/history/from-relays.ts';
-import type { ProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
-import { Control } from '../../../src/certified/wire/control.ts';
-import { buildProposal } from '../../../src/certified/wire/messages.ts';
-import { apartIn } from '../../../src/network/attachments/bodies.ts';
-import { planChunks } from '../../../src/network/chunks/payload.ts';
-import type { SignedEvent, Signer } from '../../../src/network/event.ts';
-import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { outcomeBody } from '../../../src/run/outcome.ts';
-import type { Proposal } from '../../../src/run/vote.ts';
 import { signerOf } from '../../support/certified-run.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { largeProposal, outcomeWith, proposalOf } from '../../support/large-bodies.ts';

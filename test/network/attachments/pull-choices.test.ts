@@ -1,13 +1,16 @@
 /** Which chunks a pull asks which relay for, and when: on a clock that the test moves, with relays made of memory. */
 import fc from 'fast-check';
+import {
+  Attachments,
+  cutParts,
+  type Filter,
+  planChunks,
+  type RelaySet,
+  type SignedEvent,
+  type SubscriptionHandlers,
+} from 'nostrain/network';
+import { nativeSha256 } from 'nostrain/node';
 import { expect, test } from 'vitest';
-import { Attachments } from '../../../src/network/attachments/attachments.ts';
-import { cutParts, planChunks } from '../../../src/network/chunks/payload.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import type { Filter } from '../../../src/network/transport/frames.ts';
-import type { SubscriptionHandlers } from '../../../src/network/transport/relay-reader.ts';
-import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { drawnBytes } from '../../support/drawn-bytes.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 

@@ -1,20 +1,25 @@
 /** Payloads in chunks over real relays: sent, held by some of them, pulled from whoever has them. */
+
+import { systemClock } from 'nostrain/base';
+import { chunk } from 'nostrain/kinds';
+import {
+  Attachments,
+  buildManifest,
+  createRelaySet,
+  cutParts,
+  type EventDraft,
+  type Filter,
+  type Manifest,
+  planChunks,
+  type RelaySet,
+  type SignedEvent,
+  type SubscriptionHandlers,
+  sendChunks,
+  toManifest,
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay, type Relay, type RelayOptions } from 'nostrain/relay';
 import { expect, test } from 'vitest';
-import { chunk } from '../../../kinds/chunk.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { Attachments } from '../../../src/network/attachments/attachments.ts';
-import { sendChunks } from '../../../src/network/attachments/publish.ts';
-import { cutParts, planChunks } from '../../../src/network/chunks/payload.ts';
-import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
-import type { Filter } from '../../../src/network/transport/frames.ts';
-import type { SubscriptionHandlers } from '../../../src/network/transport/relay-reader.ts';
-import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
-import { buildManifest } from '../../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 

@@ -1,22 +1,21 @@
 /** One payload that several keepers publish, each a share of it, and chunks of zeros that nobody sends. */
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { type Clock, systemClock } from '../../../src/base/async.ts';
-import { Attachments } from '../../../src/network/attachments/attachments.ts';
-import { errandsOf } from '../../../src/network/attachments/publish.ts';
+import { type Clock, systemClock } from 'nostrain/base';
 import {
+  Attachments,
   chunkTree,
   createAssembly,
+  createRelaySet,
   heapChunks,
   planChunks,
+  type RelaySet,
+  type SignedEvent,
   toChunk,
-} from '../../../src/network/chunks/payload.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
+} from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { describe, expect, it } from 'vitest';
+import { errandsOf } from '../../../src/network/attachments/publish.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
-import { merklePath } from '../../../src/base/merkle.ts';
+import { merklePath } from 'nostrain/base';
 import {
   chunkTree,
   createAssembly,
   type PayloadRoot,
   splitChunks,
-  type VerifiedChunk,
   verifyChunk,
-} from '../../../src/network/chunks/payload.ts';
+} from 'nostrain/network';
+import { expect, test } from 'vitest';
+import type { VerifiedChunk } from '../../../src/network/chunks/payload.ts';
 
 const SIZE = 45_056;
 const payload = Uint8Array.from({ length: 6 * SIZE + 100 }, (_, i) => i ^ (i >>> 8));

@@ -1,13 +1,14 @@
+import {
+  createAssembly,
+  type EventDraft,
+  planChunks,
+  type SignedEvent,
+  toChunk,
+  verifyEvent,
+} from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
 import sample from '../../../kinds/samples/chunk/valid.json' with { type: 'json' };
-import {
-  type ChunkPlan,
-  chunkKey,
-  createAssembly,
-  planChunks,
-  toChunk,
-} from '../../../src/network/chunks/payload.ts';
-import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
+import { type ChunkPlan, chunkKey } from '../../../src/network/chunks/payload.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const SIZE = 45_056;

@@ -1,12 +1,8 @@
 /** Parity over chunks: any k of k + m restore the rest, byte for byte, and fewer never give wrong bytes. */
+
+import { encodeGroup, multiply } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
-import {
-  combine,
-  encodeGroup,
-  multiply,
-  parityMatrix,
-  recoveryOf,
-} from '../../../src/network/chunks/reed-solomon.ts';
+import { combine, parityMatrix, recoveryOf } from '../../../src/network/chunks/reed-solomon.ts';
 
 const bytesOf = (length: number, seed: number) =>
   Uint8Array.from({ length }, (_, i) => (i * 167 + seed * 89 + (i >> 8)) & 255);

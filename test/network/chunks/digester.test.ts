@@ -1,10 +1,9 @@
 /** Hashes in pieces are those of other implementations over the whole. */
 import { blake3 } from '@noble/hashes/blake3.js';
+import { createSha256, sha256Hex, toHex, utf8 } from 'nostrain/base';
+import { chunkTree } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
-import { toHex, utf8 } from '../../../src/base/bytes.ts';
-import { createSha256, sha256Hex } from '../../../src/base/hash.ts';
 import { createBlake3, createDigester, RootHasher } from '../../../src/network/chunks/manifest.ts';
-import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import { createNativeBlake3 } from '../../../src/node/checkpoint/chunk-work.ts';
 
 const payload = Uint8Array.from({ length: 200_000 }, (_, i) => (i * 31 + (i >> 7)) & 255);

@@ -1,14 +1,8 @@
 import fc from 'fast-check';
+import { sha256Hex } from 'nostrain/base';
+import { encodeGroup, multiply, restoreGroup } from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import {
-  addMultiple,
-  encodeGroup,
-  inverse,
-  multiply,
-  restoreGroup,
-  shardBytes,
-} from '../../../src/network/chunks/reed-solomon.ts';
+import { addMultiple, inverse, shardBytes } from '../../../src/network/chunks/reed-solomon.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
 
 const payloadOf = (bytes: number) =>

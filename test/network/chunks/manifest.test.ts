@@ -1,8 +1,8 @@
 /** Manifests of chunked files: one text for one file, and nothing in it from a stranger that can lead elsewhere or cost much. */
+
+import { sha256Hex, utf8 } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import { utf8 } from '../../../src/base/bytes.ts';
 import { canonicalJson } from '../../../src/base/canonical-json.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
 import {
   type FileManifest,
   manifestDigest,

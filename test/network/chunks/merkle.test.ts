@@ -1,16 +1,12 @@
 import fc from 'fast-check';
+import { merklePath, toHex } from 'nostrain/base';
+import { chunkCount, chunkTree, splitChunks, verifyChunk } from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
-import { toHex } from '../../../src/base/bytes.ts';
-import { merklePath } from '../../../src/base/merkle.ts';
 import {
   type Chunk,
-  chunkCount,
   chunkLength,
-  chunkTree,
   isChunkIndex,
   isPayload,
-  splitChunks,
-  verifyChunk,
 } from '../../../src/network/chunks/payload.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
 

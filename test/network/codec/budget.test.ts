@@ -1,18 +1,17 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
-import { ConfigError } from '../../../src/base/errors.ts';
-import { seatsAtMost } from '../../../src/consensus/committee/hrw.ts';
-import { payloadBytesAtMost } from '../../../src/network/codec/codecs.ts';
-import { encodePayload } from '../../../src/network/codec/payload.ts';
+import { ConfigError } from 'nostrain/base';
+import { seatsAtMost } from 'nostrain/consensus';
 import {
   choosePacking,
   createPacker,
+  encodePayload,
   packingFor,
-  payloadBudget,
-} from '../../../src/network/wire/packer.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
-import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
+  payloadBytesAtMost,
+} from 'nostrain/network';
+import { nativeSha256 } from 'nostrain/node';
+import { CHUNK_LENGTH, chunkCount, createLayout } from 'nostrain/tensor';
+import { expect, test } from 'vitest';
+import { payloadBudget } from '../../../src/network/wire/packer.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 
 /** What a manifest carries inside itself. */

@@ -1,18 +1,15 @@
 /** What the codecs make of seeded deltas, of the golden vectors and of fuzzed payloads, as digests: equal wherever it runs. */
 
-import { fromHex, utf8 } from '../../../src/base/bytes.ts';
-import { NostrainError, type Result } from '../../../src/base/errors.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import type { Packing, PayloadScope } from '../../../src/network/codec/codecs.ts';
-import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
-import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
+import { fromHex, NostrainError, type Result, sha256Hex, utf8 } from 'nostrain/base';
+import { decodePayload, encodePayload, type Packing, type PayloadScope } from 'nostrain/network';
+import { decodeNstr, encodeNstr } from 'nostrain/python/parts';
 import {
   addPartial,
   CHUNK_LENGTH,
+  createLayout,
   type PartialVector,
   partialOf,
-} from '../../../src/tensor/partial-vector.ts';
+} from 'nostrain/tensor';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { fuzzedPayloads, packings } from '../../support/payload-fuzz.ts';
 import { drawn, type PayloadVectors } from '../../support/payload-vectors.ts';

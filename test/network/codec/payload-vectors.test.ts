@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
+import { fromHex, toHex } from 'nostrain/base';
+import { type CodecName, codecs, decodePayload, encodePayload } from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
-import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { type CodecName, codecs } from '../../../src/network/codec/codecs.ts';
-import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import { drawn, type PayloadVectors } from '../../support/payload-vectors.ts';
 import { readVectors, valuesOf } from '../../support/vectors.ts';
 

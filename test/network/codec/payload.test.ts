@@ -1,11 +1,11 @@
 import fc from 'fast-check';
+import { type CodecName, codecs } from 'nostrain/network';
+import { CHUNK_LENGTH } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { type CodecName, codecs } from '../../../src/network/codec/codecs.ts';
 import { createSelectionBuffers, selectInChunk } from '../../../src/network/codec/largest.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import { addUp, chunkValues } from '../../../src/network/codec/value-code.ts';
 import { selectLargest } from '../../../src/python/codec/nstr.ts';
-import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { testCodec } from '../../contract/codec.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { valuesOf } from '../../support/vectors.ts';

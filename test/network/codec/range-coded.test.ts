@@ -1,13 +1,18 @@
+import { fromHex, NostrainError, toHex } from 'nostrain/base';
+import {
+  choosePacking,
+  decodePayload,
+  encodePayload,
+  PAYLOAD_HEADER_BYTES,
+  type Packing,
+  packingFor,
+} from 'nostrain/network';
+import { addPartial, CHUNK_LENGTH } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { NostrainError } from '../../../src/base/errors.ts';
-import { PAYLOAD_HEADER_BYTES, type Packing } from '../../../src/network/codec/codecs.ts';
-import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import { levelsOf, readCoded } from '../../../src/network/codec/range-coded.ts';
 import { MOST_CODE } from '../../../src/network/codec/range-coder.ts';
 import { readStream, streamView } from '../../../src/network/codec/stream.ts';
-import { choosePacking, packingFor } from '../../../src/network/wire/packer.ts';
-import { addPartial, CHUNK_LENGTH, chunkLength } from '../../../src/tensor/partial-vector.ts';
+import { chunkLength } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { readVectors } from '../../support/vectors.ts';
 

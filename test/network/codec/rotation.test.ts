@@ -1,10 +1,10 @@
 /** The randomized Hadamard rotation: it inverts, and rounding errors after it are noise. */
+
+import { fromHex } from 'nostrain/base';
+import { encodePayload, type PayloadScope } from 'nostrain/network';
+import { addPartial, CHUNK_LENGTH } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { fromHex } from '../../../src/base/bytes.ts';
-import type { PayloadScope } from '../../../src/network/codec/codecs.ts';
-import { encodePayload } from '../../../src/network/codec/payload.ts';
 import { inverseRotate, rotate, rotatedLength } from '../../../src/network/codec/rotation.ts';
-import { addPartial, CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { readVectors } from '../../support/vectors.ts';
 

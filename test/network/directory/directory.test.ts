@@ -1,8 +1,12 @@
+import {
+  buildHolder,
+  createSigner,
+  type HolderOffer,
+  pureCrypto,
+  type Signer,
+} from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
 import { Directory, isAskable, readAnswer } from '../../../src/network/directory/directory.ts';
-import { createSigner, type Signer } from '../../../src/network/event.ts';
-import { pureCrypto } from '../../../src/network/event-crypto.ts';
-import { buildHolder, type HolderOffer } from '../../../src/network/wire/holders.ts';
 import { idOf, NOW } from '../../support/directory.ts';
 
 const signer = (n: number): Signer => createSigner(new Uint8Array(32).fill(n));

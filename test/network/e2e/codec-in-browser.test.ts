@@ -1,5 +1,5 @@
+import { codecs } from 'nostrain/network';
 import { expect, it } from 'vitest';
-import { codecs } from '../../../src/network/codec/codecs.ts';
 import { itInChromium, runInChromium } from '../../support/chromium.ts';
 import type { PayloadVectors } from '../../support/payload-vectors.ts';
 import { readVectors } from '../../support/vectors.ts';

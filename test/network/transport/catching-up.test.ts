@@ -1,14 +1,18 @@
 /** What is asked after a reconnect, after an early EOSE, and in what order nothing is lost. */
+
+import { systemClock } from 'nostrain/base';
+import {
+  createRelaySet,
+  createSigner,
+  type Filter,
+  type RelaySetOptions,
+  type SignedEvent,
+  type Socket,
+  type SubscribeOptions,
+} from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay, type RelayOptions } from 'nostrain/relay';
 import { afterEach, describe, expect, test } from 'vitest';
-import { createRelay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
-import type { Filter } from '../../../src/network/transport/frames.ts';
-import type { SubscribeOptions } from '../../../src/network/transport/relay-reader.ts';
-import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
-import type { Socket } from '../../../src/network/transport/socket.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';
 import { openReader } from '../../support/raw-reader.ts';

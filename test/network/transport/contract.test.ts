@@ -1,5 +1,5 @@
 /** The transport suite over our own relay: as it is, in the dialect of others, and at fault. */
-import { createRelay, type RelayOptions } from '../../../relay/server.ts';
+import { createRelay, type RelayOptions } from 'nostrain/relay';
 import { testTransport } from '../../contract/transport.ts';
 
 const test = (

@@ -1,8 +1,7 @@
+import type { RetryPolicy } from 'nostrain/base';
+import { createRelaySet, type SignedEvent } from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
-import type { RetryPolicy } from '../../../src/base/async.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
 import { clockNotice, diagnosePublish } from '../../../src/network/transport/delivery.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf } from '../../support/signers.ts';

@@ -2,11 +2,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
+import { createRelaySet, createSigner, defaultQuota, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
 import { expect, test } from 'vitest';
-import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
-import { defaultQuota } from '../../../src/network/transport/rates.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { forgedTwin } from '../../support/signers.ts';

@@ -1,6 +1,6 @@
+import { defaultRetry, refuse } from 'nostrain/base';
 import { describe, expect, test } from 'vitest';
-import { defaultRetry } from '../../../src/base/async.ts';
-import { ok, refuse } from '../../../src/base/errors.ts';
+import { ok } from '../../../src/base/errors.ts';
 import { mineDraft } from '../../../src/network/proof-of-work.ts';
 import type { FetchInfo, RelayInfo } from '../../../src/network/transport/limits.ts';
 import { isPrivateRelay } from '../../../src/network/transport/relay-urls.ts';

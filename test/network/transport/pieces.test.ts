@@ -1,20 +1,19 @@
 /** The small parts of the transport on their own: addresses, filters, frames, memory. */
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
-import { compileFilter } from '../../../relay/filter.ts';
-import { defaultLimits } from '../../../relay/limits.ts';
-import { Recent } from '../../../src/base/bounded.ts';
-import { ConfigError } from '../../../src/base/errors.ts';
-import { createSigner } from '../../../src/network/event.ts';
+import { ConfigError, Recent } from 'nostrain/base';
 import {
+  createSigner,
   type Filter,
-  isTooComplex,
+  Handed,
+  Inbox,
   matchesFilter,
   parseFrame,
-} from '../../../src/network/transport/frames.ts';
-import { Handed, Inbox } from '../../../src/network/transport/inbox.ts';
-import { parseRelayUrls } from '../../../src/network/transport/relay-urls.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+  parseRelayUrls,
+} from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { compileFilter, defaultLimits } from 'nostrain/relay';
+import { describe, expect, test } from 'vitest';
+import { isTooComplex } from '../../../src/network/transport/frames.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 
 describe('addresses', () => {

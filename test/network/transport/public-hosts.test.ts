@@ -1,6 +1,8 @@
 /** Relays that strangers name: which of them are dialled. */
+
+import { hintProblem } from 'nostrain/network';
 import { expect, test } from 'vitest';
-import { hintProblem, isPublicIp } from '../../../src/network/transport/relay-urls.ts';
+import { isPublicIp } from '../../../src/network/transport/relay-urls.ts';
 
 test.each([
   'wss://relay.damus.io',

@@ -1,10 +1,6 @@
+import type { RetryPolicy } from 'nostrain/base';
+import { createRelaySet, type RelaySet, type RelaySetOptions } from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
-import type { RetryPolicy } from '../../../src/base/async.ts';
-import {
-  createRelaySet,
-  type RelaySet,
-  type RelaySetOptions,
-} from '../../../src/network/transport/relay-set.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf } from '../../support/signers.ts';

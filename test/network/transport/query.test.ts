@@ -1,8 +1,8 @@
 /** One question to several relays: what they have, once, and who never said that this was all. */
+
+import type { RelaySet, RelayStatus, SubscriptionHandlers } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
 import { queryRelays } from '../../../src/network/transport/query.ts';
-import type { SubscriptionHandlers } from '../../../src/network/transport/relay-reader.ts';
-import type { RelaySet, RelayStatus } from '../../../src/network/transport/relay-set.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { signerOf } from '../../support/signers.ts';
 

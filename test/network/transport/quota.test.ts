@@ -1,17 +1,19 @@
 /** What relays and authors may cost: bounded memory, and connections that end when a relay goes too far. */
-import { describe, expect, test } from 'vitest';
-import { toHex } from '../../../src/base/bytes.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
+
+import { toHex } from 'nostrain/base';
 import {
+  createRelaySet,
+  defaultQuota,
   Handed,
   Inbox,
-  REMEMBERED,
-  REMEMBERED_SIGNATURES,
-} from '../../../src/network/transport/inbox.ts';
-import { AuthorQuota, defaultQuota } from '../../../src/network/transport/rates.ts';
-import type { SubscribeOptions } from '../../../src/network/transport/relay-reader.ts';
-import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+  type RelaySetOptions,
+  type SignedEvent,
+  type SubscribeOptions,
+} from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { describe, expect, test } from 'vitest';
+import { REMEMBERED, REMEMBERED_SIGNATURES } from '../../../src/network/transport/inbox.ts';
+import { AuthorQuota } from '../../../src/network/transport/rates.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf, forgedTwin, signerOf } from '../../support/signers.ts';

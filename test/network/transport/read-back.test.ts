@@ -1,5 +1,5 @@
+import type { SignedEvent } from 'nostrain/network';
 import { expect, test } from 'vitest';
-import type { SignedEvent } from '../../../src/network/event.ts';
 import { answerAll, openOne, PUBLIC, sentWith } from '../../support/one-relay.ts';
 import { eventOf } from '../../support/signers.ts';
 

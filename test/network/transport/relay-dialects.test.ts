@@ -1,11 +1,10 @@
 /** The sending side against real relays on loopback that limit, ask and lose. */
+
+import { systemClock } from 'nostrain/base';
+import { createRelaySet, type RelaySetOptions } from 'nostrain/network';
+import { fetchRelayInfo, mine, nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay, type RelayOptions } from 'nostrain/relay';
 import { afterEach, expect, test } from 'vitest';
-import { createRelay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { mine } from '../../../src/node/net/proof-of-work.ts';
-import { fetchRelayInfo, openSocket } from '../../../src/node/net/relays.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';
 

@@ -1,9 +1,5 @@
+import { buildRelayList, parseRelayList, relayHints } from 'nostrain/network';
 import { expect, test } from 'vitest';
-import {
-  buildRelayList,
-  parseRelayList,
-  relayHints,
-} from '../../../src/network/wire/worker-relays.ts';
 import { eventOf } from '../../support/signers.ts';
 
 const listOf = (tags: readonly (readonly string[])[]) =>

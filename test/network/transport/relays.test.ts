@@ -1,15 +1,15 @@
 /** The transport against real relays on loopback, some of them faulty. */
-import { afterEach, expect, test } from 'vitest';
-import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
+
+import { systemClock } from 'nostrain/base';
 import {
   createRelaySet,
   type RelaySet,
   type RelaySetOptions,
-} from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
+  type SignedEvent,
+} from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay, type Relay, type RelayOptions } from 'nostrain/relay';
+import { afterEach, expect, test } from 'vitest';
 import { eventOf, signerOf } from '../../support/signers.ts';
 
 const opened: { close(): Promise<unknown> }[] = [];

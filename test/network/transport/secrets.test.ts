@@ -1,11 +1,8 @@
 /** Users, passwords and tokens in relay addresses: dialled with, and never said. */
+
+import { createRelaySet, parseRelayUrls, withoutSecrets } from 'nostrain/network';
 import { expect, test } from 'vitest';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import {
-  namesOf,
-  parseRelayUrls,
-  withoutSecrets,
-} from '../../../src/network/transport/relay-urls.ts';
+import { namesOf } from '../../../src/network/transport/relay-urls.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';

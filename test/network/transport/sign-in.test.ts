@@ -1,5 +1,5 @@
+import { type SignedEvent, verifyEvent } from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
-import { type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import type { FakeSocket } from '../../support/fake-sockets.ts';
 import { openOne, PUBLIC, sentWith } from '../../support/one-relay.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';

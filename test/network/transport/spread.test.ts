@@ -1,7 +1,7 @@
 /** Relays shared out among workers. */
+
+import { createRelaySet, relaysOfKey } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { relaysOfKey } from '../../../src/network/transport/relay-urls.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf } from '../../support/signers.ts';

@@ -1,8 +1,11 @@
 import fc from 'fast-check';
+import {
+  createRelaySet,
+  defaultQuota,
+  type RelaySetOptions,
+  type SignedEvent,
+} from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { defaultQuota } from '../../../src/network/transport/rates.ts';
-import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf, forgedTwin } from '../../support/signers.ts';

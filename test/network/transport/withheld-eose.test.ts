@@ -1,14 +1,11 @@
 /** One relay of three never says that it is through (EOSE): whoever asks goes on when the others are, on a clock that the test moves. */
+
+import { Control, collectEvents, findSnapshot } from 'nostrain/certified/parts';
+import { snapshot } from 'nostrain/kinds';
+import { chunkTree, createRelaySet, type SignedEvent } from 'nostrain/network';
+import { nativeSha256 } from 'nostrain/node';
+import { collectGradientEvents as collectGradients } from 'nostrain/python';
 import { describe, expect, it } from 'vitest';
-import { snapshot } from '../../../kinds/snapshot.ts';
-import { collectEvents } from '../../../src/certified/history/from-relays.ts';
-import { Control } from '../../../src/certified/wire/control.ts';
-import { findSnapshot } from '../../../src/certified/wire/snapshots.ts';
-import { chunkTree } from '../../../src/network/chunks/payload.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { collectGradients } from '../../../src/python/collect/queries.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { signerOf } from '../../support/signers.ts';

@@ -2,15 +2,14 @@
 
 import { BunkerSigner, parseBunkerInput } from 'nostr-tools/nip46';
 import { SimplePool } from 'nostr-tools/pool';
+import { type Clock, systemClock } from 'nostrain/base';
+import { draftDelegation, readDelegation } from 'nostrain/certified/parts';
+import { createRelaySet, createSigner, verifyEvent } from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { type Clock, systemClock } from '../../../src/base/async.ts';
-import { draftDelegation, readDelegation } from '../../../src/certified/wire/messages.ts';
-import { createSigner, verifyEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { askBunker, parseBunker } from '../../../src/network/wire/bunker.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
 import { type BunkerHabits, startBunker } from '../../support/bunker.ts';
 
 const owner = new Uint8Array(32).fill(40);

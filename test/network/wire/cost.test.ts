@@ -1,11 +1,15 @@
+import { merklePath, toBase64, toHex, utf8 } from 'nostrain/base';
+import { chunk } from 'nostrain/kinds';
+import {
+  buildManifest,
+  buildPresence,
+  chunkTree,
+  type EventDraft,
+  splitChunks,
+} from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
-import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
-import { toBase64, toHex, utf8 } from '../../../src/base/bytes.ts';
-import { merklePath } from '../../../src/base/merkle.ts';
-import { chunkTree, splitChunks } from '../../../src/network/chunks/payload.ts';
-import type { EventDraft } from '../../../src/network/event.ts';
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
-import { buildManifest, buildPresence } from '../../../src/network/wire/native-profile.ts';
 import { gradientEvents } from '../../../src/python/wire/sizes.ts';
 import { signerOf } from '../../support/signers.ts';
 

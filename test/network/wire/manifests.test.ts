@@ -1,10 +1,15 @@
+import { sha256Hex } from 'nostrain/base';
+import {
+  buildManifest,
+  chunkTree,
+  type EventDraft,
+  matchesFilter,
+  type SignedEvent,
+  verifyEvent,
+} from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
 import sample from '../../../kinds/samples/manifest/valid.json' with { type: 'json' };
 import largeSample from '../../../kinds/samples/manifest/valid.large.json' with { type: 'json' };
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { chunkTree } from '../../../src/network/chunks/payload.ts';
-import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
-import { matchesFilter } from '../../../src/network/transport/frames.ts';
 import {
   judgePayload,
   type LocalManifest,
@@ -12,7 +17,6 @@ import {
   manifestFilter,
   toManifest,
 } from '../../../src/network/wire/manifests.ts';
-import { buildManifest } from '../../../src/network/wire/native-profile.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const SIZE = 45_056;

@@ -1,11 +1,12 @@
 /** A sealed gradient opens to exactly what was sent, also after a restart: that is what a worker takes back. */
+
+import { philox, unit } from 'nostrain/base';
+import { createWire, type ProfileName } from 'nostrain/network';
+import { createPythonWire } from 'nostrain/python/parts';
+import type { PackingName } from 'nostrain/run';
+import { assignChunks } from 'nostrain/worker';
 import { expect, it } from 'vitest';
-import { philox, unit } from '../../../src/base/rng.ts';
-import { createWire } from '../../../src/network/wire/create-wire.ts';
-import type { ProfileName, Sealed } from '../../../src/network/wire/wire.ts';
-import { createPythonWire } from '../../../src/python/wire/profile.ts';
-import type { PackingName } from '../../../src/run/settings.ts';
-import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
+import type { Sealed } from '../../../src/network/wire/wire.ts';
 import { openOne, PRIVATE } from '../../support/one-relay.ts';
 import { signerOf } from '../../support/signers.ts';
 import { largeLayout } from '../../support/swarm.ts';

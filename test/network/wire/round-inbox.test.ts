@@ -1,11 +1,11 @@
 /** Updates of workers whom nobody named take no more memory than they may together. */
+
+import { createNotifier } from 'nostrain/base';
+import type { RelaySet, SignedEvent } from 'nostrain/network';
+import type { Contribution } from 'nostrain/run';
 import { expect, it } from 'vitest';
-import { createNotifier } from '../../../src/base/async.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { MAX_UNNAMED_BYTES, openRoundInbox } from '../../../src/network/wire/round-inbox.ts';
 import type { RoundReader, RoundRequest } from '../../../src/network/wire/wire.ts';
-import type { Contribution } from '../../../src/run/contribution.ts';
 
 const payloadBytes = MAX_UNNAMED_BYTES / 4;
 const eventOf = (pubkey: string, created_at = 1) => ({ pubkey, created_at }) as SignedEvent;

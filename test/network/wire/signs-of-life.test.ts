@@ -1,13 +1,17 @@
 /** What a worker is taken to be alive by, and what need not be said twice. */
+
+import {
+  createRelaySet,
+  createWire,
+  type ProfileName,
+  type SignedEvent,
+  type Wire,
+} from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import { createPythonWire } from 'nostrain/python/parts';
+import { createRelay } from 'nostrain/relay';
+import { assignChunks } from 'nostrain/worker';
 import { afterEach, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { createWire } from '../../../src/network/wire/create-wire.ts';
-import type { ProfileName, Wire } from '../../../src/network/wire/wire.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { createPythonWire } from '../../../src/python/wire/profile.ts';
-import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';
 import { openOne, PUBLIC, sentWith } from '../../support/one-relay.ts';

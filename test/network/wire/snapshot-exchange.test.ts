@@ -1,22 +1,14 @@
 /** Stake snapshots over real relays: published whole or as chunks, found by id, whatever others say of the same id. */
+
+import { sha256Hex, systemClock } from 'nostrain/base';
+import { findSnapshot } from 'nostrain/certified/parts';
+import { snapshot as kind } from 'nostrain/kinds';
+import { chunkTree, createRelaySet, type RelaySet, sendChunks } from 'nostrain/network';
+import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay, type Relay, type RelayOptions } from 'nostrain/relay';
+import { type StakeSnapshot, snapshotBytes, snapshotId, stakeRows } from 'nostrain/run';
 import { expect, test } from 'vitest';
-import { snapshot as kind } from '../../../kinds/snapshot.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { findSnapshot, publishSnapshot } from '../../../src/certified/wire/snapshots.ts';
-import { sendChunks } from '../../../src/network/attachments/publish.ts';
-import { chunkTree } from '../../../src/network/chunks/payload.ts';
-import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import {
-  type StakeSnapshot,
-  snapshotBytes,
-  snapshotId,
-  stakeRows,
-} from '../../../src/run/stake/stake-snapshot.ts';
+import { publishSnapshot } from '../../../src/certified/wire/snapshots.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 

@@ -1,7 +1,7 @@
 /** Relays that workers of a run name, for who comes later: from heartbeats and relay lists, whoever wrote them. */
+
+import { buildPresence, type Signer } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
-import type { Signer } from '../../../src/network/event.ts';
-import { buildPresence } from '../../../src/network/wire/native-profile.ts';
 import { buildRelayList, relaysOfWorkers } from '../../../src/network/wire/worker-relays.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';
 import { signerOf } from '../../support/signers.ts';

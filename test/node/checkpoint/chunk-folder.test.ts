@@ -1,14 +1,10 @@
 /** Files as chunks in folders: packed, verified, mended and joined again, and what each says of damage. */
 import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { sha256Hex } from 'nostrain/base';
+import { type FileManifest, manifestDigest, piecesOf } from 'nostrain/network';
+import { packFile, readManifest } from 'nostrain/node/parts';
 import { describe, expect, it } from 'vitest';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import {
-  type FileManifest,
-  manifestDigest,
-  piecesOf,
-} from '../../../src/network/chunks/manifest.ts';
-import { findPacked, readManifest } from '../../../src/node/checkpoint/folder.ts';
-import { packFile } from '../../../src/node/checkpoint/pack.ts';
+import { findPacked } from '../../../src/node/checkpoint/folder.ts';
 import { unpackFolder, verifyFolder } from '../../../src/node/checkpoint/unpack.ts';
 import { drawnBytes } from '../../support/drawn-bytes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

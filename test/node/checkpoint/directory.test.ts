@@ -3,11 +3,12 @@ import { writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { systemClock } from 'nostrain/base';
+import { buildHolder, createSigner } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { createAskHttp, packFile, serveFolder } from 'nostrain/node/parts';
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/async.ts';
 import { Directory } from '../../../src/network/directory/directory.ts';
-import { createSigner } from '../../../src/network/event.ts';
-import { buildHolder } from '../../../src/network/wire/holders.ts';
 import {
   announce,
   createDirectoryPort,
@@ -15,10 +16,6 @@ import {
   directoryRoute,
   findHolders,
 } from '../../../src/node/checkpoint/directory.ts';
-import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
-import { packFile } from '../../../src/node/checkpoint/pack.ts';
-import { createAskHttp } from '../../../src/node/checkpoint/sources.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { idOf } from '../../support/directory.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 

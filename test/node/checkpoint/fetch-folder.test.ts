@@ -2,20 +2,19 @@
 import { once } from 'node:events';
 import { renameSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/async.ts';
-import { createHttpSource } from '../../../src/network/chunks/http-source.ts';
+import { systemClock } from 'nostrain/base';
 import {
+  type ChunkSource,
+  createHttpSource,
   type FileManifest,
   manifestDigest,
   piecesOf,
-} from '../../../src/network/chunks/manifest.ts';
-import type { ChunkSource } from '../../../src/network/chunks/source.ts';
+} from 'nostrain/network';
+import { createAskHttp, createFolderSource, packFile, serveFolder } from 'nostrain/node/parts';
+import { afterEach, describe, expect, it } from 'vitest';
 import { type FetchFolderOptions, fetchFolder } from '../../../src/node/checkpoint/fetch-folder.ts';
-import { createFolderSource } from '../../../src/node/checkpoint/folder.ts';
-import { type HolderOptions, serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
-import { packFile } from '../../../src/node/checkpoint/pack.ts';
-import { createAskHttp, findManifest } from '../../../src/node/checkpoint/sources.ts';
+import type { HolderOptions } from '../../../src/node/checkpoint/holder-server.ts';
+import { findManifest } from '../../../src/node/checkpoint/sources.ts';
 import { verifyFolder } from '../../../src/node/checkpoint/unpack.ts';
 import { drawnBytes } from '../../support/drawn-bytes.ts';
 import { createManualClock } from '../../support/manual-clock.ts';

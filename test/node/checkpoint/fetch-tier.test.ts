@@ -1,13 +1,12 @@
 /** A joiner with a small machine gets the part of a state that its tier has, and little more. */
 import { readFile, writeFile } from 'node:fs/promises';
+import { modelLayout } from 'nostrain/model';
+import type { ChunkSource } from 'nostrain/network';
+import { createFolderSource, packFile } from 'nostrain/node/parts';
+import type { GptSpec } from 'nostrain/run';
+import { decodeSafetensors, encodeSafetensors } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { modelLayout } from '../../../src/model/parameters.ts';
-import type { ChunkSource } from '../../../src/network/chunks/source.ts';
 import { fetchTier } from '../../../src/node/checkpoint/fetch-tier.ts';
-import { createFolderSource } from '../../../src/node/checkpoint/folder.ts';
-import { packFile } from '../../../src/node/checkpoint/pack.ts';
-import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
-import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
 import { STATE_TENSOR_PREFIX } from '../../../src/worker/state-file.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 

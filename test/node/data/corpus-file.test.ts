@@ -2,9 +2,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { sha256Hex } from 'nostrain/base';
+import { loadCorpus } from 'nostrain/node';
+import { openCorpus } from 'nostrain/node/parts';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { loadCorpus, openCorpus } from '../../../src/node/data/corpus.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const at = temporaryFolder();

@@ -1,9 +1,9 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { sha256Hex } from 'nostrain/base';
+import { writePlay } from 'nostrain/model';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { writePlay } from '../../../src/model/data/playwright.ts';
 import { type CorpusOptions, loadCorpus, tinyShakespeare } from '../../../src/node/data/corpus.ts';
 
 const playHash = sha256Hex(writePlay());

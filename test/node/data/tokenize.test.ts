@@ -1,11 +1,8 @@
 /** Corpora as tokens in files: the same tokens as in memory, whole documents, what cannot be used by its line, and little memory. */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { shardText, splitText, type TokenPart, tokenizers, writePlay } from 'nostrain/model';
+import { openCorpus } from 'nostrain/node/parts';
 import { describe, expect, test } from 'vitest';
-import { writePlay } from '../../../src/model/data/playwright.ts';
-import { shardText, splitText } from '../../../src/model/data/text.ts';
-import type { TokenPart } from '../../../src/model/data/tokens.ts';
-import { tokenizers } from '../../../src/model/data/tokens.ts';
-import { openCorpus } from '../../../src/node/data/corpus.ts';
 import { openTokens } from '../../../src/node/data/token-file.ts';
 import {
   builtInForm,

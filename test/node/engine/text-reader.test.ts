@@ -1,12 +1,11 @@
 /** What tiny decoders and adapters write is what transformers and PEFT write, from a stored fixture (test/vectors/make_greedy.py). */
+
+import { initialParameters, loraModel, modelOf } from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { nodeRuntime } from 'nostrain/node/parts';
 import { Tensor } from 'onnxruntime-node';
 import { describe, expect, it } from 'vitest';
-import { loraModel } from '../../../src/model/adapters/lora.ts';
-import { modelOf } from '../../../src/model/architectures/table.ts';
-import { initialParameters } from '../../../src/model/parameters.ts';
 import { continueText } from '../../../src/model/sample.ts';
-import { nodeRuntime } from '../../../src/node/engine/sessions.ts';
-import { createTrainer } from '../../../src/node/engine/trainer.ts';
 import { createTextReader } from '../../../src/trainer/text-reader.ts';
 import { type DrawnDecoder, drawDecoder } from '../../support/drawn-decoders.ts';
 import { adamwSpec } from '../../support/ort-models.ts';

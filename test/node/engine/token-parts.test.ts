@@ -1,12 +1,11 @@
 /** Training on tokens of which only some count, and on tokens that stay in a file: the same steps as from memory. */
 import { writeFile } from 'node:fs/promises';
+import { deriveKey } from 'nostrain/base';
+import { initialParameters, type TokenPart } from 'nostrain/model';
+import { createTrainer, type TrainerSetup } from 'nostrain/node';
 import { describe, expect, test } from 'vitest';
-import { deriveKey } from '../../../src/base/rng.ts';
-import { fitWindow, type StoredTokens, type TokenPart } from '../../../src/model/data/tokens.ts';
-import { initialParameters } from '../../../src/model/parameters.ts';
+import { fitWindow, type StoredTokens } from '../../../src/model/data/tokens.ts';
 import { openTokens } from '../../../src/node/data/token-file.ts';
-import { createTrainer } from '../../../src/node/engine/trainer.ts';
-import type { TrainerSetup } from '../../../src/trainer/setup.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../../support/ort-models.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 

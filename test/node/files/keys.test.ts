@@ -1,9 +1,8 @@
 import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ConfigError, toHex } from 'nostrain/base';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { toHex } from '../../../src/base/bytes.ts';
-import { ConfigError } from '../../../src/base/errors.ts';
 import {
   createSecretKey,
   loadKey,

@@ -8,6 +8,8 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises';
+import { takeLock } from 'nostrain/node/parts';
+import { canonicalSpec, runIdOf } from 'nostrain/run';
 import { expect, it } from 'vitest';
 import {
   findLocalRun,
@@ -15,8 +17,6 @@ import {
   runFolderOf,
   withHistory,
 } from '../../../src/node/files/local-runs.ts';
-import { takeLock } from '../../../src/node/files/run-folder.ts';
-import { canonicalSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { keepRun } from '../../support/local-runs.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

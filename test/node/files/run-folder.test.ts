@@ -3,18 +3,20 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { CheckpointError } from 'nostrain/base';
+import { type CertifiedState, certifiedMembers, chainHeadOf } from 'nostrain/certified/parts';
+import type { SignedEvent } from 'nostrain/network';
+import { loadModelState as readStateFile } from 'nostrain/python/node';
+import { createLayout, decodeSafetensors, encodeSafetensors, stateDigest } from 'nostrain/tensor';
+import {
+  encodeState,
+  genesis,
+  noMembers,
+  type RoundSummary,
+  type WorkerState,
+} from 'nostrain/worker';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { CheckpointError } from '../../../src/base/errors.ts';
-import { chainHeadOf } from '../../../src/certified/decisions/chain.ts';
-import { type CertifiedState, certifiedMembers } from '../../../src/certified/state.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
 import { loadState, openRunFolder, takeKeyLock } from '../../../src/node/files/run-folder.ts';
-import { readStateFile } from '../../../src/node/files/state-file.ts';
-import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
-import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
-import type { RoundSummary } from '../../../src/worker/events.ts';
-import { genesis, type WorkerState } from '../../../src/worker/state.ts';
-import { encodeState, noMembers } from '../../../src/worker/state-file.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { itWith, permissionsMissing } from '../../support/needs.ts';
 

@@ -1,11 +1,10 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ConfigError } from 'nostrain/base';
+import { createLayout } from 'nostrain/tensor';
+import { encodeState, genesis, noMembers } from 'nostrain/worker';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ConfigError } from '../../../src/base/errors.ts';
 import { agreeOnSettings, keptSettings } from '../../../src/node/files/stored-settings.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
-import { genesis } from '../../../src/worker/state.ts';
-import { encodeState, noMembers } from '../../../src/worker/state-file.ts';
 import { temporaryFolder } from '../../support/processes.ts';
 
 let dir: string;

@@ -1,5 +1,5 @@
+import { toHex, utf8 } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
-import { toHex, utf8 } from '../../../src/base/bytes.ts';
 import { crc32c, tensorboardFile } from '../../../src/node/files/tensorboard.ts';
 
 describe('an event file for TensorBoard', () => {

@@ -1,18 +1,16 @@
 /** Joining a certified run with one call: from a spec, its file or its address, to the end, and on from where it stopped. */
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { systemClock } from 'nostrain/base';
+import { makeSpec, type RunEvent } from 'nostrain/certified';
+import { encodeRunAddress } from 'nostrain/certified/parts';
+import { createRelaySet, createSigner } from 'nostrain/network';
+import { nativeSha256, openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { canonicalSpec, type RunSpec, runIdOf } from 'nostrain/run';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { makeSpec } from '../../../src/certified/make-spec.ts';
-import type { RunEvent } from '../../../src/certified/rounds/events.ts';
-import { encodeRunAddress, publishRun } from '../../../src/certified/wire/runs.ts';
-import { createSigner } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { publishRun } from '../../../src/certified/wire/runs.ts';
 import { joinRun } from '../../../src/node/join/join-run.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { canonicalSpec, type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { temporaryFolder } from '../../support/processes.ts';
 
 const secKey = '07'.repeat(32);

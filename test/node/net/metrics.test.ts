@@ -1,5 +1,5 @@
+import type { RunEvent } from 'nostrain/certified';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RunEvent } from '../../../src/certified/rounds/events.ts';
 import { Metrics, serveMetrics } from '../../../src/node/net/http-server.ts';
 
 const round: RunEvent = {

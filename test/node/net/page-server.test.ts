@@ -1,9 +1,6 @@
+import { type PageServer, servePage } from 'nostrain/node/parts';
 import { afterEach, describe, expect, it } from 'vitest';
-import {
-  type PageServer,
-  type PageServerOptions,
-  servePage,
-} from '../../../src/node/net/http-server.ts';
+import type { PageServerOptions } from '../../../src/node/net/http-server.ts';
 
 let server: PageServer | undefined;
 afterEach(async () => {

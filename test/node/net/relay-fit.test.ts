@@ -1,6 +1,7 @@
 /** What a run asks of its relays before it starts. */
+
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../relay/server.ts';
 import { assertRelaysFit } from '../../../src/node/net/relays.ts';
 
 const opened: Relay[] = [];

@@ -1,9 +1,10 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
+import { fetchRelayInfo } from 'nostrain/node';
+import { parseRelayInfo } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
 import { afterEach, expect, test } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { fetchRelayInfo, parseRelayInfo } from '../../../src/node/net/relays.ts';
 
 const stops: (() => unknown)[] = [];
 afterEach(async () => {

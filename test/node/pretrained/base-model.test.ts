@@ -1,16 +1,18 @@
 /** The published model that training starts from: what is trained of it, from where, and what is refused before anything trains. */
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { modelRoot } from '../../../src/consensus/roots.ts';
-import { readModelConfig } from '../../../src/model/architectures/config.ts';
-import { modelOf } from '../../../src/model/from-settings.ts';
+import { modelRoot } from 'nostrain/consensus';
 import {
   countParameters,
   initialParameters,
   modelLayout,
+  readModelConfig,
   sliceRanges,
-} from '../../../src/model/parameters.ts';
-import { createTrainer } from '../../../src/node/engine/trainer.ts';
+} from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import { exportTiers, tierFolder } from 'nostrain/node/parts';
+import { completeSettings, hashBase, type Precision, presets } from 'nostrain/run';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { modelOf } from '../../../src/model/from-settings.ts';
 import {
   type BaseSettings,
   openBase,
@@ -18,11 +20,7 @@ import {
   openFullBaseOf,
   startFrom,
 } from '../../../src/node/pretrained/base-model.ts';
-import { exportTiers, tierFolder } from '../../../src/node/pretrained/tier-files.ts';
-import { completeSettings } from '../../../src/run/settings.ts';
-import type { Precision } from '../../../src/run/spec/model-spec.ts';
-import { presets } from '../../../src/run/spec/presets.ts';
-import { hashBase, type Start } from '../../../src/run/spec/start.ts';
+import type { Start } from '../../../src/run/spec/start.ts';
 import { adamwSpec } from '../../support/ort-models.ts';
 import { temporaryFolder } from '../../support/processes.ts';
 import { tinyConfig, tinyTokenizer, writeTinyLlama } from '../../support/tiny-llama.ts';

@@ -1,5 +1,5 @@
+import { formatArchive } from 'nostrain/certified';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { formatArchive } from '../../../src/certified/records/archive.ts';
 import type { RoundPicture, RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { generateRun, signerOf } from '../../support/certified-run.ts';
 import { itInChromium } from '../../support/chromium.ts';

@@ -1,10 +1,9 @@
 /** `nostrain page` and its page in a real browser: it opens a run from a relay and proves it. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { formatArchive, replayRun } from 'nostrain/certified';
+import { createRelay } from 'nostrain/relay';
 import { describe, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { formatArchive } from '../../../src/certified/records/archive.ts';
-import { replayRun } from '../../../src/certified/records/replay-run.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runCommand } from '../../support/command-line.ts';

@@ -1,11 +1,17 @@
 /** What was learned leaves in the files of other programs and comes back through our own readers, number by number. */
+
+import {
+  adapterFiles,
+  type Learned,
+  modelFiles,
+  openPretrained,
+  readWeights,
+} from 'nostrain/formats';
+import { loraTensors } from 'nostrain/model';
+import { decodeSafetensors } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { loraTensors } from '../../../src/model/adapters/lora.ts';
-import type { Learned } from '../../../src/pretrained/export/folders.ts';
-import { adapterFiles, folderTypes, modelFiles } from '../../../src/pretrained/export/folders.ts';
+import { folderTypes } from '../../../src/pretrained/export/folders.ts';
 import { ggufFile } from '../../../src/pretrained/export/gguf.ts';
-import { openPretrained, readWeights } from '../../../src/pretrained/pretrained.ts';
-import { decodeSafetensors } from '../../../src/tensor/safetensors.ts';
 import {
   adaptedCases,
   type LearnedCase,

@@ -1,8 +1,8 @@
 /** Payloads of models nobody told us about: the layout they claim is believed only as far as it holds together. */
 import { deflateSync } from 'node:zlib';
 import fc from 'fast-check';
+import { readNstr } from 'nostrain/python/parts';
 import { describe, expect, test } from 'vitest';
-import { readNstr } from '../../../src/python/codec/payload.ts';
 import {
   type Block,
   blockBytes,

@@ -1,9 +1,8 @@
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { decodeNstr, inflateAtMost } from 'nostrain/python/parts';
+import { createLayout } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { inflateAtMost } from '../../../src/python/codec/container.ts';
-import { decodeNstr } from '../../../src/python/codec/nstr.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
 import {
   type Block,
   blockBytes,

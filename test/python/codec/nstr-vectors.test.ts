@@ -1,18 +1,9 @@
+import { ConfigError, sha256Hex, TrainingError, toHex } from 'nostrain/base';
+import { type NstrStats, parseStateJson } from 'nostrain/python';
+import { decodeNstr, encodeNstr, inflateAtMost, readNstr } from 'nostrain/python/parts';
+import { createLayout, type Layout, stateDigest } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { toHex } from '../../../src/base/bytes.ts';
-import { ConfigError, TrainingError } from '../../../src/base/errors.ts';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { parseStateJson } from '../../../src/formats/state-json.ts';
-import { inflateAtMost } from '../../../src/python/codec/container.ts';
-import {
-  compressionLabel,
-  decodeNstr,
-  encodeNstr,
-  type NstrStats,
-  selectedCount,
-} from '../../../src/python/codec/nstr.ts';
-import { readNstr } from '../../../src/python/codec/payload.ts';
-import { createLayout, type Layout, stateDigest } from '../../../src/tensor/params.ts';
+import { compressionLabel, selectedCount } from '../../../src/python/codec/nstr.ts';
 import type { SparseVector } from '../../../src/tensor/partial-vector.ts';
 import { stateText } from '../../support/state-text.ts';
 import { toParams } from '../../support/vectors.ts';

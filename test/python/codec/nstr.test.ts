@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { createLayout, type Vector } from 'nostrain/tensor';
 import { expect, test } from 'vitest';
 import {
   decodeNstr,
@@ -6,7 +7,6 @@ import {
   selectedCount,
   selectLargest,
 } from '../../../src/python/codec/nstr.ts';
-import { createLayout, type Vector } from '../../../src/tensor/params.ts';
 
 /** The rule as one reads it, to hold the radix select against. */
 const selectBySorting = (values: Vector, count: number): number[] =>

@@ -1,10 +1,11 @@
 /** Payloads in zstd: those of the reference are read, ours are read back, hostile frames are refused before they cost anything. */
+
+import type { Zstd } from 'nostrain/python';
+import { openZstd } from 'nostrain/python/node';
+import { decodeNstr, encodeNstr, readNstr } from 'nostrain/python/parts';
+import { createLayout, stateDigest } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { expandZstd, type Zstd } from '../../../src/python/codec/container.ts';
-import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { readNstr } from '../../../src/python/codec/payload.ts';
-import { openZstd } from '../../../src/python/node/zstd.ts';
-import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
+import { expandZstd } from '../../../src/python/codec/container.ts';
 import { drawnDelta } from '../../support/drawn-delta.ts';
 import { toParams } from '../../support/vectors.ts';
 import payloads from '../../vectors/payloads.json' with { type: 'json' };

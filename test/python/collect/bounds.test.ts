@@ -1,11 +1,10 @@
 /** A collection ends, and keeps little, whatever a relay sends. */
+
+import { createRelaySet, defaultQuota, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { collectGradientEvents as collectGradients, type GradientsQuery } from 'nostrain/python';
 import { expect, it } from 'vitest';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { defaultQuota } from '../../../src/network/transport/rates.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { EventSlots } from '../../../src/python/collect/collect.ts';
-import { collectGradients, type GradientsQuery } from '../../../src/python/collect/queries.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { forgedTwin, signerOf } from '../../support/signers.ts';

@@ -1,8 +1,8 @@
 /** An event whose author signs elsewhere: built without a key, signed by whoever has it, built again with the signature. */
 import { writeFile } from 'node:fs/promises';
+import { fromHex, toHex } from 'nostrain/base';
+import { nativeCrypto } from 'nostrain/node';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { KEY_3, writeReferenceFiles } from '../support/reference-files.ts';

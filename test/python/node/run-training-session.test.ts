@@ -1,17 +1,16 @@
 /** What a session of the library keeps, hands on and goes on from. */
+
+import { ConfigError } from 'nostrain/base';
+import { parseRegressionDataset } from 'nostrain/model';
+import { initializeLinearRegressionState } from 'nostrain/python';
+import { createRelay } from 'nostrain/relay';
+import type { WorkerState } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { ConfigError } from '../../../src/base/errors.ts';
-import {
-  initializeLinearRegressionState,
-  parseRegressionDataset,
-} from '../../../src/python/index.ts';
 import {
   runTrainingSession,
   type TrainingSessionOptions,
   type TrainingWorkerConfig,
 } from '../../../src/python/node/run-training-session.ts';
-import type { WorkerState } from '../../../src/worker/state.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { secretOf } from '../../support/swarm.ts';
 

@@ -1,9 +1,9 @@
+import { TrainingError } from 'nostrain/base';
+import { parseRegressionDataset } from 'nostrain/model';
+import { initializeLinearRegressionState as linearState } from 'nostrain/python';
+import { stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { TrainingError } from '../../../src/base/errors.ts';
-import { parseRegressionDataset } from '../../../src/model/data/regression.ts';
 import { trainOnBackend } from '../../../src/python/node/train-on-backend.ts';
-import { linearState } from '../../../src/python/regression/initial-state.ts';
-import { stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

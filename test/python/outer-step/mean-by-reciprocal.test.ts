@@ -1,5 +1,5 @@
+import { meanByReciprocal } from 'nostrain/python/parts';
 import { describe, expect, it } from 'vitest';
-import { meanByReciprocal } from '../../../src/python/outer-step.ts';
 import { contribution } from '../../support/contributions.ts';
 import { meanDelta } from '../../support/mean.ts';
 import { dense, type JsonState, readVectors, toParams } from '../../support/vectors.ts';

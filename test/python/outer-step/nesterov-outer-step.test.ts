@@ -1,7 +1,6 @@
+import { nesterovOuterStep } from 'nostrain/python';
+import { type Params, stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { nesterovOuterStep } from '../../../src/python/outer-step.ts';
-import type { Params } from '../../../src/tensor/params.ts';
-import { stateDigest } from '../../../src/tensor/params.ts';
 import { nesterovCases } from '../../support/nesterov-vectors.ts';
 import { toParams } from '../../support/vectors.ts';
 

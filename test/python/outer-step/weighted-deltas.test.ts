@@ -1,6 +1,6 @@
+import { aggregateWeightedDeltas, type WeightedDelta } from 'nostrain/python';
+import { createLayout, stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { aggregateWeightedDeltas, type WeightedDelta } from '../../../src/python/outer-step.ts';
-import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

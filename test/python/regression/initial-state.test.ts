@@ -1,11 +1,11 @@
+import { ConfigError } from 'nostrain/base';
+import { stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../../src/base/errors.ts';
 import {
   createMersenneTwister,
   linearState,
   mlpState,
 } from '../../../src/python/regression/initial-state.ts';
-import { stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface InitialState {

@@ -1,3 +1,4 @@
+import { linearTruth, parseRegressionDataset } from 'nostrain/model';
 import { describe, expect, it } from 'vitest';
 import {
   largestDifference,
@@ -5,7 +6,6 @@ import {
   REFERENCE_SHARDS,
   referenceShard,
 } from '../../../demos/linear/reference.ts';
-import { linearTruth, parseRegressionDataset } from '../../../src/model/data/regression.ts';
 import { readVectors } from '../../support/vectors.ts';
 
 const { train_local } = readVectors<{ train_local: { name: string; dataset: unknown }[] }>(

@@ -1,9 +1,12 @@
+import { ConfigError, TrainingError } from 'nostrain/base';
+import { parseRegressionDataset } from 'nostrain/model';
+import {
+  initializeLinearRegressionState as linearState,
+  initializeMlpRegressionState as mlpState,
+} from 'nostrain/python';
+import { createLayout, stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { ConfigError, TrainingError } from '../../../src/base/errors.ts';
-import { parseRegressionDataset } from '../../../src/model/data/regression.ts';
-import { linearState, mlpState } from '../../../src/python/regression/initial-state.ts';
 import { evaluateRegression, trainRegression } from '../../../src/python/regression/train.ts';
-import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

@@ -1,10 +1,10 @@
 /** A checkpoint event as a worker that collects checkpoints takes it. */
-import { checkpoint } from '../../../kinds/checkpoint.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
+import { checkpoint } from 'nostrain/kinds';
+import type { SignedEvent } from 'nostrain/network';
+import type { EventOf } from 'nostrain/python';
+import type { RejectReason } from 'nostrain/run';
 import { type ClaimContext, judgeClaim } from '../../../src/network/wire/judged.ts';
 import { readWanted } from '../../../src/python/collect/collect.ts';
-import type { EventOf } from '../../../src/python/wire/reference-event.ts';
-import type { RejectReason } from '../../../src/run/contribution.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 
 export type JudgedCheckpoint =

@@ -1,5 +1,5 @@
 /** Pickles and PyTorch archives written opcode by opcode, for files that PyTorch would never write. */
-import { encodeZip } from '../../../src/formats/zip.ts';
+import { encodeZip } from 'nostrain/formats';
 
 /** Bytes of opcodes and their arguments: each character of a text is a byte. */
 export const opcodes = (...parts: readonly (string | number)[]): Uint8Array =>

@@ -1,8 +1,7 @@
 /** Signed events of kinds 33333, 33334 and 33335 for tests of what reads them. */
-import type { SignedEvent, Signer } from '../../../src/network/event.ts';
-import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
-import { buildGradient, buildHeartbeat } from '../../../src/python/wire/messages.ts';
-import { createLayout, type Params } from '../../../src/tensor/params.ts';
+import type { SignedEvent, Signer } from 'nostrain/network';
+import { buildCheckpoint, buildGradient, buildHeartbeat } from 'nostrain/python/parts';
+import { createLayout, type Params } from 'nostrain/tensor';
 
 const layout = createLayout([{ name: 'w', shape: [2] }]);
 export const stateOf = (...values: readonly number[]): Params => ({

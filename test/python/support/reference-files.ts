@@ -1,7 +1,10 @@
 /** Files that command lines of the Python reference read in tests: its recorded ones, and some that are wrong on purpose. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readStateFile, writeStateFile } from '../../../src/node/files/state-file.ts';
+import {
+  loadModelState as readStateFile,
+  writeModelState as writeStateFile,
+} from 'nostrain/python/node';
 import { readVectors } from '../../support/vectors.ts';
 import events from '../../vectors/events.json' with { type: 'json' };
 import payloads from '../../vectors/payloads.json' with { type: 'json' };

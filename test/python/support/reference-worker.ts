@@ -1,13 +1,13 @@
 /** A worker of the reference's profile over relays in memory, on a clock the test moves. */
-import { fromHex } from '../../../src/base/bytes.ts';
-import { readModel } from '../../../src/formats/regression-state.ts';
-import { parseRegressionDataset } from '../../../src/model/data/regression.ts';
-import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
-import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { fromHex } from 'nostrain/base';
+import { parseRegressionDataset } from 'nostrain/model';
+import { createSigner, type RelaySet, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { evaluateRegression, readRegressionModel as readModel } from 'nostrain/python';
+import { createPythonWire } from 'nostrain/python/parts';
+import type { Params } from 'nostrain/tensor';
+import { completePlan, genesis, type Plan, type WorkerEvent } from 'nostrain/worker';
 import { createRegressionTrainer } from '../../../src/python/node/train-on-backend.ts';
-import { evaluateRegression } from '../../../src/python/regression/train.ts';
-import { createPythonWire } from '../../../src/python/wire/profile.ts';
 import {
   type LateRule,
   noHistory,
@@ -15,10 +15,6 @@ import {
   type RoundTrace,
 } from '../../../src/python/worker/session.ts';
 import { runPythonWorker } from '../../../src/python/worker/strategy.ts';
-import type { Params } from '../../../src/tensor/params.ts';
-import type { WorkerEvent } from '../../../src/worker/events.ts';
-import { completePlan, type Plan } from '../../../src/worker/plan.ts';
-import { genesis } from '../../../src/worker/state.ts';
 import type { ManualClock } from '../../support/manual-clock.ts';
 
 export interface ReferenceWorkerOptions {

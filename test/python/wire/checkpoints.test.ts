@@ -1,15 +1,16 @@
 import { readFileSync } from 'node:fs';
+import { sha256Hex } from 'nostrain/base';
+import { isJsonObject, parseJson } from 'nostrain/formats';
+import type { EventDraft, SignedEvent } from 'nostrain/network';
+import { createLayout, stateDigest } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../../src/base/hash.ts';
-import { canonicalJson, isJsonObject, parseJson } from '../../../src/formats/python-json.ts';
-import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
+import { canonicalJson } from '../../../src/formats/python-json.ts';
 import {
   buildCheckpoint,
   checkpointFits,
   type TrainingCheckpoint,
 } from '../../../src/python/wire/checkpoints.ts';
 import { plainRecord, readRoundRecord, roundRecord } from '../../../src/python/wire/records.ts';
-import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { signerOf } from '../../support/signers.ts';
 import vectors from '../../vectors/events.json' with { type: 'json' };
 import session from '../../vectors/session.json' with { type: 'json' };

@@ -1,12 +1,9 @@
 /** Single events of the reference: described with the same members, refused where it refuses them, save for what is listed. */
+
+import { indentedJson } from 'nostrain/formats';
+import { parseNostrainEvent as readReferenceEvent, signingState } from 'nostrain/python';
 import { describe, expect, test } from 'vitest';
-import { indentedJson } from '../../../src/formats/python-json.ts';
-import {
-  collectedWhole,
-  inspectedEvent,
-  readReferenceEvent,
-  signingState,
-} from '../../../src/python/wire/reference-event.ts';
+import { collectedWhole, inspectedEvent } from '../../../src/python/wire/reference-event.ts';
 import { readVectors } from '../../support/vectors.ts';
 import validation from '../../vectors/validation.json' with { type: 'json' };
 

@@ -1,14 +1,10 @@
 import fc from 'fast-check';
+import { gradient } from 'nostrain/kinds';
+import type { EventDraft, SignedEvent } from 'nostrain/network';
+import { buildGradient, toContribution } from 'nostrain/python/parts';
+import { createLayout } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { gradient } from '../../../kinds/gradient.ts';
-import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
-import {
-  buildGradient,
-  type GradientContext,
-  type GradientDraft,
-  toContribution,
-} from '../../../src/python/wire/messages.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
+import type { GradientContext, GradientDraft } from '../../../src/python/wire/messages.ts';
 import { signerOf } from '../../support/signers.ts';
 import { valuesOf } from '../../support/vectors.ts';
 import { payloadOf, validBlock } from '../support/nstr-blocks.ts';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
+import { buildHeartbeat, toHeartbeat } from 'nostrain/python/parts';
+import type { Heartbeat } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
-import { buildHeartbeat, toHeartbeat } from '../../../src/python/wire/messages.ts';
-import { type Heartbeat, isStale } from '../../../src/run/contribution.ts';
+import { isStale } from '../../../src/run/contribution.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const me = signerOf(1);

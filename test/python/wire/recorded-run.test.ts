@@ -1,14 +1,19 @@
 /** A recorded run of two reference workers, three rounds: their events are read, and made again from their data alone. */
+
+import { fromHex } from 'nostrain/base';
+import { nesterovStep } from 'nostrain/consensus';
+import { checkpoint, gradient, heartbeat } from 'nostrain/kinds';
+import { createSigner, type SignedEvent, verifyEvent } from 'nostrain/network';
+import { parseStateJson } from 'nostrain/python';
+import {
+  buildGradient,
+  meanByReciprocal,
+  toContribution,
+  toHeartbeat,
+} from 'nostrain/python/parts';
+import type { Contribution } from 'nostrain/run';
+import { stateDigest } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
-import { checkpoint, gradient, heartbeat } from '../../../kinds/index.ts';
-import { fromHex } from '../../../src/base/bytes.ts';
-import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
-import { parseStateJson } from '../../../src/formats/state-json.ts';
-import { createSigner, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
-import { meanByReciprocal } from '../../../src/python/outer-step.ts';
-import { buildGradient, toContribution, toHeartbeat } from '../../../src/python/wire/messages.ts';
-import type { Contribution } from '../../../src/run/contribution.ts';
-import { stateDigest } from '../../../src/tensor/params.ts';
 import { meanDelta } from '../../support/mean.ts';
 import { stateText } from '../../support/state-text.ts';
 import { valuesOf } from '../../support/vectors.ts';

@@ -1,10 +1,11 @@
 /** Events of the Python reference: built with the same ids, judged the same way, save for what is listed here. */
+
+import { fromHex } from 'nostrain/base';
+import { checkpoint, gradient, heartbeat } from 'nostrain/kinds';
+import { createSigner, parseEvent, verifyEvent } from 'nostrain/network';
+import { parseStateJson } from 'nostrain/python';
+import { toContribution, toHeartbeat } from 'nostrain/python/parts';
 import { describe, expect, test } from 'vitest';
-import { checkpoint, gradient, heartbeat } from '../../../kinds/index.ts';
-import { fromHex } from '../../../src/base/bytes.ts';
-import { parseStateJson } from '../../../src/formats/state-json.ts';
-import { createSigner, parseEvent, verifyEvent } from '../../../src/network/event.ts';
-import { toContribution, toHeartbeat } from '../../../src/python/wire/messages.ts';
 import { stateText } from '../../support/state-text.ts';
 import events from '../../vectors/events.json' with { type: 'json' };
 import validation from '../../vectors/validation.json' with { type: 'json' };

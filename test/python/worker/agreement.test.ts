@@ -1,12 +1,11 @@
 /** N-12's discovery: a checkpoint is known by its author and by who says the same, never by the round it claims. */
+
+import { systemClock } from 'nostrain/base';
+import { createRelaySet, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { collectCheckpointEvents as discoverCheckpoints } from 'nostrain/python';
+import { createRelay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { discoverCheckpoints } from '../../../src/python/collect/queries.ts';
 import { agreements, newestAgreed } from '../../../src/python/worker/start.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { signerOf } from '../../support/signers.ts';

@@ -1,12 +1,12 @@
 /** N-10: a gradient of round 0 that arrives in round 1. */
+
+import { checkpoint, gradient } from 'nostrain/kinds';
+import type { SignedEvent } from 'nostrain/network';
+import { parseStateJson } from 'nostrain/python';
+import { openReferenceEvent } from 'nostrain/python/parts';
+import { stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { checkpoint } from '../../../kinds/checkpoint.ts';
-import { gradient } from '../../../kinds/gradient.ts';
-import { parseStateJson } from '../../../src/formats/state-json.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { openReferenceEvent } from '../../../src/python/wire/reference-event.ts';
 import { resumeFrom } from '../../../src/python/worker/start.ts';
-import { stateDigest } from '../../../src/tensor/params.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';
 import { stateText } from '../../support/state-text.ts';

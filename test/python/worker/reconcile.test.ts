@@ -1,9 +1,10 @@
+import { isJsonObject, parseJson } from 'nostrain/formats';
+import type { LateGradientRecord as LateGradient } from 'nostrain/python';
+import { type Params, stateDigest } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { isJsonObject, parseJson } from '../../../src/formats/python-json.ts';
 import { flipped } from '../../../src/python/wire/messages.ts';
 import {
   isPending,
-  type LateGradient,
   lateGradientJson,
   readLateGradient,
   readReconciliation,
@@ -11,7 +12,6 @@ import {
 } from '../../../src/python/wire/records.ts';
 import { reconcile } from '../../../src/python/worker/late.ts';
 import type { LateRule } from '../../../src/python/worker/session.ts';
-import { type Params, stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

@@ -1,7 +1,8 @@
 /** One of the two recorded reference workers, played by ours against the other one's events: same hashes, same summary. */
+
+import { indentedJson, isJsonObject } from 'nostrain/formats';
+import { parseStateJson } from 'nostrain/python';
 import { expect, it } from 'vitest';
-import { indentedJson, isJsonObject } from '../../../src/formats/python-json.ts';
-import { parseStateJson } from '../../../src/formats/state-json.ts';
 import { sessionSummary } from '../../../src/python/commands/run-training/artifacts.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';

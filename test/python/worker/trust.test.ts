@@ -1,14 +1,14 @@
+import { parseJson } from 'nostrain/formats';
+import { checkpoint } from 'nostrain/kinds';
+import { buildCheckpoint, openReferenceEvent } from 'nostrain/python/parts';
+import { createLayout } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { checkpoint } from '../../../kinds/checkpoint.ts';
-import { type PythonObject, parseJson } from '../../../src/formats/python-json.ts';
-import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
-import { openReferenceEvent } from '../../../src/python/wire/reference-event.ts';
+import type { PythonObject } from '../../../src/formats/python-json.ts';
 import {
   type CollectedCheckpoint,
   chooseCheckpoint,
   resumeFrom,
 } from '../../../src/python/worker/start.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
 import { signerOf } from '../../support/signers.ts';
 import session from '../../vectors/session.json' with { type: 'json' };
 

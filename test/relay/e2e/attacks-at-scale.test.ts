@@ -1,11 +1,9 @@
 /** Attacks on a relay that stands open which take a hundred thousand events or more; the others are in `test/relay/attacks.test.ts`. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { defaultLimits, finish, Store } from 'nostrain/relay';
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../../relay/limits.ts';
-import { Store } from '../../../relay/store.ts';
 import { Tombstones } from '../../../relay/tombstones.ts';
-import { finish } from '../../../relay/turns.ts';
 import { entryOf, hexOf, kept, NOW } from '../../support/relay-entries.ts';
 
 test('100,000 new keys do not push out those who were there before', () => {

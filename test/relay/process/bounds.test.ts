@@ -3,13 +3,17 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
+import {
+  createRelay,
+  defaultLimits,
+  type Entry,
+  type Relay,
+  type RelayOptions,
+  Store,
+} from 'nostrain/relay';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { EventLog } from '../../../relay/durable/event-log.ts';
 import { recover } from '../../../relay/durable/recover.ts';
-import type { Entry } from '../../../relay/event.ts';
-import { defaultLimits } from '../../../relay/limits.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
-import { Store } from '../../../relay/store.ts';
 import { openReader, type RawReader } from '../../support/raw-reader.ts';
 import { eventOf } from '../../support/signers.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

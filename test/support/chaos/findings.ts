@@ -1,15 +1,17 @@
 /** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
 
-import { openAccepted } from '../../../src/certified/decisions/contributions.ts';
-import { hasModel } from '../../../src/certified/decisions/replay.ts';
-import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
-import { fetchHistory } from '../../../src/certified/history/history.ts';
-import { isMessage, type ProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
+import {
+  fetchHistory,
+  fromCheckpoint,
+  hasModel,
+  openAccepted,
+  type ProtocolMessage,
+} from 'nostrain/certified/parts';
+import type { SignedEvent } from 'nostrain/network';
+import { runIdOf, type WorkerId } from 'nostrain/run';
+import { CHUNK_LENGTH } from 'nostrain/tensor';
+import { isMessage } from '../../../src/certified/wire/certified-events.ts';
 import { judgeFault } from '../../../src/consensus/round/receive.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import type { WorkerId } from '../../../src/run/ids.ts';
-import { runIdOf } from '../../../src/run/spec/run-spec.ts';
-import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { keyOf } from '../certified-swarm.ts';
 import { type Replayed, replayed, zeroStart } from '../replaying.ts';
 import { smallLayout as layout } from '../swarm.ts';

@@ -2,7 +2,7 @@
  * A clock for workers and relays that talk over real sockets in one process: time stands still until every socket is quiet, then jumps to
  * the next moment that somebody waits for. A round of a minute takes as long as its computing, and no time depends on the machine.
  */
-import type { Clock } from '../../../src/base/async.ts';
+import type { Clock } from 'nostrain/base';
 
 export interface JumpClock extends Clock {
   /** Moves time on by so much, moment by moment. */

@@ -1,8 +1,7 @@
 /** Lines between workers and relays: real sockets whose messages take a time of the run's clock, and that can be cut, per worker and per relay. */
-import type { Clock } from '../../../src/base/async.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import type { OpenSocket, Socket } from '../../../src/network/transport/socket.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
+import type { Clock } from 'nostrain/base';
+import type { OpenSocket, SignedEvent, Socket } from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
 
 export interface Lines {
   /** Frames that left or arrived so far. */

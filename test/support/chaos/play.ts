@@ -2,15 +2,13 @@
  * Chaos: a certified run of real workers over real relays in which, every round, 30 % of the workers are killed at a random moment and come
  * back later with nothing but their disk, and one relay lies, forgets everything or is dead, another one each round. All from one seed.
  */
-import { deriveKey, philox, unit } from '../../../src/base/rng.ts';
-import type { RunEvent } from '../../../src/certified/rounds/events.ts';
-import type { Entry } from '../../../src/certified/rounds/journal.ts';
-import type { CertifiedState } from '../../../src/certified/state.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
+import { deriveKey, philox, unit } from 'nostrain/base';
+import type { Entry, RunEvent } from 'nostrain/certified';
+import type { CertifiedState } from 'nostrain/certified/parts';
+import { createRelaySet, type RelaySet, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import type { RunSpec } from 'nostrain/run';
+import type { Trainer } from 'nostrain/worker';
 import {
   type CertifiedMember,
   certifiedSpec,

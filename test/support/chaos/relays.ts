@@ -1,7 +1,8 @@
 /** Relays of a chaos run: real ones, each of which can turn liar, forget everything, or die, and come back. */
-import { createRelay } from '../../../relay/server.ts';
-import { createSigner } from '../../../src/network/event.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+
+import { createSigner } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import { publishRaw } from '../publish-raw.ts';
 import { secretOf } from '../swarm.ts';
 

@@ -1,13 +1,20 @@
 /** Trains models on the CPU and on WebGPU, and prints how far they are apart. Nothing may fall back to the CPU. */
+
+import { deriveKey } from 'nostrain/base';
+import {
+  type AnyModel,
+  compileTraining,
+  dataFormOf,
+  initialParameters,
+  type LoraSpec,
+  loraModel,
+  modelOf,
+  type TrainerData,
+} from 'nostrain/model';
+import { createTrainer } from 'nostrain/node';
+import type { ModelSpec, OptimizerSpec, Precision } from 'nostrain/run';
 import { InferenceSession } from 'onnxruntime-node';
-import { deriveKey } from '../../../src/base/rng.ts';
-import { type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
-import { type AnyModel, dataFormOf, modelOf } from '../../../src/model/architectures/table.ts';
-import { rulesOf, type TrainerData } from '../../../src/model/forms/table.ts';
-import { initialParameters } from '../../../src/model/parameters.ts';
-import { compileTraining } from '../../../src/model/training-program.ts';
-import { createTrainer } from '../../../src/node/engine/trainer.ts';
-import type { ModelSpec, OptimizerSpec, Precision } from '../../../src/run/spec/model-spec.ts';
+import { rulesOf } from '../../../src/model/forms/table.ts';
 import { adamwSpec, chainCorpus, muonSpec, smallGpt } from '../ort-models.ts';
 
 /** A model and how it is trained. */

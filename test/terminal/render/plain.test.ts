@@ -1,5 +1,5 @@
+import type { RunEvent } from 'nostrain/certified';
 import { expect, it } from 'vitest';
-import type { RunEvent } from '../../../src/certified/rounds/events.ts';
 import { renderPlain } from '../../../src/terminal/render/plain.ts';
 import * as told from '../../support/demo-events.ts';
 

@@ -1,10 +1,9 @@
 /** `nostrain checkpoint fetch`, `push` and `seed` as a person gives them. */
 import { readFile, rm, writeFile } from 'node:fs/promises';
+import { systemClock } from 'nostrain/base';
+import { manifestDigest } from 'nostrain/network';
+import { readManifest, serveFolder } from 'nostrain/node/parts';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../../src/base/async.ts';
-import { manifestDigest } from '../../../../src/network/chunks/manifest.ts';
-import { readManifest } from '../../../../src/node/checkpoint/folder.ts';
-import { serveFolder } from '../../../../src/node/checkpoint/holder-server.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { drawnBytes } from '../../../support/drawn-bytes.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

@@ -1,13 +1,12 @@
 /** `nostrain checkpoint push`, `list` and `fetch` over relays of our own: spread, found by digest, complete although relays are gone or refuse. */
 import { readFile, writeFile } from 'node:fs/promises';
+import { toBase64 } from 'nostrain/base';
+import { packed } from 'nostrain/kinds';
+import { createSigner, manifestDigest } from 'nostrain/network';
+import { createSecretKey } from 'nostrain/node';
+import { readManifest } from 'nostrain/node/parts';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { packed } from '../../../../kinds/packed.ts';
-import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { toBase64 } from '../../../../src/base/bytes.ts';
-import { manifestDigest } from '../../../../src/network/chunks/manifest.ts';
-import { createSigner } from '../../../../src/network/event.ts';
-import { readManifest } from '../../../../src/node/checkpoint/folder.ts';
-import { createSecretKey } from '../../../../src/node/files/keys.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { drawnBytes } from '../../../support/drawn-bytes.ts';
 import { publishRaw } from '../../../support/publish-raw.ts';

@@ -1,11 +1,10 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { buildHolder, createSigner, verifyEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Directory } from '../../../../src/network/directory/directory.ts';
-import { createSigner, verifyEvent } from '../../../../src/network/event.ts';
-import { buildHolder } from '../../../../src/network/wire/holders.ts';
 import { directoryRoute } from '../../../../src/node/checkpoint/directory.ts';
-import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { keyOf } from '../../../support/members.ts';
 

@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
+import { encodeZip } from 'nostrain/formats';
 import { describe, expect, it } from 'vitest';
 import { fixCuda } from '../../../../src/cli/commands/doctor/fix-cuda.ts';
-import { encodeZip } from '../../../../src/formats/zip.ts';
 import { cudaProblem } from '../../../../src/node/engine/onnxruntime.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { itWith } from '../../../support/needs.ts';

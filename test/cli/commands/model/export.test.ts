@@ -6,8 +6,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type SettingName, typedWords } from 'nostrain/run';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type SettingName, typedWords } from '../../../../src/run/settings.ts';
 import { readSafetensorsHeader } from '../../../../src/tensor/safetensors.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { itWith } from '../../../support/needs.ts';

@@ -1,14 +1,11 @@
 /** Holders among the members of a real run: by its spec and what its relays have. */
 import { writeFile } from 'node:fs/promises';
+import { gather, openingOf, pathOf } from 'nostrain/certified/parts';
+import { buildHolder, createSigner } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { canonicalSpec } from 'nostrain/run';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { openingOf } from '../../../../src/certified/decisions/chain.ts';
-import { pathOf } from '../../../../src/certified/decisions/replay.ts';
-import { gather } from '../../../../src/certified/history/gather.ts';
-import { createSigner } from '../../../../src/network/event.ts';
-import { buildHolder } from '../../../../src/network/wire/holders.ts';
-import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
-import { canonicalSpec } from '../../../../src/run/spec/run-spec.ts';
 import { generateRun } from '../../../support/certified-run.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { publishRaw } from '../../../support/publish-raw.ts';

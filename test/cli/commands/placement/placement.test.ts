@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
+import { buildHolder, createSigner } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
-import { createSigner } from '../../../../src/network/event.ts';
-import { buildAttestation, buildHolder } from '../../../../src/network/wire/holders.ts';
+import { buildAttestation } from '../../../../src/network/wire/holders.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { keyOf } from '../../../support/members.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

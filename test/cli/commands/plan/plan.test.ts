@@ -1,9 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createRelay, type RelayOptions } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
-import { createRelay, type RelayOptions } from '../../../../relay/server.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

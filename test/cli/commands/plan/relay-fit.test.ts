@@ -1,7 +1,7 @@
+import type { RelayReport } from 'nostrain/probe';
 import { expect, test } from 'vitest';
 import { factsOf, judgeFit } from '../../../../src/cli/commands/plan/relay-fit.ts';
 import { type CostInput, roundCost } from '../../../../src/network/wire/cost.ts';
-import type { RelayReport } from '../../../../src/probe/report.ts';
 import { gradientEvents } from '../../../../src/python/wire/sizes.ts';
 
 const report: RelayReport = {

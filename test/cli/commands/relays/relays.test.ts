@@ -1,5 +1,5 @@
+import { createRelay } from 'nostrain/relay';
 import { afterEach, expect, it } from 'vitest';
-import { createRelay } from '../../../../relay/server.ts';
 import { runCommand } from '../../../support/command-line.ts';
 
 const stops: (() => unknown)[] = [];

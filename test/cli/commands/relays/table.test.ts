@@ -1,6 +1,7 @@
+import type { RelayReport } from 'nostrain/probe';
 import { describe, expect, it } from 'vitest';
 import { formatReports } from '../../../../src/cli/commands/relays.ts';
-import { judgeRelay, type RelayReport } from '../../../../src/probe/report.ts';
+import { judgeRelay } from '../../../../src/probe/report.ts';
 
 const yes = { verdict: 'yes', words: '' } as const;
 const report: RelayReport = {

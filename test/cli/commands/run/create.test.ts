@@ -1,13 +1,13 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
+import { sha256Hex } from 'nostrain/base';
+import { shardSettings } from 'nostrain/certified/parts';
+import { toNpub } from 'nostrain/node/parts';
+import { parseRunSpec, runIdOf } from 'nostrain/run';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { sha256Hex } from '../../../../src/base/hash.ts';
-import { assertAdmitted, shardSettings } from '../../../../src/certified/make-spec.ts';
+import { assertAdmitted } from '../../../../src/certified/make-spec.ts';
 import { securityReportOf } from '../../../../src/certified/security-report.ts';
 import { describeReport } from '../../../../src/cli/commands/run/inspect.ts';
 import { measuring } from '../../../../src/cli/shared/estimate.ts';
-import { toNpub } from '../../../../src/node/files/keys.ts';
-import { parseRunSpec } from '../../../../src/run/spec/read-spec.ts';
-import { runIdOf } from '../../../../src/run/spec/run-spec.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { sampleSpec } from '../../../support/run-spec.ts';
 import { signerOf } from '../../../support/signers.ts';

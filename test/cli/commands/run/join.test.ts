@@ -1,8 +1,8 @@
 /** `nostrain run join`: what may be typed beside a run, by what its spec leaves to each worker. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { canonicalSpec, type RunSpec } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { canonicalSpec, type RunSpec } from '../../../../src/run/spec/run-spec.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { temporaryFolder } from '../../../support/processes.ts';
 import { sampleSpec } from '../../../support/run-spec.ts';

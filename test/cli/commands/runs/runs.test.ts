@@ -1,8 +1,8 @@
 /** `nostrain runs`, `show` and `clean` over folders as workers leave them. */
 import { existsSync } from 'node:fs';
 import { readdir, readFile, rename, symlink, utimes, writeFile } from 'node:fs/promises';
+import { takeLock } from 'nostrain/node/parts';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { takeLock } from '../../../../src/node/files/run-folder.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { keepRun, SECRET } from '../../../support/local-runs.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

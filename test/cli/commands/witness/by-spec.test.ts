@@ -1,16 +1,16 @@
 /** Witnesses of a real run: by its spec and what its relays have. */
 import { writeFile } from 'node:fs/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../../relay/server.ts';
 import {
   electorateOf,
+  gather,
   genesisOf,
+  replay,
   startOf,
   withEntropy,
-} from '../../../../src/certified/decisions/chain.ts';
-import { replay } from '../../../../src/certified/decisions/replay.ts';
-import { gather } from '../../../../src/certified/history/gather.ts';
-import { canonicalSpec } from '../../../../src/run/spec/run-spec.ts';
+} from 'nostrain/certified/parts';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { canonicalSpec } from 'nostrain/run';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { generateRun } from '../../../support/certified-run.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { publishRaw } from '../../../support/publish-raw.ts';

@@ -2,12 +2,10 @@
  * Members that sign whatever the form allows: two contents in one slot, votes for anything in any view, proposals that differ
  * by whom they are shown to, stale or half-forged justifications, two view-change votes. What they cannot do is sign for others.
  */
-import { hasQuorum } from '../../../../src/consensus/committee/quorum.ts';
+import { type CastVote, hasQuorum } from 'nostrain/consensus';
+import type { Message, Proposal, Signed, ViewChangeVote, WorkerId } from 'nostrain/run';
 import { counts } from '../../../../src/consensus/round/quorums.ts';
-import type { CastVote } from '../../../../src/consensus/round/round-state.ts';
 import { proposerOf } from '../../../../src/consensus/round/views.ts';
-import type { WorkerId } from '../../../../src/run/ids.ts';
-import type { Message, Proposal, Signed, ViewChangeVote } from '../../../../src/run/vote.ts';
 import { outcomeBy, PARENT, RUN, VIEW_MS } from './setup.ts';
 import type { World } from './world.ts';
 

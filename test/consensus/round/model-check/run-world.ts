@@ -5,42 +5,50 @@
  * everything they hear. Then the network heals. What was sent is replayed at the end, as anybody would who had only the
  * events.
  */
-import { certify, listVotes } from '../../../../src/certified/decisions/certificate.ts';
 import {
+  applyToChain,
   type Chain,
   type Electorate,
   electorateOf,
+  type Gathered,
   genesisOf,
+  listVotes,
   membershipOf,
+  rebuildEvent,
+  replay,
   startOf,
-} from '../../../../src/certified/decisions/chain.ts';
-import type { Gathered } from '../../../../src/certified/decisions/evidence.ts';
-import { applyToChain } from '../../../../src/certified/decisions/outcomes.ts';
-import { replay, withoutModel } from '../../../../src/certified/decisions/replay.ts';
+  withoutModel,
+} from 'nostrain/certified/parts';
+import {
+  beginRound,
+  chooseJoins,
+  createRevealChain,
+  type Effect,
+  type Input,
+  nextLedger,
+  type RoundContext,
+  type RoundState,
+  revealOf,
+  step,
+  tipOf,
+} from 'nostrain/consensus';
+import {
+  type Commit,
+  type Digest,
+  ledgerRoot,
+  type Message,
+  type Outcome,
+  outcomeDigest,
+  type Proposal,
+  type RunSpec,
+  type Signed,
+  type WorkerId,
+} from 'nostrain/run';
+import { certify } from '../../../../src/certified/decisions/certificate.ts';
 import { rosterChange } from '../../../../src/certified/decisions/roster-change.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
 import { isCommit } from '../../../../src/certified/wire/certified-events.ts';
-import { rebuildEvent } from '../../../../src/certified/wire/messages.ts';
-import {
-  createRevealChain,
-  revealOf,
-  tipOf,
-} from '../../../../src/consensus/committee/randomness.ts';
-import { beginRound, step } from '../../../../src/consensus/round/machine.ts';
-import { nextLedger } from '../../../../src/consensus/round/membership.ts';
-import { chooseJoins } from '../../../../src/consensus/round/roster-change.ts';
-import type {
-  Effect,
-  Input,
-  RoundContext,
-  RoundState,
-} from '../../../../src/consensus/round/round-state.ts';
-import type { Digest, WorkerId } from '../../../../src/run/ids.ts';
-import { ledgerRoot } from '../../../../src/run/ledger.ts';
 import type { ListedJoin, ListedVotes } from '../../../../src/run/listed.ts';
-import { type Outcome, outcomeDigest } from '../../../../src/run/outcome.ts';
-import type { RunSpec } from '../../../../src/run/spec/run-spec.ts';
-import type { Commit, Message, Proposal, Signed } from '../../../../src/run/vote.ts';
 import { certifiedSpec, foundersOf, signerOf } from '../../../support/certified-run.ts';
 import { keyOf, seedOf } from '../../../support/members.ts';
 import { Agenda } from './agenda.ts';

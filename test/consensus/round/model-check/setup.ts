@@ -1,10 +1,14 @@
 /** What a schedule is about: how many workers, how a quorum is made, how many are hostile, how bad the network is. */
-import { createElection, type Election } from '../../../../src/consensus/committee/committee.ts';
-import { cappedStakes, hasQuorum, quorumOf } from '../../../../src/consensus/committee/quorum.ts';
-import type { RoundContext, RoundTiming } from '../../../../src/consensus/round/round-state.ts';
-import type { Committee } from '../../../../src/run/committee.ts';
-import type { WorkerId } from '../../../../src/run/ids.ts';
-import type { Outcome } from '../../../../src/run/outcome.ts';
+import {
+  cappedStakes,
+  createElection,
+  type Election,
+  hasQuorum,
+  quorumOf,
+  type RoundContext,
+  type RoundTiming,
+} from 'nostrain/consensus';
+import type { Committee, Outcome, WorkerId } from 'nostrain/run';
 
 export interface Setup {
   readonly name: string;

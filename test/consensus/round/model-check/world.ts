@@ -2,19 +2,18 @@
  * A world in which machines play one round: time, a network that delays, drops, repeats and reorders, machines that crash and
  * come back with what they wrote to disk, and an adversary. After it heals nothing is lost any more and everybody is there.
  */
-import { formatEntry, parseRoundState } from '../../../../src/certified/rounds/journal.ts';
-import type { Election } from '../../../../src/consensus/committee/committee.ts';
-import { beginRound, step } from '../../../../src/consensus/round/machine.ts';
+import { formatEntry, parseRoundState } from 'nostrain/certified/parts';
+import {
+  beginRound,
+  type Effect,
+  type Election,
+  type Input,
+  type RoundContext,
+  type RoundState,
+  step,
+} from 'nostrain/consensus';
+import type { Committee, Message, Signed, WorkerId } from 'nostrain/run';
 import { isSameSlot } from '../../../../src/consensus/round/receive.ts';
-import type {
-  Effect,
-  Input,
-  RoundContext,
-  RoundState,
-} from '../../../../src/consensus/round/round-state.ts';
-import type { Committee } from '../../../../src/run/committee.ts';
-import type { WorkerId } from '../../../../src/run/ids.ts';
-import type { Message, Signed } from '../../../../src/run/vote.ts';
 import { Adversary } from './adversary.ts';
 import { Agenda } from './agenda.ts';
 import { Dice } from './dice.ts';

@@ -1,12 +1,11 @@
 /** Ten ways to get each command wrong: exit codes as in the reference, one line that names the thing, no output. */
 import { writeFile } from 'node:fs/promises';
+import { systemClock } from 'nostrain/base';
+import { createRelaySet } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
+import { createLayout } from 'nostrain/tensor';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../../src/base/async.ts';
-import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../../src/node/net/relays.ts';
-import { createLayout } from '../../../../src/tensor/params.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';
 import { signerOf } from '../../../support/signers.ts';

@@ -1,12 +1,10 @@
 /** Commands of the Python reference, asked about a run that speaks nostrain/1. */
+
+import { systemClock } from 'nostrain/base';
+import { buildManifest, buildPresence, createRelaySet, createSigner } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../../src/base/async.ts';
-import { createSigner } from '../../../../src/network/event.ts';
-import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
-import { buildManifest, buildPresence } from '../../../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../../src/node/net/relays.ts';
 import { runCommand } from '../../../support/command-line.ts';
 
 const [alice, bob, carol] = [1, 2, 3].map((n) => createSigner(new Uint8Array(32).fill(n))) as [

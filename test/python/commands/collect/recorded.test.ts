@@ -1,12 +1,10 @@
 /** What the Python reference printed about relays, on a relay in the dialect of the one it was recorded at, and on ours. */
 import { readFile, writeFile } from 'node:fs/promises';
+import { systemClock } from 'nostrain/base';
+import { createRelaySet, createSigner } from 'nostrain/network';
+import { nativeCrypto, openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createRelay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../../src/base/async.ts';
-import { createSigner } from '../../../../src/network/event.ts';
-import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../../src/node/net/relays.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

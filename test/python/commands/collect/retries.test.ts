@@ -1,8 +1,8 @@
 /** N-08, N-09 and the discovery of N-20, of the commands that publish and collect. */
 import { writeFile } from 'node:fs/promises';
+import type { SignedEvent } from 'nostrain/network';
+import { createRelay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay } from '../../../../relay/server.ts';
-import type { SignedEvent } from '../../../../src/network/event.ts';
 import { collectEvents, discoverWorkers } from '../../../../src/python/commands/collect.ts';
 import { publishEvent } from '../../../../src/python/commands/events.ts';
 import { runCommand } from '../../../support/command-line.ts';
