@@ -65,9 +65,9 @@ export class EventIndex {
   candidates(filter: CompiledFilter): readonly Entry[] {
     const { keys } = this.#shortest(filter);
     if (!keys) return [...this.#entries.values()];
-    const found: Entry[] = [];
-    for (const key of keys) for (const entry of this.under(key)) found.push(entry);
-    return found;
+    const entries: Entry[] = [];
+    for (const key of keys) for (const entry of this.under(key)) entries.push(entry);
+    return entries;
   }
 
   /** How many candidates there are. */

@@ -85,11 +85,11 @@ export class FairShares<T> {
 
   remove(name: string, item: T): void {
     const holder = this.#holders.get(name);
-    const held = holder?.items.get(item);
-    if (!holder || !held) return;
+    const weight = holder?.items.get(item);
+    if (!holder || !weight) return;
     holder.items.delete(item);
-    held.entry.member = undefined;
-    this.#change(holder, -held.weight);
+    weight.entry.member = undefined;
+    this.#change(holder, -weight.weight);
     if (holder.items.size > 0) return;
     if (holder.entry) holder.entry.member = undefined;
     this.#holders.delete(name);

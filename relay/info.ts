@@ -22,8 +22,8 @@ const NOTHING = {
 function describeRelay({ name, profile, limits, auth, faults }: Core): Record<string, unknown> {
   const document = profile.document(limits);
   const limitation = document.limitation as Record<string, unknown>;
-  const said = { ...limitation, auth_required: auth !== 'none' };
-  return { name, ...document, limitation: faults.falseLimits ? { ...said, ...NOTHING } : said };
+  const stated = { ...limitation, auth_required: auth !== 'none' };
+  return { name, ...document, limitation: faults.falseLimits ? { ...stated, ...NOTHING } : stated };
 }
 
 /** Answers plain HTTP: the document to whoever asks for it, one line of text to browsers. */

@@ -14,7 +14,7 @@ const UNREAD_BYTES = 1 << 20;
 const COPIED_BYTES = 4096;
 
 /** Bytes given to the socket at a time: a closing socket reports an error per pending write, so the rest waits here. */
-const HELD_BYTES = 1 << 18;
+const MAX_WRITE_BYTES = 1 << 18;
 
 export class Outbox {
   readonly #ws: WebSocket;
@@ -108,7 +108,7 @@ export class Outbox {
   }
 
   /** Writes to the socket as much as it accepts, and more once that is written. */
-  #give(most = HELD_BYTES): void {
+  #give(most = MAX_WRITE_BYTES): void {
     if (!this.#isOpen) return;
     const parts: Buffer[] = [];
     let [bytes, answers] = [this.#socket.writableLength, 0];

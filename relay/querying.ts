@@ -25,12 +25,12 @@ export function* openSubscription(
   bytes: number,
 ): Work<void> {
   const { core, adversary } = session;
-  const asked = readQuery(session, rest);
-  if (asked && adversary.closesReq()) {
-    refuse(session, asked.id, 'error: shutting down idle subscriptions');
+  const query = readQuery(session, rest);
+  if (query && adversary.closesReq()) {
+    refuse(session, query.id, 'error: shutting down idle subscriptions');
     return;
   }
-  const subscription = asked && hold(session, asked, bytes);
+  const subscription = query && hold(session, query, bytes);
   if (!subscription) return;
   const { id, filters } = subscription;
   if (adversary.liesAtEose()) {
@@ -38,9 +38,9 @@ export function* openSubscription(
     sendEose(session, id, 'finish');
     return;
   }
-  const found = yield* core.store.querying(filters, session.nowSeconds());
-  const ids = found.entries.map((entry) => entry.id);
-  void sendStored(session, subscription, ids, found.hint);
+  const matches = yield* core.store.querying(filters, session.nowSeconds());
+  const ids = matches.entries.map((entry) => entry.id);
+  void sendStored(session, subscription, ids, matches.hint);
 }
 
 /** Sends the results at the reader's speed, then EOSE. Events that leave the store meanwhile are not sent. */
@@ -105,11 +105,11 @@ function hold(
 /** Whether so much more fits what this connection, its address and all together may keep open. */
 function hasCapacity({ core, account, isNear, subscriptions, limits }: Connection, size: number) {
   const { maxSubscriptionBytes, maxSubscriptionBytesInAll } = limits;
-  let own = size;
-  for (const { bytes } of subscriptions.values()) own += bytes;
+  let connectionBytes = size;
+  for (const { bytes } of subscriptions.values()) connectionBytes += bytes;
   const ofAddress = isNear ? 0 : account.subscribed + size;
   return (
-    own <= maxSubscriptionBytes &&
+    connectionBytes <= maxSubscriptionBytes &&
     ofAddress <= maxSubscriptionBytesInAll / 8 &&
     core.subscribed.bytes + size <= maxSubscriptionBytesInAll
   );
@@ -137,10 +137,10 @@ export function* countStored(session: Connection, rest: readonly unknown[]): Wor
     session.say('NOTICE', 'error: unknown message type');
     return;
   }
-  const asked = readQuery(session, rest);
-  if (!asked) return;
-  const count = yield* store.counting(asked.filters, session.nowSeconds());
-  session.say('COUNT', asked.id, { count });
+  const query = readQuery(session, rest);
+  if (!query) return;
+  const count = yield* store.counting(query.filters, session.nowSeconds());
+  session.say('COUNT', query.id, { count });
 }
 
 /** Forgets a subscription; closing one that is not open does nothing. */

@@ -75,10 +75,10 @@ export class Buckets {
   takes(name: string, nowMs: number, tokens = 1): boolean {
     if (!this.#rate) return true;
     const { atOnce, perMinute } = this.#rate;
-    const held = this.#buckets.get(name) ?? { tokens: atOnce, atMs: nowMs };
-    const gained = ((nowMs - held.atMs) * perMinute) / MINUTE_MS;
+    const bucket = this.#buckets.get(name) ?? { tokens: atOnce, atMs: nowMs };
+    const gained = ((nowMs - bucket.atMs) * perMinute) / MINUTE_MS;
     // waits are whole milliseconds: what rounding leaves missing must not refuse anybody
-    const has = Math.min(atOnce, held.tokens + gained + 1e-9);
+    const has = Math.min(atOnce, bucket.tokens + gained + 1e-9);
     if (has < Math.min(tokens, atOnce)) return false;
     remember(this.#buckets, name, { tokens: has - tokens, atMs: nowMs });
     return true;

@@ -149,7 +149,7 @@ export class Session implements Connection {
   answer(id: string, accepted: boolean, message: string): void {
     const frame = messageFrame(['OK', id, accepted, message]);
     if (!this.core.faults.oks) this.#write(frame);
-    else void this.#sendCopies(frame, () => true);
+    else void this.#sendDelayed(frame, () => true);
   }
 
   deliver(frames: EventFrames, subscription: string): Promise<unknown> | undefined {
@@ -157,7 +157,7 @@ export class Session implements Connection {
       this.core.counts.twinsSent++;
       this.#write(new EventFrames(twin).for(subscription));
     }
-    return this.#sendCopies(frames.for(subscription), () => this.subscriptions.has(subscription));
+    return this.#sendDelayed(frames.for(subscription), () => this.subscriptions.has(subscription));
   }
 
   drained(isWanted: () => boolean): Promise<void> {
@@ -196,7 +196,7 @@ export class Session implements Connection {
     this.#ws.terminate();
   }
 
-  #sendCopies(frame: Frame, wanted: () => boolean): Promise<unknown> | undefined {
+  #sendDelayed(frame: Frame, wanted: () => boolean): Promise<unknown> | undefined {
     const delays = this.#plan();
     const { counts } = this.core;
     if (delays.length === 0) counts.deliveriesDropped++;

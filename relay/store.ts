@@ -104,9 +104,9 @@ export class Store {
     if (weight > WHOLE) return 'too-large';
     const slot = slotOf(entry);
     if (slot !== undefined) {
-      const held = this.#index.get(this.#slots.get(slot) ?? '');
-      if (held && byRecency(held, entry) < 0) return 'replaced';
-      if (held) this.remove(held);
+      const current = this.#index.get(this.#slots.get(slot) ?? '');
+      if (current && byRecency(current, entry) < 0) return 'replaced';
+      if (current) this.remove(current);
       this.#slots.set(slot, entry.id);
     }
     this.#index.add(entry);
@@ -125,7 +125,7 @@ export class Store {
 
   /** What the filters ask for, each event once, newest first; of one second, the lowest id first. */
   *querying(filters: readonly CompiledFilter[], nowSeconds: number): Work<StoredMatches> {
-    let found: Entry[] = [];
+    let entries: Entry[] = [];
     let more = false;
     for (const filter of filters) {
       if (filter.limit === 0) continue;
@@ -134,14 +134,14 @@ export class Store {
       const hits = newest.take();
       more ||= newest.hasMore;
       const all = new Newest(this.#limits.maxLimit);
-      for (const entry of new Set([...found, ...hits])) all.add(entry);
-      found = all.take();
+      for (const entry of new Set([...entries, ...hits])) all.add(entry);
+      entries = all.take();
       more ||= all.hasMore;
-      yield found.length;
+      yield entries.length;
     }
     const all = !filters.some((filter) => filter.limit === 0);
     const hint = more ? 'more' : all ? 'finish' : undefined;
-    return { entries: found, hint };
+    return { entries: entries, hint };
   }
 
   /** Events that the filters may match, each looked at when they are asked for. */
@@ -151,9 +151,9 @@ export class Store {
 
   /** All that one filter asks for, whatever its limit, in no order. */
   *matching(filter: CompiledFilter, nowSeconds: number): Work<readonly Entry[]> {
-    const found: Entry[] = [];
-    yield* this.#scan(filter, nowSeconds, (entry) => found.push(entry));
-    return found;
+    const entries: Entry[] = [];
+    yield* this.#scan(filter, nowSeconds, (entry) => entries.push(entry));
+    return entries;
   }
 
   count(filters: readonly CompiledFilter[], nowSeconds: number): number {
@@ -162,11 +162,11 @@ export class Store {
 
   /** How many events match any of the filters; their limits do not count. */
   *counting(filters: readonly CompiledFilter[], nowSeconds: number): Work<number> {
-    const found = new Set<Entry>();
+    const entries = new Set<Entry>();
     for (const filter of filters) {
-      yield* this.#scan(filter, nowSeconds, (entry) => found.add(entry));
+      yield* this.#scan(filter, nowSeconds, (entry) => entries.add(entry));
     }
-    return found.size;
+    return entries.size;
   }
 
   remove(entry: Entry): void {

@@ -64,22 +64,22 @@ function addRecord(store: Store, bytes: Buffer, nowSeconds: number): void {
 }
 
 /** Folders this process holds; a file with our own id that is not in here was left by an earlier process. */
-const held = new Set<string>();
+const locked = new Set<string>();
 
 /** Takes the folder or throws; the answer gives it back. */
 async function lockFolder(folder: string): Promise<() => Promise<void>> {
   const file = join(resolve(folder), 'lock');
-  if (held.has(file)) throw new Error(`${folder} is in use by another relay of this process`);
-  held.add(file);
+  if (locked.has(file)) throw new Error(`${folder} is in use by another relay of this process`);
+  locked.add(file);
   try {
     await take(file, folder);
   } catch (cause) {
-    held.delete(file);
+    locked.delete(file);
     throw cause;
   }
   return async () => {
     await rm(file, { force: true });
-    held.delete(file);
+    locked.delete(file);
   };
 }
 

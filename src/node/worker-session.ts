@@ -123,7 +123,7 @@ export const runWorkerSession = <M extends object>(
     if (trainer.device.notice) onNotice(trainer.device.notice);
     const { relay } = settings;
     const { layout } = trainer;
-    const erasure = erasureOver(relays.own, settings.stripe);
+    const erasure = erasureOver(relays.readRelays, settings.stripe);
     const size = largestEvent(settings, layout, protocol);
     const { publicOnly } = options.connection;
     await assertRelaysFit(relay, size, erasure, { signal, publicOnly, onNotice });

@@ -31,7 +31,7 @@ export function misbehave(relays: RelaySet, signer: Signer, attack: Attack): Rel
   };
   return {
     relays: relays.relays,
-    own: relays.own,
+    readRelays: relays.readRelays,
     send,
     publish: (event, options) => Promise.all(send(event, options)),
     subscribe: (...args) => relays.subscribe(...args),

@@ -3,8 +3,8 @@ import {
   Contacts,
   type Lookup,
   type LookupOptions,
-  lookUp,
   nearest,
+  searchDirectory,
 } from '../../src/network/directory/directory.ts';
 import type { HolderRecord } from '../../src/network/wire/holders.ts';
 
@@ -51,7 +51,8 @@ export async function createNetwork(records: readonly HolderRecord[]): Promise<N
       if (dead.has(key)) return undefined;
       return tables.get(key)?.answer(target, NOW);
     },
-    find: (target, contacts, enough = 3) => lookUp(target, { contacts, ask: network.ask, enough }),
+    find: (target, contacts, enough = 3) =>
+      searchDirectory(target, { contacts, ask: network.ask, enough }),
   };
   for (const [i, record] of records.entries()) {
     const before = [7, 31, 101].map((step) => records[(i * step) % Math.max(1, i)]!);
@@ -70,7 +71,11 @@ async function join({ tables, ask }: Network, own: HolderRecord, from: readonly 
   };
   for (const each of from) table.add(each, NOW);
   for (const target of [own.key, ...own.held]) {
-    const { nearest: found } = await lookUp(target, { contacts: from, ask: hear, enough: 0 });
+    const { nearest: found } = await searchDirectory(target, {
+      contacts: from,
+      ask: hear,
+      enough: 0,
+    });
     for (const { key } of nearest(found, target, 8)) tables.get(key)!.add(own, NOW);
   }
 }

@@ -73,7 +73,7 @@ export function createMemoryRelay(url: string, options: MemoryRelayOptions = {})
     put,
     connect: (hears = () => true) => {
       const relays: RelaySet = {
-        ...{ relays: [url], own: [url] },
+        ...{ relays: [url], readRelays: [url] },
         publish: (event) => Promise.resolve([take(event)]),
         send: (event) => [Promise.resolve(take(event))],
         subscribe(filters, handlers) {

@@ -198,8 +198,8 @@ export class Control {
       onEvent(event);
     };
     const queryOptions = { waitMs: FETCH_MS, signal, onEvent: take, onRefused };
-    const { own, relays: all } = relays;
-    const others = all.filter((relay) => !own.includes(relay));
+    const { readRelays, relays: all } = relays;
+    const others = all.filter((relay) => !readRelays.includes(relay));
     try {
       await relays.query([filter], queryOptions);
       if (count < wanted && others.length > 0)
@@ -397,8 +397,8 @@ export class Control {
     }
     const apart = apartIn(event);
     if (!apart || this.#bodies.get(apart)) return;
-    const onHere = () => this.#take(event, hear);
-    this.#bodies.bring({ event, apart, onHere }, this.#latest, hear.wasRequested);
+    const onReceived = () => this.#take(event, hear);
+    this.#bodies.bring({ event, apart, onReceived }, this.#latest, hear.wasRequested);
   }
 }
 

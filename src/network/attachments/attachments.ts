@@ -80,7 +80,7 @@ export class Attachments {
     const how = { signal, isPatient };
     if (attachments.length === 0) return watchOutcomes(relays.send(event, how), relays);
     const bytes = attachments.reduce((sum, { payload }) => sum + payload.length, 0);
-    const homes = bytes <= EVERYWHERE_BYTES ? relays.relays : relays.own;
+    const homes = bytes <= EVERYWHERE_BYTES ? relays.relays : relays.readRelays;
     const uploads = attachments.map(({ payload, erasure }) =>
       sendChunks(
         cutParts(payload, erasure),
@@ -89,8 +89,8 @@ export class Attachments {
         homes,
       ),
     );
-    const held = Promise.all(uploads.map(({ enough }) => enough));
-    const outcomes = held.then((each) => (each.every(Boolean) ? relays.send(event, how) : []));
+    const stored = Promise.all(uploads.map(({ enough }) => enough));
+    const outcomes = stored.then((each) => (each.every(Boolean) ? relays.send(event, how) : []));
     return {
       taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
       settled: this.#settle(homes, uploads, outcomes),
@@ -114,7 +114,7 @@ export class Attachments {
         if (have === of) return answerOf(outcome, relay, relays);
         const refused = chunks.find(({ message }) => message !== '');
         const message = `${have} of ${of} chunks taken: ${refused?.message ?? ''}`;
-        return { relay, isHere: false, message, isAway: refused?.isAway ?? false };
+        return { relay, isAccepted: false, message, isAway: refused?.isAway ?? false };
       }),
     );
     return deliveryOf(answers);
@@ -124,7 +124,7 @@ export class Attachments {
   publishShare(payload: Uint8Array, keepers: Keepers, options: PublishOptions): ShareSending {
     const { relays, sha256 } = this.access;
     const plan = planChunks(payload, options.lifetime, sha256);
-    const [first = [], second = []] = errandsOf(payload, plan.root, keepers, relays.own);
+    const [first = [], second = []] = errandsOf(payload, plan.root, keepers, relays.readRelays);
     const eventOf = (index: number) => options.sign(plan.draft(index));
     const events = { eventOf, onTaken: () => undefined };
     const send = (errands: readonly Errand[]) =>
@@ -133,7 +133,7 @@ export class Attachments {
         () => false,
       );
     const begun = send(first);
-    const all = begun.then(async (isHeld) => (await send(second)) && isHeld);
+    const all = begun.then(async (isStored) => (await send(second)) && isStored);
     return { first: begun, all };
   }
 
@@ -158,10 +158,10 @@ export class Attachments {
     const { timeoutMs, idleMs, signal } = limits;
     const job = this.pull(wanted, { idleMs });
     try {
-      const found = await (timeoutMs === undefined
+      const pulled = await (timeoutMs === undefined
         ? unlessAborted(job.done, signal)
         : within(job.done, timeoutMs, this.access.clock, signal));
-      if (found) return ok(found.payload);
+      if (pulled) return ok(pulled.payload);
       const { have, of } = job.progress();
       return refuse('payload-missing', 'root', `${have} of its ${of} chunks came`);
     } finally {

@@ -46,12 +46,16 @@ export function openBody(
 ): Result<string> | undefined {
   if (body !== undefined) return ok(body);
   // a rule of the kind: without a body both are there
-  const found = bodyOf({ root: root!, bytes: bytes! });
-  if (found === undefined) return undefined;
-  const text = decode(found);
+  const received = bodyOf({ root: root!, bytes: bytes! });
+  if (received === undefined) return undefined;
+  const text = decode(received);
   if (text === undefined) return refuse('bad-body', 'body', 'the body is not text in UTF-8');
   if (fitsInside(write({ body: text }))) {
-    return refuse('bad-body', 'body', `a body of ${found.length} bytes must be inside the content`);
+    return refuse(
+      'bad-body',
+      'body',
+      `a body of ${received.length} bytes must be inside the content`,
+    );
   }
   return ok(text);
 }
@@ -92,7 +96,7 @@ export interface BodyExchangeOptions {
 interface PendingEvent {
   readonly event: SignedEvent;
   readonly apart: Apart;
-  onHere(): void;
+  onReceived(): void;
 }
 
 interface Job {
@@ -113,14 +117,14 @@ const IDLE_MS = 5 * MINUTE_MS;
 /** Events of others than members, until they may be some: bytes of one key, and of all. */
 const OFFERED_BYTES = { perOwner: 256 << 10, inAll: 8 << 20 };
 /** Bodies in memory, in bytes; older ones are pulled again where they are needed again. */
-const MOST_HELD_BYTES = 64 << 20;
+const MAX_BODY_BYTES = 64 << 20;
 
 const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
 
 export class BodyExchange {
   readonly #options: BodyExchangeOptions;
   readonly #attachments: Attachments;
-  readonly #held = new Map<string, { readonly bytes: Uint8Array; readonly round: number }>();
+  readonly #bodies = new Map<string, { readonly bytes: Uint8Array; readonly round: number }>();
   readonly #jobs = new Map<string, Job>();
   readonly #offered = new FairStore<PendingEvent>(OFFERED_BYTES);
   /** Roots whose chunks this worker sent already. */
@@ -128,7 +132,7 @@ export class BodyExchange {
   readonly #spent = new Map<WorkerId, number>();
   #minuteEnds = 0;
   #isClosed = false;
-  #heldBytes = 0;
+  #bodyBytes = 0;
   #members: ReadonlySet<WorkerId> = new Set();
 
   constructor(options: BodyExchangeOptions, attachments: Attachments) {
@@ -136,22 +140,22 @@ export class BodyExchange {
     this.#attachments = attachments;
   }
 
-  readonly get: BodyOf = (apart) => this.#held.get(nameOf(apart))?.bytes;
+  readonly get: BodyOf = (apart) => this.#bodies.get(nameOf(apart))?.bytes;
 
   /** Takes in a body whose bytes are those of the root. */
   keep(apart: PayloadRoot, bytes: Uint8Array, round: number): void {
     const name = nameOf(apart);
     this.#drop(name);
-    this.#held.set(name, { bytes, round });
-    this.#heldBytes += bytes.length;
-    for (const oldest of this.#held.keys()) {
-      if (this.#heldBytes <= MOST_HELD_BYTES) break;
+    this.#bodies.set(name, { bytes, round });
+    this.#bodyBytes += bytes.length;
+    for (const oldest of this.#bodies.keys()) {
+      if (this.#bodyBytes <= MAX_BODY_BYTES) break;
       this.#drop(oldest);
     }
     const job = this.#jobs.get(name);
     if (!job) return;
     this.#end(job);
-    for (const { onHere } of job.wanted.values()) onHere();
+    for (const { onReceived } of job.wanted.values()) onReceived();
   }
 
   /** Whose bodies are pulled unasked from now on. */
@@ -168,21 +172,21 @@ export class BodyExchange {
    * Pulls the body of an event, now or once its author is a member; what somebody asked for by id is pulled in any
    * case.
    */
-  bring(wanted: PendingEvent, round: number, isAsked: boolean): void {
+  bring(wanted: PendingEvent, round: number, isRequested: boolean): void {
     const { event, apart } = wanted;
     const { id, pubkey: author } = event;
     const name = nameOf(apart);
     if (this.#isClosed || this.#jobs.get(name)?.wanted.has(id)) return;
     if (this.get(apart)) {
-      wanted.onHere();
+      wanted.onReceived();
       return;
     }
-    if (!isAsked && !this.#members.has(author)) {
+    if (!isRequested && !this.#members.has(author)) {
       const bytes = 1024 + JSON.stringify(event).length;
       this.#offered.set(id, { value: wanted, owner: author, bytes });
       return;
     }
-    if (!isAsked && !this.#mayPull(author)) return;
+    if (!isRequested && !this.#mayPull(author)) return;
     this.#dropOldest(author);
     const job = this.#jobs.get(name) ?? this.#begin(wanted, round);
     job.wanted.set(id, wanted);
@@ -210,7 +214,7 @@ export class BodyExchange {
   }
 
   forgetBefore(round: number): void {
-    for (const [name, each] of this.#held) if (each.round < round) this.#drop(name);
+    for (const [name, each] of this.#bodies) if (each.round < round) this.#drop(name);
     for (const job of this.#jobs.values()) if (job.round < round) this.#end(job);
     for (const [root, sent] of this.#sent) if (sent < round) this.#sent.delete(root);
   }
@@ -256,9 +260,9 @@ export class BodyExchange {
     const pull = this.#attachments.pull({ root, bytes, worker, others }, { idleMs: IDLE_MS });
     const job: Job = { apart, pull, round, wanted };
     this.#jobs.set(nameOf(apart), job);
-    void pull.done.then((found) => {
+    void pull.done.then((received) => {
       if (this.#jobs.get(nameOf(apart)) !== job) return;
-      if (found) this.keep(apart, found.payload, round);
+      if (received) this.keep(apart, received.payload, round);
       else this.#jobs.delete(nameOf(apart));
     });
     return job;
@@ -270,7 +274,7 @@ export class BodyExchange {
   }
 
   #drop(name: string): void {
-    this.#heldBytes -= this.#held.get(name)?.bytes.length ?? 0;
-    this.#held.delete(name);
+    this.#bodyBytes -= this.#bodies.get(name)?.bytes.length ?? 0;
+    this.#bodies.delete(name);
   }
 }

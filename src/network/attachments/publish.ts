@@ -69,20 +69,20 @@ export function sendChunks(
   const plans = parts.map((part) => {
     const { count, draft } = planChunks(part, lifetime, sha256);
     const eventOf = remembering(REMEMBERED, (index) => sign(draft(index)));
-    return { count, eventOf, held: new Set<number>() };
+    return { count, eventOf, stored: new Set<number>() };
   });
   const { promise: enough, settle } = deferred<boolean>();
   const deliveries = homes.map((relay, i) => {
-    const { count, eventOf, held } = plans[i % plans.length]!;
+    const { count, eventOf, stored } = plans[i % plans.length]!;
     const onTaken = (index: number) => {
-      held.add(index);
-      if (plans.filter((plan) => plan.held.size === plan.count).length >= need) settle(true);
+      stored.add(index);
+      if (plans.filter((plan) => plan.stored.size === plan.count).length >= need) settle(true);
     };
     return upload(relay, [...Array(count).keys()], options, { eventOf, onTaken });
   });
   void Promise.all(deliveries).then(() => settle(false));
   const progress = () => {
-    const counts = plans.map(({ held }) => held.size).sort((a, b) => b - a);
+    const counts = plans.map(({ stored }) => stored.size).sort((a, b) => b - a);
     const have = counts.slice(0, need).reduce((sum, count) => sum + count, 0);
     return { have, of: need * (plans[0]?.count ?? 0) };
   };
@@ -120,11 +120,11 @@ async function upload(
   let isAway = false;
   let isUseless = false;
   const sendSome = async (): Promise<void> => {
-    const { signal: own, release } = anySignal(signal); // few listeners each
+    const { signal: linked, release } = anySignal(signal); // few listeners each
     try {
-      while (next < indices.length && !isUseless && !own.aborted) {
+      while (next < indices.length && !isUseless && !linked.aborted) {
         const index = indices[next++]!;
-        const how = { only: [relay], signal: own, isPatient };
+        const how = { only: [relay], signal: linked, isPatient };
         const [outcome] = await relays.publish(await eventOf(index), how);
         if (outcome && isTaken(outcome)) {
           taken++;
@@ -171,19 +171,19 @@ export async function distributeChunks(
   options: Pick<ChunkOptions, 'relays' | 'signal' | 'isPatient'>,
   events: ChunkEvents,
 ): Promise<Distribution> {
-  const held = new Map(errands.map(({ index }) => [index, 0]));
+  const stored = new Map(errands.map(({ index }) => [index, 0]));
   const tried = new Map(errands.map(({ index }) => [index, new Set<string>()]));
   const useless = new Set<string>();
   const deliveries = new Map<string, ChunkDelivery>();
   const onTaken = (index: number) => {
-    held.set(index, held.get(index)! + 1);
+    stored.set(index, stored.get(index)! + 1);
     events.onTaken(index);
   };
   while (!options.signal.aborted) {
     const shares = new Map<string, number[]>();
     for (const { index, relays } of errands) {
       const able = relays.filter((relay) => !useless.has(relay) && !tried.get(index)!.has(relay));
-      for (const relay of able.slice(0, Math.max(0, redundancy - held.get(index)!))) {
+      for (const relay of able.slice(0, Math.max(0, redundancy - stored.get(index)!))) {
         tried.get(index)!.add(relay);
         shares.set(relay, [...(shares.get(relay) ?? []), index]);
       }
@@ -206,7 +206,7 @@ export async function distributeChunks(
       });
     }
   }
-  const nowhere = [...held.values()].filter((count) => count === 0).length;
+  const nowhere = [...stored.values()].filter((count) => count === 0).length;
   return { nowhere, deliveries: [...deliveries.values()] };
 }
 

@@ -95,7 +95,7 @@ export class PullJob implements Pull {
 
   /** Chunks that are here, of those that are enough. */
   readonly progress = (): Progress => {
-    const counts = this.#assemblies.map(({ held }) => held).sort((a, b) => b - a);
+    const counts = this.#assemblies.map(({ received }) => received).sort((a, b) => b - a);
     const have = counts.slice(0, this.#need).reduce((sum, count) => sum + count, 0);
     return { have, of: this.#need * (this.#assemblies[0]?.count ?? 0) };
   };
@@ -160,14 +160,14 @@ export class PullJob implements Pull {
         const { root, bytes } = this.#assemblies[piece.part]!;
         const { index } = piece;
         const author = this.#author(times);
-        const found = await relay.read({ root, bytes, index, owner, author }, signal);
-        if (found === undefined) {
+        const chunk = await relay.read({ root, bytes, index, owner, author }, signal);
+        if (chunk === undefined) {
           absent.set(piece, times + 1);
           this.#parts = undefined;
           return undefined;
         }
-        this.#take(found);
-        return [found.chunk.data];
+        this.#take(chunk);
+        return [chunk.chunk.data];
       },
     };
   }
@@ -190,7 +190,7 @@ export class PullJob implements Pull {
     if (!isNew) return;
     this.#newestMs = this.#options.clock.now();
     this.#eventBytes += JSON.stringify(event).length;
-    const whole = this.#assemblies.filter(({ held, count }) => held === count);
+    const whole = this.#assemblies.filter(({ received, count }) => received === count);
     if (whole.length >= this.#need) this.#finish();
   }
 

@@ -50,7 +50,7 @@ const REQUEST_MS = 20_000;
 const TICK_MS = 250;
 
 interface Waiting extends ChunkRequest {
-  settle(found: ReceivedChunk | undefined): void;
+  settle(chunk: ReceivedChunk | undefined): void;
 }
 
 /** A request under way: what of it has not come, and how it ends. */
@@ -83,10 +83,10 @@ export class RelayChunks {
     this.#queue.push(waiting);
     queueMicrotask(() => this.#pump());
     const release = onAbort(signal, () => this.#drop(waiting));
-    const found = await promise;
+    const chunk = await promise;
     release();
     signal.throwIfAborted();
-    return found;
+    return chunk;
   }
 
   #drop(waiting: Waiting): void {

@@ -31,9 +31,9 @@ export function createRelaySource(options: RelaySourceOptions): ChunkSource {
     read: async ({ offset, bytes }, signal) =>
       offset === undefined ? undefined : file?.read(offset, bytes, signal),
     async findManifest(digest, signal) {
-      const found = await findAddressed(packed, digest, { ...options, signal });
-      if (found.ok) return found.value;
-      throw new SourceError(`${name}: ${found.issue.message}`);
+      const search = await findAddressed(packed, digest, { ...options, signal });
+      if (search.ok) return search.value;
+      throw new SourceError(`${name}: ${search.issue.message}`);
     },
   };
 }
@@ -72,9 +72,9 @@ class RelayFile {
       await this.#first.catch(() => signal.throwIfAborted());
     }
     const cut: Uint8Array[] = [];
-    for (const [i, found] of parts.entries()) {
+    for (const [i, search] of parts.entries()) {
       const begin = (first + i) * CHUNK_BYTES;
-      const part = found ?? this.#zeroChunk(first + i);
+      const part = search ?? this.#zeroChunk(first + i);
       if (part === undefined) return undefined;
       const end = Math.min(part.length, offset + bytes - begin);
       cut.push(part.subarray(Math.max(0, offset - begin), end));
@@ -88,10 +88,10 @@ class RelayFile {
     for (const relay of [...this.#relays.slice(start), ...this.#relays.slice(0, start)]) {
       const zeros = this.#zeroChunk(index);
       if (zeros) return zeros;
-      const found = await relay.read({ ...this.#payload, index, owner: '' }, signal);
-      if (found === undefined) continue;
-      for (const each of this.#tree.beside(found.chunk)) this.#zeros.add(each);
-      return found.chunk.data;
+      const search = await relay.read({ ...this.#payload, index, owner: '' }, signal);
+      if (search === undefined) continue;
+      for (const each of this.#tree.beside(search.chunk)) this.#zeros.add(each);
+      return search.chunk.data;
     }
     return this.#zeroChunk(index);
   }

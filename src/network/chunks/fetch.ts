@@ -177,7 +177,7 @@ class ChunkFetch<C extends AnyChunk> {
   /** Looks for attempts that stalled, sources that may have more by now, and chunks that take too long. */
   async #tick(signal: AbortSignal): Promise<void> {
     const { clock, stallMs = STALL_MS, tickMs = TICK_MS, report } = this.#options;
-    let toldMs = clock.now();
+    let reportedMs = clock.now();
     while (!this.#isOver) {
       const now = clock.now();
       for (const state of this.#states) this.#askWhatItHas(state, now, signal);
@@ -190,8 +190,8 @@ class ChunkFetch<C extends AnyChunk> {
       }
       this.#pump();
       for (const task of this.#running) this.#hedge(task, now);
-      if (report && now - toldMs >= PROGRESS_MS) {
-        toldMs = now;
+      if (report && now - reportedMs >= PROGRESS_MS) {
+        reportedMs = now;
         const perSecond = (1000 * this.#right) / Math.max(1, now - this.#startedMs);
         report({ type: 'progress', bytes: this.#right, of: this.#total, perSecond });
       }

@@ -186,8 +186,8 @@ async function asking<T>(name: string, answer: Promise<T>, signal: AbortSignal):
 function refused(name: string, answer: HttpAnswer): SourceError {
   const reason = REASONS.map((each) => answer.header(each)).find((words) => words) ?? '';
   const words = reason === '' ? '' : `: ${safeLine(reason.slice(0, 200))}`;
-  const asked = Number(answer.header('retry-after') ?? Number.NaN) * 1000;
-  const retryMs = Number.isFinite(asked) ? Math.min(asked, LONGEST_RETRY_MS) : 1000;
+  const retryAfterMs = Number(answer.header('retry-after') ?? Number.NaN) * 1000;
+  const retryMs = Number.isFinite(retryAfterMs) ? Math.min(retryAfterMs, LONGEST_RETRY_MS) : 1000;
   return new SourceError(
     `${name} answers ${answer.status}${words}`,
     BUSY.has(answer.status) ? { retryMs } : {},

@@ -259,9 +259,9 @@ export async function createDigester(
       blake3.update(bytes);
     },
     digest: () => {
-      const found = { sha256: toHex(sha256.digest()), blake3: blake3.digest() };
+      const digests = { sha256: toHex(sha256.digest()), blake3: blake3.digest() };
       sha256 = createSha256();
-      return found;
+      return digests;
     },
   };
 }
@@ -272,9 +272,9 @@ export async function createBlake3(): Promise<Blake3> {
   return {
     update: (bytes: Uint8Array): void => void hasher.update(bytes),
     digest(): Digest {
-      const found = hasher.digest('hex');
+      const digests = hasher.digest('hex');
       hasher.init();
-      return found;
+      return digests;
     },
   };
 }

@@ -202,7 +202,7 @@ export class ZeroTree {
 
   /** Returns the indices of the chunks that this one's path proves to be zeros. */
   beside({ index, path }: Pick<VerifiedChunk, 'index' | 'path'>): readonly number[] {
-    const found: number[] = [];
+    const zeros: number[] = [];
     let used = 0;
     for (let height = 0; this.#width(height) > 1; height++) {
       const position = (index >>> height) ^ 1;
@@ -210,9 +210,9 @@ export class ZeroTree {
       if (toHex(path[used++]!) !== toHex(this.#node(height, position))) continue;
       const from = position * 2 ** height;
       const to = Math.min(this.#count, from + 2 ** height);
-      for (let i = from; i < to; i++) found.push(i);
+      for (let i = from; i < to; i++) zeros.push(i);
     }
-    return found;
+    return zeros;
   }
 
   #width(height: number): number {
@@ -248,7 +248,7 @@ export type Assembled =
 export interface Assembly extends PayloadRoot {
   readonly count: number;
   /** Number of chunks that are here. */
-  readonly held: number;
+  readonly received: number;
   has(index: number): boolean;
   /** Takes a chunk; the value is false if it was here already. Refuses chunks of other payloads. */
   add(chunk: VerifiedChunk): Result<boolean>;
@@ -280,7 +280,7 @@ export function createAssembly(
     root,
     bytes,
     count,
-    get held() {
+    get received() {
       return chunks.size;
     },
     has: (index) => chunks.has(index),
@@ -359,9 +359,9 @@ export function heapChunks(events: Iterable<SignedEvent>, maxBytes: number): Chu
   for (const event of events) {
     const judged = toChunk(event, { maxPayloadBytes: maxBytes });
     if (!judged.ok) continue;
-    const held = chunks.get(judged.value.root);
-    if (held === undefined) chunks.set(judged.value.root, [judged.value]);
-    else held.push(judged.value);
+    const sameRoot = chunks.get(judged.value.root);
+    if (sameRoot === undefined) chunks.set(judged.value.root, [judged.value]);
+    else sameRoot.push(judged.value);
   }
   return (payload) => {
     if (payload.bytes > maxBytes) return undefined;

@@ -38,21 +38,21 @@ export const parityMatrix = (code: ErasureCode, columns: number): Matrix =>
 export function recoveryOf(
   code: ErasureCode,
   columns: number,
-  isHeld: (row: number) => boolean,
+  isAvailable: (row: number) => boolean,
 ): Recovery | undefined {
   const data = [...Array(columns).keys()];
-  const targets = data.filter((row) => !isHeld(row));
+  const targets = data.filter((row) => !isAvailable(row));
   const parity = [...Array(code.parity).keys()]
-    .filter((row) => isHeld(code.data + row))
+    .filter((row) => isAvailable(code.data + row))
     .slice(0, targets.length);
   if (parity.length < targets.length) return undefined;
-  const held = data.filter(isHeld);
+  const available = data.filter(isAvailable);
   const inverse = invert(parity.map((row) => targets.map((j) => coefficient(code, row, j))));
   return {
-    sources: [...held, ...parity.map((row) => code.data + row)],
+    sources: [...available, ...parity.map((row) => code.data + row)],
     targets,
     matrix: inverse.map((factors) => [
-      ...held.map((j) =>
+      ...available.map((j) =>
         parity.reduce((sum, row, i) => sum ^ multiply(factors[i]!, coefficient(code, row, j)), 0),
       ),
       ...factors,
@@ -130,12 +130,12 @@ export function restoreGroup(
   if (shards.length !== code.data + code.parity) {
     throw new RangeError(`${shards.length} slots for ${code.data} + ${code.parity} shards`);
   }
-  const held = shards.filter((shard) => shard !== undefined);
-  if (held.some((shard) => shard.length !== length)) {
+  const available = shards.filter((shard) => shard !== undefined);
+  if (available.some((shard) => shard.length !== length)) {
     throw new RangeError(`a shard is not ${length} bytes long`);
   }
   const recovery = recoveryOf(code, code.data, (row) => shards[row] !== undefined);
-  if (recovery === undefined) return { ok: false, have: held.length, need: code.data };
+  if (recovery === undefined) return { ok: false, have: available.length, need: code.data };
   const out = new Uint8Array(length * code.data);
   for (const [j, shard] of shards.slice(0, code.data).entries()) {
     if (shard !== undefined) out.set(shard, j * length);

@@ -31,13 +31,13 @@ export function selectInChunk(
   let digit = singleBits(sum) >>> BELOW_TOP;
   let above = 0;
   for (;;) {
-    const here = counts[digit]! + counts[TOP_DIGITS + digit]!;
-    if (above + here >= k) break;
-    above += here;
+    const inDigit = counts[digit]! + counts[TOP_DIGITS + digit]!;
+    if (above + inDigit >= k) break;
+    above += inDigit;
     digit--;
   }
-  const found = gatherAbove(bits, n, (digit << BELOW_TOP) - 1, indices);
-  if (found > k) dropSmallest(bits, k, found, { digit, above }, buffers, indices);
+  const count = gatherAbove(bits, n, (digit << BELOW_TOP) - 1, indices);
+  if (count > k) dropSmallest(bits, k, count, { digit, above }, buffers, indices);
 }
 
 /** Four at a time and signs apart: neighbors that add to the same counter wait for each other. */
@@ -62,38 +62,38 @@ function countTopDigits(bits: Int32Array, n: number, counts: Uint16Array): void 
 
 /** Writes the indices of magnitudes above a threshold; returns how many. */
 function gatherAbove(bits: Int32Array, n: number, threshold: number, indices: Uint16Array): number {
-  let found = 0;
+  let count = 0;
   const whole = n & ~3;
   // written always, kept only where the place moves on: no branch on what no processor can guess
   for (let i = 0; i < whole; i += 4) {
-    indices[found] = i;
-    found += (threshold - (bits[i]! & MAGNITUDE)) >>> 31;
-    indices[found] = i + 1;
-    found += (threshold - (bits[i + 1]! & MAGNITUDE)) >>> 31;
-    indices[found] = i + 2;
-    found += (threshold - (bits[i + 2]! & MAGNITUDE)) >>> 31;
-    indices[found] = i + 3;
-    found += (threshold - (bits[i + 3]! & MAGNITUDE)) >>> 31;
+    indices[count] = i;
+    count += (threshold - (bits[i]! & MAGNITUDE)) >>> 31;
+    indices[count] = i + 1;
+    count += (threshold - (bits[i + 1]! & MAGNITUDE)) >>> 31;
+    indices[count] = i + 2;
+    count += (threshold - (bits[i + 2]! & MAGNITUDE)) >>> 31;
+    indices[count] = i + 3;
+    count += (threshold - (bits[i + 3]! & MAGNITUDE)) >>> 31;
   }
   for (let i = whole; i < n; i++) {
-    indices[found] = i;
-    found += (threshold - (bits[i]! & MAGNITUDE)) >>> 31;
+    indices[count] = i;
+    count += (threshold - (bits[i]! & MAGNITUDE)) >>> 31;
   }
-  return found;
+  return count;
 }
 
 /** Of the indices found, whose magnitudes have the top digit or a larger one, keeps k. */
 function dropSmallest(
   bits: Int32Array,
   k: number,
-  found: number,
+  count: number,
   top: Rank,
   { counts, candidates }: SelectionBuffers,
   indices: Uint16Array,
 ): void {
   const beyond = (top.digit + 1) << BELOW_TOP;
   let length = 0;
-  for (let i = 0; i < found; i++) {
+  for (let i = 0; i < count; i++) {
     const magnitude = bits[indices[i]!]! & MAGNITUDE;
     candidates[length] = magnitude & ((1 << BELOW_TOP) - 1);
     length += (magnitude - beyond) >>> 31;

@@ -22,7 +22,7 @@ export const codedBytesAtMost = (count: number): number => LEVEL_BYTES + 4 + 5 *
 function fitLevels(
   values: Float32Array,
   codes: Int8Array,
-  asked: number,
+  targetStep: number,
 ): readonly [number, number] {
   const sums = new Float64Array(MOST_CODE + 1);
   const counts = new Uint32Array(MOST_CODE + 1);
@@ -31,7 +31,7 @@ function fitLevels(
     sums[size]! += Math.abs(values[i]!);
     counts[size]!++;
   }
-  const start = counts[1]! > 0 ? sums[1]! / counts[1]! : asked;
+  const start = counts[1]! > 0 ? sums[1]! / counts[1]! : targetStep;
   let [weight, beyond] = [0, 0];
   for (let size = 2; size <= MOST_CODE; size++) {
     weight += (size - 1) * (size - 1) * counts[size]!;
@@ -53,14 +53,14 @@ function lengthening(
   codes: Int8Array,
   [first, step]: readonly [number, number],
 ): number {
-  let [own, along] = [0, 0];
+  let [energy, along] = [0, 0];
   for (let i = 0; i < codes.length; i++) {
     const value = values[i]!;
     const size = Math.abs(codes[i]!);
-    own += value * value;
+    energy += value * value;
     if (size > 0) along += Math.abs(value) * (first + (size - 1) * step);
   }
-  return Math.min(MOST_LENGTHENED, own / along);
+  return Math.min(MOST_LENGTHENED, energy / along);
 }
 
 /** Packs finite values into at most `maxBytes` from `at` on; all are 0 where nothing else fits. */
@@ -78,10 +78,10 @@ export function writeCoded(
     bytes = writeCodes(codes, out.subarray(0, at + maxBytes), at + LEVEL_BYTES);
     return bytes;
   };
-  const asked = stepFor(values, maxBytes - LEVEL_BYTES, attempt);
-  if (asked > 0 && asked !== last) attempt(asked);
-  const isEmpty = asked === 0 || codes.every((code) => code === 0);
-  const fitted = isEmpty ? ([0, 0] as const) : fitLevels(values, codes, asked);
+  const targetStep = stepFor(values, maxBytes - LEVEL_BYTES, attempt);
+  if (targetStep > 0 && targetStep !== last) attempt(targetStep);
+  const isEmpty = targetStep === 0 || codes.every((code) => code === 0);
+  const fitted = isEmpty ? ([0, 0] as const) : fitLevels(values, codes, targetStep);
   const by = isLengthened && !isEmpty ? lengthening(values, codes, fitted) : 1;
   const [first, step] = [by * fitted[0], by * fitted[1]];
   if (levelBits(first) === 0) {

@@ -25,7 +25,7 @@ export const MOST_ANSWER_BYTES = MOST_RECORDS * MOST_EVENT_BYTES;
 const MOST_A_MINUTE = 600;
 
 export interface DirectoryOptions {
-  readonly own: WorkerId;
+  readonly localKey: WorkerId;
   /** Unix seconds. */
   now(): number;
   readonly crypto: EventCrypto;
@@ -38,21 +38,21 @@ export class Directory {
   readonly contacts: Contacts;
   readonly #options: DirectoryOptions;
   /** What this server says of itself: whoever asks it learns its key so. */
-  own: SignedEvent | undefined;
+  localRecord: SignedEvent | undefined;
   #minute = 0;
   #taken = 0;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
-    this.contacts = new Contacts(options.own);
+    this.contacts = new Contacts(options.localKey);
   }
 
   /** JSON for whoever asks for these 64 hex digits; undefined where they are none. */
   answer(target: string): string | undefined {
     if (!isHex32(target)) return undefined;
     const records = this.contacts.answer(target, this.#options.now()).slice(0, MOST_RECORDS - 1);
-    const own = this.own ? [this.own] : [];
-    return JSON.stringify({ holders: [...own, ...records.map(({ event }) => event)] });
+    const local = this.localRecord ? [this.localRecord] : [];
+    return JSON.stringify({ holders: [...local, ...records.map(({ event }) => event)] });
   }
 
   /** Takes an announcement of anyone. */
@@ -72,7 +72,7 @@ export class Directory {
 /** The records of an answer of anyone, verified, each key once; undefined where it is no answer. */
 export function readAnswer(
   text: string,
-  { now, crypto, allowPrivate }: Omit<DirectoryOptions, 'own'>,
+  { now, crypto, allowPrivate }: Omit<DirectoryOptions, 'localKey'>,
 ): readonly HolderRecord[] | undefined {
   if (text.length > MOST_ANSWER_BYTES) return undefined;
   const json = parseJson(text);
@@ -152,7 +152,7 @@ interface Candidate {
 }
 
 /** Looks for holders of the target. */
-export const lookUp = (target: Target, options: LookupOptions): Promise<Lookup> =>
+export const searchDirectory = (target: Target, options: LookupOptions): Promise<Lookup> =>
   new Search(target, options).run();
 
 class Search {
@@ -233,8 +233,8 @@ class Search {
   }
 
   #claimsTarget(record: HolderRecord): boolean {
-    const held: readonly Target[] = record.held;
-    return held.includes(this.#target);
+    const objects: readonly Target[] = record.held;
+    return objects.includes(this.#target);
   }
 
   /** Who says it holds the object first, then the nearest. */
@@ -307,13 +307,13 @@ export const nearest = <T extends { readonly key: WorkerId }>(
 
 /** Who is known, and who says they hold what. */
 export class Contacts {
-  readonly #own: WorkerId;
+  readonly #localKey: WorkerId;
   /** By bits shared with our key; the longest known first. */
   readonly #buckets = new Map<number, Map<WorkerId, HolderRecord>>();
-  readonly #held = new Map<Target, Map<WorkerId, HolderRecord>>();
+  readonly #holders = new Map<Target, Map<WorkerId, HolderRecord>>();
 
-  constructor(own: WorkerId) {
-    this.#own = own;
+  constructor(localKey: WorkerId) {
+    this.#localKey = localKey;
   }
 
   /** Records in buckets. */
@@ -328,22 +328,22 @@ export class Contacts {
    * likeliest to stay, unless they have expired (unix seconds).
    */
   add(record: HolderRecord, now: number): void {
-    if (record.key !== this.#own) this.#addTo(this.#bucketOf(record.key), record, BUCKET, now);
+    if (record.key !== this.#localKey) this.#addTo(this.#bucketOf(record.key), record, BUCKET, now);
     for (const object of record.held) this.#addHolder(object, record, now);
   }
 
   /** Who does not answer is forgotten. */
   remove(key: WorkerId): void {
     this.#bucketOf(key).delete(key);
-    for (const [object, holders] of this.#held) {
-      if (holders.delete(key) && holders.size === 0) this.#held.delete(object);
+    for (const [object, holders] of this.#holders) {
+      if (holders.delete(key) && holders.size === 0) this.#holders.delete(object);
     }
   }
 
   /** Those that hold an object by their own word, then those nearest to it; expired ones never. */
   answer(object: Target, now: number): readonly HolderRecord[] {
     const isGood = ({ expiresAt }: HolderRecord) => expiresAt > now;
-    const holding = [...(this.#held.get(object)?.values() ?? [])].filter(isGood);
+    const holding = [...(this.#holders.get(object)?.values() ?? [])].filter(isGood);
     const all = [...this.#buckets.values()].flatMap((bucket) => [...bucket.values()]);
     const others = nearest(all.filter(isGood), object, BUCKET);
     const keys = new Set(holding.map(({ key }) => key));
@@ -351,20 +351,20 @@ export class Contacts {
   }
 
   #bucketOf(key: WorkerId): Map<WorkerId, HolderRecord> {
-    const bits = sharedBits(this.#own, key);
+    const bits = sharedBits(this.#localKey, key);
     const bucket = this.#buckets.get(bits) ?? new Map<WorkerId, HolderRecord>();
     this.#buckets.set(bits, bucket);
     return bucket;
   }
 
   #addHolder(object: Target, record: HolderRecord, now: number): void {
-    const holders = this.#held.get(object) ?? new Map<WorkerId, HolderRecord>();
-    if (!this.#held.has(object) && this.#held.size >= MOST_OBJECTS) {
+    const holders = this.#holders.get(object) ?? new Map<WorkerId, HolderRecord>();
+    if (!this.#holders.has(object) && this.#holders.size >= MOST_OBJECTS) {
       // the one asked to be remembered first gives way
-      const [first] = this.#held.keys();
-      this.#held.delete(first!);
+      const [first] = this.#holders.keys();
+      this.#holders.delete(first!);
     }
-    this.#held.set(object, holders);
+    this.#holders.set(object, holders);
     this.#addTo(holders, record, MOST_OF_OBJECT, now);
   }
 

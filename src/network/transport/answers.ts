@@ -111,9 +111,9 @@ export class Answers {
   readonly #oks = new Map<string, Set<Settle>>();
   readonly #questions = new Map<
     string,
-    { readonly id: string; settle(found: EventPresence): void }
+    { readonly id: string; settle(presence: EventPresence): void }
   >();
-  #asked = 0;
+  #lastQuestion = 0;
 
   /** The OK for this event; the returned `forget` gives up waiting. */
   expectOk(id: string): { readonly answer: Promise<PublishAnswer>; forget(): void } {
@@ -128,15 +128,15 @@ export class Answers {
     return { answer: promise, forget };
   }
 
-  expectFound(id: string): {
+  expectPresence(id: string): {
     readonly name: string;
-    readonly found: Promise<EventPresence>;
+    readonly presence: Promise<EventPresence>;
     forget(): void;
   } {
-    const name = `${QUESTION_PREFIX}${++this.#asked}`;
+    const name = `${QUESTION_PREFIX}${++this.#lastQuestion}`;
     const { promise, settle } = deferred<EventPresence>();
     this.#questions.set(name, { id, settle });
-    return { name, found: promise, forget: () => this.#questions.delete(name) };
+    return { name, presence: promise, forget: () => this.#questions.delete(name) };
   }
 
   settleOk(id: string, answer: PublishAnswer): void {

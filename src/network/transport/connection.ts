@@ -121,10 +121,10 @@ export class RelayConnection {
     this.#holders++;
     if (this.#state === 'idle') this.#state = 'connecting';
     this.#wake();
-    let isHeld = true;
+    let isActive = true;
     return () => {
-      if (isHeld && --this.#holders === 0) this.#letGo();
-      isHeld = false;
+      if (isActive && --this.#holders === 0) this.#letGo();
+      isActive = false;
     };
   }
 

@@ -82,7 +82,7 @@ export function trackOutcomes(
 
 interface RelayAnswer {
   readonly relay: string;
-  readonly isHere: boolean;
+  readonly isAccepted: boolean;
   readonly message: string;
   readonly isAway: boolean;
 }
@@ -94,15 +94,15 @@ export const answerOf = (
   relays: Pick<RelaySet, 'status'>,
 ): RelayAnswer => ({
   relay,
-  isHere: isTakenAtAll(outcome),
+  isAccepted: isTakenAtAll(outcome),
   message: wordsOf(outcome, relay, relays),
   isAway: isAway(outcome, relay, relays),
 });
 
-export const deliveryOf = (told: readonly RelayAnswer[]): Delivery => ({
-  accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
-  failed: told.flatMap(({ isHere, relay, message, isAway }) =>
-    isHere ? [] : [{ relay, message, ...(isAway && { isAway }) }],
+export const deliveryOf = (answers: readonly RelayAnswer[]): Delivery => ({
+  accepted: answers.filter(({ isAccepted }) => isAccepted).map(({ relay }) => relay),
+  failed: answers.flatMap(({ isAccepted, relay, message, isAway }) =>
+    isAccepted ? [] : [{ relay, message, ...(isAway && { isAway }) }],
   ),
 });
 
@@ -187,8 +187,8 @@ function diagnoseOutcome(outcome: PublishOutcome, statuses: readonly RelayStatus
   const status = statuses.find(({ relay }) => relay === outcome.relay);
   const { happened, next } = caseOf(outcome, status, clockNotice(statuses) !== undefined);
   const words = printable(outcome.message);
-  const said = words === '' ? '' : ` (${words})`;
-  return `${happened}${said}${next === '' ? '' : `; ${next}`}`;
+  const detail = words === '' ? '' : ` (${words})`;
+  return `${happened}${detail}${next === '' ? '' : `; ${next}`}`;
 }
 
 /** What is said of a relay that is not there now. */
@@ -293,7 +293,9 @@ export async function republishMissing(
     relays.publish(event, { ...options, only: [relay] }),
 ): Promise<void> {
   const ids = events.map(({ id }) => id);
-  const asked = { only: [relay], waitMs: ASK_MS, signal: options.signal };
-  const held = new Set((await relays.query([{ ids }], asked)).events.map(({ id }) => id));
-  await Promise.all(events.filter(({ id }) => !held.has(id)).map(send));
+  const queryOptions = { only: [relay], waitMs: ASK_MS, signal: options.signal };
+  const storedIds = new Set(
+    (await relays.query([{ ids }], queryOptions)).events.map(({ id }) => id),
+  );
+  await Promise.all(events.filter(({ id }) => !storedIds.has(id)).map(send));
 }

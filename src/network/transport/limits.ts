@@ -128,7 +128,7 @@ export class Limits {
   learn(parcel: Parcel, verdict: AnswerVerdict, message: string): void {
     const { kind } = parcel.event;
     const { status, refuses, blamesClock, bits } = verdict;
-    const wanted = this.#asked(kind);
+    const wanted = this.#requiredWork(kind);
     if (status === 'accepted') this.#workWasted = 0;
     else if (
       isRefusal(status) &&
@@ -157,15 +157,15 @@ export class Limits {
   /** Leading zero bits for an event of this kind; Infinity where the relay takes none of them. */
   workFor(kind: number): number {
     const isOut = this.#refusedKinds.has(kind) || this.#lockedKinds.has(kind);
-    return isOut || this.#isWorkUseless(kind) ? Number.POSITIVE_INFINITY : this.#asked(kind);
+    return isOut || this.#isWorkUseless(kind) ? Number.POSITIVE_INFINITY : this.#requiredWork(kind);
   }
 
-  #asked(kind: number): number {
+  #requiredWork(kind: number): number {
     return Math.max(this.#workBits, this.#workBitsOf.get(kind) ?? 0);
   }
 
   #isWorkUseless(kind: number): boolean {
-    return this.#workWasted >= MOST_WASTED && this.#asked(kind) > 0;
+    return this.#workWasted >= MOST_WASTED && this.#requiredWork(kind) > 0;
   }
 
   foresee(parcel: Parcel): Foreseen | undefined {

@@ -248,13 +248,13 @@ class Publishing {
 
   outcome({ status, message }: Foreseen): PublishOutcome {
     const { connection, readBack } = this.#outbox;
-    const told = { attempts: this.#attempts, delaysMs: this.#delaysMs };
+    const tries = { attempts: this.#attempts, delaysMs: this.#delaysMs };
     if (status !== 'accepted' || readBack.stores !== 'no') {
-      return { relay: connection.url, status, message, ...told };
+      return { relay: connection.url, status, message, ...tries };
     }
     const words = `this relay says yes and does not keep events, ${readBack.missing} were missing`;
-    const said = message === '' ? words : `${message}; ${words}`;
-    return { relay: connection.url, status, message: said, ...told, kept: false };
+    const fullMessage = message === '' ? words : `${message}; ${words}`;
+    return { relay: connection.url, status, message: fullMessage, ...tries, kept: false };
   }
 
   giveBack(): void {

@@ -76,7 +76,7 @@ export async function queryRelays(
       newestMs = clock.now();
       if (isEnough) changed.notify();
     },
-    onAsked: (relay) => void lost.delete(relay),
+    onQueried: (relay) => void lost.delete(relay),
     onCaughtUp: (relay) =>
       note(() => {
         through.add(relay);

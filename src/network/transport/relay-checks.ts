@@ -39,10 +39,10 @@ export async function askFor(
   signal: AbortSignal,
 ): Promise<EventPresence | undefined> {
   if (connection.state !== 'open' || isEphemeral(kind)) return undefined;
-  const { name, found, forget } = connection.answers.expectFound(id);
+  const { name, presence, forget } = connection.answers.expectPresence(id);
   try {
     connection.say('REQ', name, { ids: [id], limit: 1 });
-    const answer = await within(found, QUESTION_MS, clock, signal);
+    const answer = await within(presence, QUESTION_MS, clock, signal);
     return answer === 'unanswered' ? undefined : answer;
   } finally {
     forget();
@@ -70,12 +70,12 @@ export function createReadBack(
     const { signal, release } = anySignal(stop);
     try {
       await clock.sleep(SETTLE_MS, signal);
-      const found = await askFor(connection, event, clock, signal);
+      const presence = await askFor(connection, event, clock, signal);
       const mayBeReplaced = isReplaceable(event.kind) && latest.get(event.kind) !== event;
-      if (found === 'there') {
+      if (presence === 'there') {
         missesInARow = 0;
         stores = 'yes';
-      } else if (found === 'absent' && !mayBeReplaced) {
+      } else if (presence === 'absent' && !mayBeReplaced) {
         missing++;
         if (++missesInARow >= MISSES_FOR_NO) stores = 'no';
       }

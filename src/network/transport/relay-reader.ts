@@ -16,7 +16,7 @@ export interface SubscriptionHandlers {
   /** A relay sent an event that was handed over before, and not because it was asked for the same once more. */
   onRepeated?(id: string, relay: string): void;
   /** The relay is being asked: at first when it is connected, again after each reconnect. */
-  onAsked?(relay: string): void;
+  onQueried?(relay: string): void;
   /** The relay has sent what it had stored; again after each reconnect. */
   onCaughtUp?(relay: string): void;
   /** This relay answers no more for now: the connection ended, or it closed the subscription for good. */
@@ -201,7 +201,7 @@ export class RelayReader {
   #begin(standing: Standing, stage: Asking['stage']): Asking {
     const asking = { stage, count: 0, last: 0 };
     standing.asking = asking;
-    standing.feed.handlers.onAsked?.(this.#connection.url);
+    standing.feed.handlers.onQueried?.(this.#connection.url);
     return asking;
   }
 

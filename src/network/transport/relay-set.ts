@@ -39,7 +39,7 @@ export interface RelaySetOptions
   /** Hears of relays that a question waits for, each once. */
   readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
   /** The relays that are read, of all by name; others are connected to only while they are used. Default all. */
-  readonly own?: (relays: readonly string[]) => readonly string[];
+  readonly readRelays?: (relays: readonly string[]) => readonly string[];
 }
 
 /** What a subscription to a relay set is told. */
@@ -67,7 +67,7 @@ export interface RelaySet {
   /** The addresses in use, each once and without secrets: the names of the relays in outcomes and messages. */
   readonly relays: readonly string[];
   /** Those that are read: subscriptions and questions that name no relays go to them. */
-  readonly own: readonly string[];
+  readonly readRelays: readonly string[];
   /** Sends to every relay; one outcome each, in that order; rejects only with `signal.reason`. */
   publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]>;
   /** The same, one promise per relay: a slow one need not be waited for. */
@@ -118,7 +118,7 @@ type Settings = RelaySetOptions & Required<Pick<RelaySetOptions, keyof typeof DE
 
 class Relays implements RelaySet {
   readonly relays: readonly string[];
-  readonly own: readonly string[];
+  readonly readRelays: readonly string[];
   readonly silent = new Set<string>();
   readonly #waitedFor = new Set<string>();
   #opened = 0;
@@ -134,11 +134,11 @@ class Relays implements RelaySet {
   constructor(urls: readonly string[], settings: Settings) {
     const names = namesOf(urls);
     this.relays = [...names.keys()];
-    this.own = settings.own?.(this.relays) ?? this.relays;
+    this.readRelays = settings.readRelays?.(this.relays) ?? this.relays;
     this.#settings = settings;
     this.#inbox = new Inbox(settings.crypto, settings.clock);
     this.#connections = [...names].map(([name, url]) => this.#createConnection(name, url));
-    for (const connection of this.#named(this.own)) connection.hold();
+    for (const connection of this.#named(this.readRelays)) connection.hold();
     this.#runs = Promise.all(this.#connections.map((connection) => connection.run()));
   }
 
@@ -162,9 +162,9 @@ class Relays implements RelaySet {
     const id = `n${++this.#opened}`;
     const handed = new Handed(maxPerAuthor, this.#settings.clock, longLived);
     const feed = { id, filters, handlers, handed, longLived, recheck };
-    const asked = this.#named(options.only ?? this.own);
-    const holds = asked.map((connection) => connection.hold());
-    const parts = asked.map((connection) => this.#readers.get(connection)!.subscribe(feed));
+    const queryOptions = this.#named(options.only ?? this.readRelays);
+    const holds = queryOptions.map((connection) => connection.hold());
+    const parts = queryOptions.map((connection) => this.#readers.get(connection)!.subscribe(feed));
     return {
       get caughtUp() {
         const caughtUp = parts.map((part) => part.isCaughtUp());
@@ -178,8 +178,8 @@ class Relays implements RelaySet {
   }
 
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult> {
-    const asked = { ...options, only: options.only ?? this.own };
-    return queryRelays(filters, asked, this, this.#settings.clock);
+    const queryOptions = { ...options, only: options.only ?? this.readRelays };
+    return queryRelays(filters, queryOptions, this, this.#settings.clock);
   }
 
   onWaiting(relays: readonly string[]): void {
@@ -212,7 +212,7 @@ class Relays implements RelaySet {
 
   async ready(signal?: AbortSignal): Promise<void> {
     const { clock, openTimeoutMs } = this.#settings;
-    const read = this.#named(this.own);
+    const read = this.#named(this.readRelays);
     const anyOpen = Promise.any(read.map((connection) => untilOpen(connection))).then(
       () => true,
       () => false,
@@ -238,7 +238,7 @@ class Relays implements RelaySet {
   /** Only the socket and the description are asked for by the whole address. */
   #createConnection(name: string, url: string): RelayConnection {
     const { openTimeoutMs, fetchInfo, ...others } = this.#settings;
-    const isRead = this.own.includes(name);
+    const isRead = this.readRelays.includes(name);
     const rest = isRead ? others : { ...others, retry: patient(others.retry) };
     const connection: RelayConnection = new RelayConnection(
       name,

@@ -153,6 +153,6 @@ export function relaysOfKey(
     score: sha256Hex(utf8(`nostrain/relay/1 ${publicKey} ${relay}`)),
   }));
   const best = scored.sort((a, b) => (a.score < b.score ? 1 : -1)).slice(0, redundancy);
-  const own = new Set(best.map(({ relay }) => relay));
-  return relays.filter((relay) => own.has(relay));
+  const selected = new Set(best.map(({ relay }) => relay));
+  return relays.filter((relay) => selected.has(relay));
 }

@@ -40,13 +40,13 @@ export function buildAddressed(
   lifetime: Lifetime,
   hash: Sha256 = sha256,
 ): Built {
-  const said = { id: toHex(hash(content)), expiration: expirationOf(lifetime) };
+  const fields = { id: toHex(hash(content)), expiration: expirationOf(lifetime) };
   if (content.length <= CHUNK_BYTES) {
-    const draft = kind.build({ ...said, data: toBase64(content) }, lifetime.createdAt);
+    const draft = kind.build({ ...fields, data: toBase64(content) }, lifetime.createdAt);
     return { draft, payload: undefined };
   }
   const { root } = chunkTree(content, hash);
-  const draft = kind.build({ ...said, root, bytes: content.length }, lifetime.createdAt);
+  const draft = kind.build({ ...fields, root, bytes: content.length }, lifetime.createdAt);
   return { draft, payload: content };
 }
 
@@ -115,7 +115,7 @@ export async function findAddressed(
   );
   try {
     // what is published meanwhile counts too: a false claim that came first keeps nobody from it
-    while (addressedSearch.found === undefined) {
+    while (addressedSearch.content === undefined) {
       if (isAnswered && addressedSearch.pending === 0) break;
       const untilMs = startedMs + (addressedSearch.pending > 0 ? PULL_MS : FIND_MS);
       if (clock.now() >= untilMs) break;
@@ -125,14 +125,14 @@ export async function findAddressed(
     subscription.close();
     attachments.close();
   }
-  return addressedSearch.found === undefined
+  return addressedSearch.content === undefined
     ? refuse('no-event', 'content', addressedSearch.words)
-    : ok(addressedSearch.found);
+    : ok(addressedSearch.content);
 }
 
 class AddressedSearch {
   readonly changed = createNotifier();
-  found: Uint8Array | undefined;
+  content: Uint8Array | undefined;
   pending = 0;
   readonly #kind: AddressedKind;
   readonly #id: Digest;
@@ -152,7 +152,7 @@ class AddressedSearch {
     const read = readAddressed(this.#kind, event, this.#sha256);
     if (!read.ok) this.#note(`${event.id}: ${read.issue.message}`);
     else if (read.value.id !== this.#id) return;
-    else if ('content' in read.value) this.found = read.value.content;
+    else if ('content' in read.value) this.content = read.value.content;
     else void this.#pull(read.value);
     this.changed.notify();
   }
@@ -172,7 +172,7 @@ class AddressedSearch {
     const pulled = await this.#attachments.pull(claim, { idleMs: PULL_IDLE_MS }).done;
     this.pending -= 1;
     const real = pulled && toHex(this.#sha256(pulled.payload));
-    if (real === this.#id) this.found ??= pulled?.payload;
+    if (real === this.#id) this.content ??= pulled?.payload;
     else if (real !== undefined) this.#note(`${claim.root}: hashes to ${real}`);
     this.changed.notify();
   }

@@ -32,12 +32,12 @@ export function parseBunker(text: string): Result<BunkerAddress> {
   if (!isKey(signer) || typed.length > LONGEST_ADDRESS) {
     return wrong('it is not of the form bunker://KEY?relay=wss://…');
   }
-  const said = new URLSearchParams(query);
-  const relays = [...new Set(said.getAll('relay'))];
+  const parameters = new URLSearchParams(query);
+  const relays = [...new Set(parameters.getAll('relay'))];
   if (relays.length === 0 || relays.length > MOST_RELAYS) {
     return wrong(`it names ${relays.length} relays, and 1 to ${MOST_RELAYS} are needed`);
   }
-  return ok({ signer, relays, secret: said.get('secret') ?? '' });
+  return ok({ signer, relays, secret: parameters.get('secret') ?? '' });
 }
 
 /** On the curve: of any other no secret can be shared. */

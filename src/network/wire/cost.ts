@@ -224,7 +224,7 @@ export interface Measured {
   readonly ratio: number;
 }
 
-const OWN = { round: 9999, base: ZEROS, steps: 1000 };
+const SAMPLE = { round: 9999, base: ZEROS, steps: 1000 };
 /** What an event of this size needs beside itself in its frame, and what one delta compresses worse than another. */
 const SLACK = 1.03;
 
@@ -243,7 +243,7 @@ function largestOf({ run }: Measured, payloadBytes: number): number {
   const lifetime = { createdAt: TIME, expiresAt: 2 * TIME };
   if (payloadBytes > CHUNK_BYTES) return signedEventBytes(planChunks(payload, lifetime).draft(0));
   const named = { codec: 'topk-sign-1000', examples: 1000, prev: ZEROS };
-  return buildManifest({ ...OWN, run, roster: ZEROS, ...named }, payload, lifetime).eventBytes;
+  return buildManifest({ ...SAMPLE, run, roster: ZEROS, ...named }, payload, lifetime).eventBytes;
 }
 
 /** The largest message or content a relay says it takes; undefined where it says nothing. */

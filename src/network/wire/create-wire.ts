@@ -44,10 +44,10 @@ export function createWire(
   const resend = createResender(relays, profile.send, stop.signal);
   const troubles = createRelayTroubles(relays, options.clock);
   let isKeyInUse = false;
-  const onOwn = (own: Heartbeat) => {
-    isKeyInUse ||= signs.isForeign(own);
+  const onLocalHeartbeat = (local: Heartbeat) => {
+    isKeyInUse ||= signs.isForeign(local);
   };
-  const watch = { resend, troubles, onOwn };
+  const watch = { resend, troubles, onLocalHeartbeat };
   const hearing = hearHeartbeats(options, profile, heartbeats, changed, watch);
   return {
     me: profile.worker ?? signer.publicKey,
@@ -63,8 +63,8 @@ export function createWire(
       return isKeyInUse;
     },
     queryGradients: () => queryGradients(options, profile, stop.signal),
-    sendHeartbeat(own) {
-      const sending = signs.sendHeartbeat(own);
+    sendHeartbeat(local) {
+      const sending = signs.sendHeartbeat(local);
       void sending.settled.then(troubles.delivered);
       return sending;
     },
@@ -78,7 +78,7 @@ export function createWire(
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
-    relays: relays.own,
+    relays: relays.readRelays,
     troubles: troubles.lines,
     reachable: () => relays.status().flatMap(({ relay, state }) => (state === 'open' ? relay : [])),
     openRound(request) {
@@ -121,8 +121,8 @@ async function queryGradients(
   { latestFilter, roundOf, heartbeatFilter }: Profile,
   signal: AbortSignal,
 ): Promise<readonly Gradient[]> {
-  const asked = [latestFilter ?? heartbeatFilter];
-  const { events } = await relays.query(asked, { waitMs: GRADIENT_QUERY_MS, signal });
+  const filters = [latestFilter ?? heartbeatFilter];
+  const { events } = await relays.query(filters, { waitMs: GRADIENT_QUERY_MS, signal });
   return events.flatMap((event): readonly Gradient[] => {
     const { pubkey: worker, created_at: createdAt } = event;
     const round = roundOf?.(event);
@@ -136,9 +136,9 @@ const trafficOf = (status: ReturnType<RelaySet['status']>) => ({
 });
 
 function refresh(heartbeats: Map<string, Heartbeat>, { pubkey, created_at }: SignedEvent): void {
-  const held = heartbeats.get(pubkey);
-  if (held && held.createdAt < created_at)
-    heartbeats.set(pubkey, { ...held, createdAt: created_at });
+  const latest = heartbeats.get(pubkey);
+  if (latest && latest.createdAt < created_at)
+    heartbeats.set(pubkey, { ...latest, createdAt: created_at });
 }
 
 function forgetStale(heartbeats: Map<string, Heartbeat>, nowSeconds: number): void {
@@ -152,7 +152,7 @@ const FORGET_MS = 1000;
 interface Watch {
   readonly resend: ReturnType<typeof createResender>;
   readonly troubles: ReturnType<typeof createRelayTroubles>;
-  onOwn(heartbeat: Heartbeat): void;
+  onLocalHeartbeat(heartbeat: Heartbeat): void;
 }
 
 /** Keeps the latest heartbeat of every worker of the run, of bounded number. */
@@ -161,7 +161,7 @@ function hearHeartbeats(
   { heartbeatFilter, readHeartbeat }: Profile,
   heartbeats: Map<string, Heartbeat>,
   changed: Notifier,
-  { resend, troubles, onOwn }: Watch,
+  { resend, troubles, onLocalHeartbeat }: Watch,
 ): Subscription {
   let forgotMs = Number.NEGATIVE_INFINITY;
   const hasCapacity = (): boolean => {
@@ -177,10 +177,10 @@ function hearHeartbeats(
     if (event.pubkey === signer.publicKey) troubles.cameBack(relay);
     const judged = readHeartbeat(event);
     if (!judged.ok || !isPeer(judged.value.worker, peers)) return;
-    if (judged.value.worker === signer.publicKey) onOwn(judged.value);
-    const held = heartbeats.get(judged.value.worker);
-    if (held && held.createdAt > judged.value.createdAt) return;
-    if (!held && !hasCapacity()) return;
+    if (judged.value.worker === signer.publicKey) onLocalHeartbeat(judged.value);
+    const latest = heartbeats.get(judged.value.worker);
+    if (latest && latest.createdAt > judged.value.createdAt) return;
+    if (!latest && !hasCapacity()) return;
     heartbeats.set(judged.value.worker, judged.value);
     changed.notify();
   };
@@ -188,8 +188,8 @@ function hearHeartbeats(
   const watching: SubscriptionHandlers = {
     ...handlers,
     onEvent,
-    onAsked(relay) {
-      handlers.onAsked(relay);
+    onQueried(relay) {
+      handlers.onQueried(relay);
       resend.connected(relay);
       changed.notify();
     },
@@ -221,7 +221,7 @@ function createSignsOfLife(
 
   return {
     /** Sends a heartbeat. One that still waits in line gives way to the next sign, which counts as taking it. */
-    sendHeartbeat(own: LocalHeartbeat): Sending {
+    sendHeartbeat(local: LocalHeartbeat): Sending {
       inLine.abort(new Error('a newer heartbeat is on its way'));
       inLine = new AbortController();
       const { signal: replaced } = inLine;
@@ -230,7 +230,7 @@ function createSignsOfLife(
       lastHeartbeatSeconds = Math.max(Math.floor(lastMs / 1000), lastHeartbeatSeconds + 1);
       dates = [...dates, lastHeartbeatSeconds].slice(-MOST_DATES);
       const heartbeat: Heartbeat = {
-        ...own,
+        ...local,
         worker: worker ?? signer.publicKey,
         capabilities,
         relays: [...new Set((advertised ?? advertise).map(withoutSecrets))],

@@ -48,11 +48,11 @@ const MOST_EVENTS = 65_536;
 
 /** An unsigned announcement that holds for so many seconds. */
 export function buildHolder(offer: HolderOffer, createdAt: number, seconds: number): EventDraft {
-  const { classes, freeBytes, contacts, held, ...said } = offer;
+  const { classes, freeBytes, contacts, held, ...claim } = offer;
   const list = <T>(values: readonly T[]) => (values.length > 0 ? values : undefined);
   const lists = { objects: list(held), contacts: list(contacts), classes: list(classes) };
   const expiration = createdAt + Math.min(seconds, LONGEST_SECONDS);
-  return kind.build({ slot: 'holder', ...said, ...lists, free: freeBytes, expiration }, createdAt);
+  return kind.build({ slot: 'holder', ...claim, ...lists, free: freeBytes, expiration }, createdAt);
 }
 
 export const buildAttestation = (
@@ -142,21 +142,21 @@ export function withAttestations(
   const newest = new Map<string, Attestation>();
   for (const event of events.slice(0, MOST_EVENTS)) {
     if (!attestors.includes(event.pubkey)) continue;
-    const said = readAttestation(event, now);
-    if (said === undefined) continue;
-    const slot = `${said.by}:${said.holder}`;
+    const claim = readAttestation(event, now);
+    if (claim === undefined) continue;
+    const slot = `${claim.by}:${claim.holder}`;
     const before = newest.get(slot);
-    if (before === undefined || newer(said, before)) newest.set(slot, said);
+    if (before === undefined || newer(claim, before)) newest.set(slot, claim);
   }
   const by = new Map<WorkerId, Attestation[]>();
-  for (const said of [...newest.values()].sort((a, b) => (a.by < b.by ? -1 : 1))) {
-    by.set(said.holder, [...(by.get(said.holder) ?? []), said]);
+  for (const claim of [...newest.values()].sort((a, b) => (a.by < b.by ? -1 : 1))) {
+    by.set(claim.holder, [...(by.get(claim.holder) ?? []), claim]);
   }
   return holders.map(({ key, region, tier, weight, classes }) => {
-    const own = { region, tier };
+    const claimed = { region, tier };
     const confirmed = attributes.flatMap((each) => {
-      const found = by.get(key)?.find((said) => said[each] === own[each]);
-      return found === undefined ? [] : [[each, found.by] as const];
+      const match = by.get(key)?.find((claim) => claim[each] === claimed[each]);
+      return match === undefined ? [] : [[each, match.by] as const];
     });
     return { key, region, tier, weight, classes, attested: Object.fromEntries(confirmed) };
   });

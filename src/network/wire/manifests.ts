@@ -96,24 +96,24 @@ export function toManifest(
 /** Why a manifest that was read does not count here; undefined where it does. */
 function judgeManifest(
   event: SignedEvent,
-  said: Pick<Manifest, 'run' | 'round' | 'base' | 'bytes'>,
+  received: Pick<Manifest, 'run' | 'round' | 'base' | 'bytes'>,
   context: ManifestContext,
 ): Extract<Judged<Manifest>, { readonly ok: false }> | undefined {
-  const rejected = judgeClaim(event, { run: said.run, worker: event.pubkey }, context);
+  const rejected = judgeClaim(event, { run: received.run, worker: event.pubkey }, context);
   if (rejected !== undefined) return rejected;
-  if (context.round !== undefined && said.round !== context.round) {
+  if (context.round !== undefined && received.round !== context.round) {
     return reject(
       event,
       'wrong-round',
-      `${roundName(said.round)}, not ${roundNumber(context.round)}`,
+      `${roundName(received.round)}, not ${roundNumber(context.round)}`,
     );
   }
-  if (context.checkBase && said.base !== context.base) {
-    return reject(event, 'base-mismatch', `started from ${said.base}, we from ${context.base}`);
+  if (context.checkBase && received.base !== context.base) {
+    return reject(event, 'base-mismatch', `started from ${received.base}, we from ${context.base}`);
   }
-  if (said.bytes > context.maxPayloadBytes) {
+  if (received.bytes > context.maxPayloadBytes) {
     const limit = context.maxPayloadBytes;
-    return reject(event, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
+    return reject(event, 'too-large', `a payload of ${received.bytes} bytes, over ${limit}`);
   }
   return undefined;
 }
@@ -133,34 +133,34 @@ type ManifestContent = Extract<ReturnType<typeof manifest.parse>, { readonly ok:
 
 function openManifest(
   event: SignedEvent,
-  said: ManifestContent,
+  received: ManifestContent,
   hash: Sha256,
   features: FeatureSet,
 ): Judged<Manifest> {
-  const added = features.read('manifest', said.features);
+  const added = features.read('manifest', received.features);
   if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
-  const { payload: inside, features: _, scope, x, expiration, ...told } = said;
-  const { need, shards } = told;
+  const { payload: inside, features: _, scope, x, expiration, ...fields } = received;
+  const { need, shards } = fields;
   if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
     return reject(event, 'too-large', `${shards?.length} shards where ${need} are enough`);
   }
-  const found = manifestOf(event, { ...told, ...withFeatures(added.value) });
-  if (inside === undefined) return accept(found);
+  const actual = manifestOf(event, { ...fields, ...withFeatures(added.value) });
+  if (inside === undefined) return accept(actual);
   const payload = fromBase64(inside);
   if (payload === undefined) return reject(event, 'malformed', 'not canonical base64');
-  if (!isPayload(payload, found, hash)) {
-    return reject(event, 'malformed', `the payload is not of root ${said.root}`);
+  if (!isPayload(payload, actual, hash)) {
+    return reject(event, 'malformed', `the payload is not of root ${received.root}`);
   }
-  const untrue = judgePayload(found, payload, hash);
-  return untrue === undefined ? accept({ ...found, payload }) : { ok: false, rejection: untrue };
+  const untrue = judgePayload(actual, payload, hash);
+  return untrue === undefined ? accept({ ...actual, payload }) : { ok: false, rejection: untrue };
 }
 
 /** A manifest whose payload is not here, with what its event tells of it. */
 export const manifestOf = (
   event: SignedEvent,
-  said: LocalManifest & ErasureCoded & Pick<Manifest, 'hash'>,
+  fields: LocalManifest & ErasureCoded & Pick<Manifest, 'hash'>,
 ): Manifest => ({
-  ...said,
+  ...fields,
   worker: event.pubkey,
   eventId: event.id,
   payload: undefined,
@@ -170,19 +170,23 @@ export const manifestOf = (
 
 /** Why an assembled payload is not what its manifest says: its author signed a root and a hash that differ. */
 export function judgePayload(
-  { worker, hash: said }: Manifest,
+  { worker, hash: expected }: Manifest,
   payload: Uint8Array,
   hash: Sha256 = sha256,
 ): Rejection | undefined {
-  const found = toHex(hash(payload));
-  if (found === said) return undefined;
-  return { reason: 'malformed', worker, detail: `the payload hashes to ${found}, not ${said}` };
+  const actual = toHex(hash(payload));
+  if (actual === expected) return undefined;
+  return {
+    reason: 'malformed',
+    worker,
+    detail: `the payload hashes to ${actual}, not ${expected}`,
+  };
 }
 
 /** An update of this worker as values; what was sealed before a restart is decoded when it is asked for. */
 export interface LocalUpdate {
   readonly sealed: Sealed;
-  readonly said: Manifest;
+  readonly manifest: Manifest;
   readonly sent?: PartialVector;
 }
 
@@ -190,33 +194,36 @@ interface ReaderParts {
   readonly packer: Packer;
   readonly attachments: Attachments;
   /** The update of this worker whose event has that id, where it is the last one. */
-  ownUpdate(eventId: string): LocalUpdate | undefined;
+  localUpdate(eventId: string): LocalUpdate | undefined;
 }
 
 /** Reads the contributions of a round: manifests that count, with their payloads from wherever these are. */
 export function openReader(
   request: RoundRequest,
   options: ProfileOptions,
-  { packer, attachments, ownUpdate }: ReaderParts,
+  { packer, attachments, localUpdate }: ReaderParts,
 ): RoundReader {
   const { run, clock, sha256, maxContainerBytes, features, sliceEnds, helpers } = options;
   const { assignment } = request;
   const over = new AbortController();
 
-  type Open = (said: Manifest, payload: Uint8Array) => Judged<Contribution>;
+  type Open = (received: Manifest, payload: Uint8Array) => Judged<Contribution>;
 
   async function pulled(
-    said: Manifest,
+    received: Manifest,
     done: Pull['done'],
     open: Open,
   ): Promise<Judged<Contribution>> {
-    const found = await done;
-    if (!found) {
-      return refusal(said.worker, 'payload-missing', 'its chunks do not make up what it names');
+    const actual = await done;
+    if (!actual) {
+      return refusal(received.worker, 'payload-missing', 'its chunks do not make up what it names');
     }
-    const untrue = judgePayload(said, found.payload, sha256);
+    const untrue = judgePayload(received, actual.payload, sha256);
     if (untrue) return { ok: false, rejection: untrue };
-    return open({ ...said, eventBytes: said.eventBytes + found.eventBytes }, found.payload);
+    return open(
+      { ...received, eventBytes: received.eventBytes + actual.eventBytes },
+      actual.payload,
+    );
   }
 
   return {
@@ -225,32 +232,41 @@ export function openReader(
     read(event, round): GradientReading {
       const context = contextOf(request, round, clock.now());
       const limits = { run, maxPayloadBytes: maxContainerBytes, ...(features && { features }) };
-      const own = ownUpdate(event.id);
-      const judged = own
-        ? (judgeManifest(event, own.said, { ...context, ...limits }) ?? accept(own.said))
+      const local = localUpdate(event.id);
+      const judged = local
+        ? (judgeManifest(event, local.manifest, { ...context, ...limits }) ??
+          accept(local.manifest))
         : toManifest(event, { ...context, ...limits }, sha256);
       if (!judged.ok) return judged;
-      const said = judged.value;
-      if (said.roster !== assignment.digest) {
+      const received = judged.value;
+      if (received.roster !== assignment.digest) {
         const ours = assignment.digest ?? 'no roster';
-        return refusal(said.worker, 'other-roster', `made for ${said.roster}, ours is ${ours}`);
+        return refusal(
+          received.worker,
+          'other-roster',
+          `made for ${received.roster}, ours is ${ours}`,
+        );
       }
-      const agreed = sliceEnds && agreedSliceCount(said, request, sliceEnds.length);
+      const agreed = sliceEnds && agreedSliceCount(received, request, sliceEnds.length);
       if (agreed && !agreed.ok) return agreed;
-      const held = said.features?.widths?.rings.length ?? 0;
-      const tier = reportedTier(said.features?.widths) ?? 0;
-      if (helpers && !trainedSlices(helpers, { tier, held, round: said.round })) {
-        return refusal(said.worker, 'malformed', `${held} slices, which tier ${tier} has not`);
+      const sliceCount = received.features?.widths?.rings.length ?? 0;
+      const tier = reportedTier(received.features?.widths) ?? 0;
+      if (helpers && !trainedSlices(helpers, { tier, held: sliceCount, round: received.round })) {
+        return refusal(
+          received.worker,
+          'malformed',
+          `${sliceCount} slices, which tier ${tier} has not`,
+        );
       }
       const open: Open = (opened, payload) =>
         openContribution(opened, payload, packer, assignment, agreed?.value);
-      const beside = own?.sealed.payload;
-      const all = own && beside ? { ...said, eventBytes: own.sealed.eventBytes } : said;
-      if (own?.sent) return accept(contributionOf(all, own.sent, said.bytes));
-      const payload = said.payload ?? beside;
+      const beside = local?.sealed.payload;
+      const all = local && beside ? { ...received, eventBytes: local.sealed.eventBytes } : received;
+      if (local?.sent) return accept(contributionOf(all, local.sent, received.bytes));
+      const payload = received.payload ?? beside;
       if (payload) return open(all, payload);
-      const { done, progress, stop } = attachments.pull(said, { signal: over.signal });
-      return { worker: said.worker, done: pulled(said, done, open), progress, stop };
+      const { done, progress, stop } = attachments.pull(received, { signal: over.signal });
+      return { worker: received.worker, done: pulled(received, done, open), progress, stop };
     },
     close: () => over.abort(new Error('closed')),
   };
@@ -272,26 +288,26 @@ function agreedSliceCount(
 
 /** The round an event names; undefined where it is no manifest. */
 export function roundIn(event: SignedEvent): number | undefined {
-  const said = manifest.parse(event);
-  return said.ok ? said.value.round : undefined;
+  const received = manifest.parse(event);
+  return received.ok ? received.value.round : undefined;
 }
 
 /** The contribution inside a payload that is what its manifest names, or why it does not count. */
 export function openContribution(
-  said: Manifest,
+  received: Manifest,
   payload: Uint8Array,
   packer: Packer,
   assignment: ChunkAssignment,
   agreed?: number,
 ): Judged<Contribution> {
-  const { worker, round } = said;
-  const context = { round, worker, assignment, widths: said.features?.widths, agreed };
-  const opened = packer.open(payload, said.codec, context);
+  const { worker, round } = received;
+  const context = { round, worker, assignment, widths: received.features?.widths, agreed };
+  const opened = packer.open(payload, received.codec, context);
   if (!opened.ok) {
     const { code, at, message } = opened.issue;
     return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
   }
-  return accept(contributionOf(said, opened.value, payload.length));
+  return accept(contributionOf(received, opened.value, payload.length));
 }
 
 /** The contribution that a manifest names, once its payload is decoded. */

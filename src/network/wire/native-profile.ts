@@ -54,35 +54,36 @@ export function createNativeProfile(options: ProfileOptions): Profile {
     roundOf: roundIn,
     capabilities: ['manifest'],
     gradientsAreHeartbeats: true,
-    buildHeartbeat: ({ features: said, ...heartbeat }) =>
-      buildPresence(run, { ...heartbeat, ...withFeatures(named(said, features)) }),
+    buildHeartbeat: ({ features: fields, ...heartbeat }) =>
+      buildPresence(run, { ...heartbeat, ...withFeatures(named(fields, features)) }),
     readHeartbeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }, features),
-    async seal({ delta, assignment, features: told, ...own }) {
-      const context = { round: own.round, worker: signer.publicKey, assignment };
+    async seal({ delta, assignment, features: values, ...find }) {
+      const context = { round: find.round, worker: signer.publicKey, assignment };
       const { payload, codec, sent } = packer.pack(delta, context);
       const createdAt = Math.floor(clock.now() / 1000);
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, erasure };
-      const added = withFeatures(named(told, features));
-      const said = { run, codec, roster: assignment.digest, ...own, ...added };
-      const { draft, of, eventBytes } = buildManifest(said, payload, packing, sha256);
+      const added = withFeatures(named(values, features));
+      const fields = { run, codec, roster: assignment.digest, ...find, ...added };
+      const { draft, of, eventBytes } = buildManifest(fields, payload, packing, sha256);
       const event = await signWorked(draft);
       const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
       const sealed = { event, payload: beside, eventBytes };
-      sending.made({ sealed, said: manifestOf(event, { ...said, ...of }), sent });
+      sending.made({ sealed, manifest: manifestOf(event, { ...fields, ...of }), sent });
       return { ...sealed, sent, payloadBytes: payload.length };
     },
     open(sealed, context) {
-      const { said, sent } = sending.own(sealed.event.id) ?? ownUpdate(sealed, options);
-      const isSameRound = said.round === context.round && said.roster === context.assignment.digest;
-      if (sent && isSameRound) return sent;
-      const payload = sealed.payload ?? said.payload!;
-      const opened = packer.open(payload, said.codec, { ...context, worker: signer.publicKey });
+      const update = sending.find(sealed.event.id) ?? localUpdate(sealed, options);
+      const { codec, round, roster, payload: inside } = update.manifest;
+      const isSameRound = round === context.round && roster === context.assignment.digest;
+      if (update.sent && isSameRound) return update.sent;
+      const payload = sealed.payload ?? inside!;
+      const opened = packer.open(payload, codec, { ...context, worker: signer.publicKey });
       if (!opened.ok) throw new TypeError(`not a payload of ours: ${opened.issue.message}`);
       return opened.value;
     },
     send: sending.send,
     openRound: (request) =>
-      openReader(request, options, { packer, attachments, ownUpdate: sending.own }),
+      openReader(request, options, { packer, attachments, localUpdate: sending.find }),
     close() {
       sending.close();
       attachments.close();
@@ -91,16 +92,16 @@ export function createNativeProfile(options: ProfileOptions): Profile {
 }
 
 /** What is said for features that the run names. */
-function named<T extends object>(said: T | undefined, { names }: FeatureSet): T | undefined {
-  const kept = Object.entries(said ?? {}).filter(([name]) => names.includes(name));
-  return said && (Object.fromEntries(kept) as T);
+function named<T extends object>(fields: T | undefined, { names }: FeatureSet): T | undefined {
+  const kept = Object.entries(fields ?? {}).filter(([name]) => names.includes(name));
+  return fields && (Object.fromEntries(kept) as T);
 }
 
 /** An update of a process before this one. Throws a `TypeError` when it is not one of ours. */
-function ownUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): LocalUpdate {
+function localUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): LocalUpdate {
   const read = readManifest(sealed.event, sha256, features);
   if (!read.ok) throw new TypeError(`not a manifest of ours: ${read.rejection.detail}`);
-  return { sealed, said: read.value };
+  return { sealed, manifest: read.value };
 }
 
 /** Uploads in chunks go on while the next round is trained and no longer; whole ones for longer. */
@@ -112,7 +113,7 @@ function createNativeSending(options: ProfileOptions, attachments: Attachments) 
   const inChunks = createUploads(UPLOADS_IN_CHUNKS);
   const whole = createUploads(UPLOADS_WHOLE);
   let last: LocalUpdate | undefined;
-  const own = (eventId: string) => (last?.sealed.event.id === eventId ? last : undefined);
+  const find = (eventId: string) => (last?.sealed.event.id === eventId ? last : undefined);
 
   return {
     /** Remembers an update that was made just now. */
@@ -121,11 +122,11 @@ function createNativeSending(options: ProfileOptions, attachments: Attachments) 
     },
     send(sealed: Sealed): Sending {
       const { event, payload } = sealed;
-      const update = own(event.id) ?? ownUpdate(sealed, options);
+      const update = find(event.id) ?? localUpdate(sealed, options);
       // an older one may be sent again to a relay that has lost it
-      if (last === undefined || update.said.round >= last.said.round) last = update;
+      if (last === undefined || update.manifest.round >= last.manifest.round) last = update;
       const { created_at: createdAt } = event;
-      const attached = payload ? [{ payload, erasure: erasureOf(update.said) }] : [];
+      const attached = payload ? [{ payload, erasure: erasureOf(update.manifest) }] : [];
       return attachments.publish(event, attached, {
         sign: (draft) => signer.sign(draft),
         lifetime: { createdAt, expiresAt: createdAt + KEPT_SECONDS },
@@ -133,7 +134,7 @@ function createNativeSending(options: ProfileOptions, attachments: Attachments) 
       });
     },
     /** The last update that was made or sent, when it is the event of this id. */
-    own,
+    find,
     close(): void {
       inChunks.close();
       whole.close();
@@ -173,14 +174,14 @@ export interface ManifestPacking extends Lifetime {
 
 /** An unsigned manifest of a payload. The chunks of one that does not ride inside are the caller's to send first. */
 export function buildManifest(
-  own: LocalManifest,
+  find: LocalManifest,
   payload: Uint8Array,
   packing: ManifestPacking,
   hash: Sha256 = sha256,
 ): BuiltManifest {
   const expiration = expirationOf(packing);
   const { root, bytes } = chunkTree(payload, hash);
-  const { run, round } = own;
+  const { run, round } = find;
   const isInside = payload.length <= CHUNK_BYTES;
   const erasure = isInside ? undefined : packing.erasure;
   const plans = isInside
@@ -188,10 +189,10 @@ export function buildManifest(
     : cutParts(payload, erasure).map((part) => planChunks(part, packing, hash));
   const shards = erasure && { need: erasure.data, shards: plans.map((plan) => plan.root) };
   const of = { root, bytes, hash: toHex(hash(payload)), ...shards };
-  const { features, ...said } = own;
+  const { features, ...fields } = find;
   const draft = manifest.build(
     {
-      ...said,
+      ...fields,
       ...of,
       ...withFeatures(features),
       scope: [run, manifestScope(run, round)],
@@ -221,28 +222,28 @@ export function toPresence(
 ): Judged<Heartbeat> {
   const parsed = presence.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const said = parsed.value;
+  const fields = parsed.value;
   const worker = event.pubkey;
-  const rejected = judgeClaim(event, { run: said.run, worker }, context);
+  const rejected = judgeClaim(event, { run: fields.run, worker }, context);
   if (rejected !== undefined) return rejected;
-  const added = features.read('heartbeat', said.features);
+  const added = features.read('heartbeat', fields.features);
   if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
   return accept({
     worker,
     ...withFeatures(added.value),
-    round: said.round,
-    intervalSeconds: said.interval,
-    examples: said.examples,
-    capabilities: said.capabilities ?? [],
-    relays: said.relays ?? [],
-    digest: said.base,
-    cohort: said.cohort,
-    leaving: said.status === 'leaving',
-    ...(said.settings !== undefined && {
+    round: fields.round,
+    intervalSeconds: fields.interval,
+    examples: fields.examples,
+    capabilities: fields.capabilities ?? [],
+    relays: fields.relays ?? [],
+    digest: fields.base,
+    cohort: fields.cohort,
+    leaving: fields.status === 'leaving',
+    ...(fields.settings !== undefined && {
       fingerprint: {
-        settings: said.settings,
-        nonDefault: said.asked ?? [],
-        shard: said.shard ?? '',
+        settings: fields.settings,
+        nonDefault: fields.asked ?? [],
+        shard: fields.shard ?? '',
       },
     }),
     createdAt: event.created_at,

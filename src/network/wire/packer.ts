@@ -60,13 +60,14 @@ export function createPacker(options: PackerOptions) {
   const { run, layout, sha256, sliceEnds = [layout.size], helpers } = options;
   const runDigest = sha256(utf8(run));
   const size = sliceEnds.at(-1)!;
-  const ringOf = (chunk: number) => sliceEnds.findIndex((end) => chunk < chunkCount(end));
+  const sliceOf = (chunk: number) => sliceEnds.findIndex((end) => chunk < chunkCount(end));
   const scopeOf = ({ round, worker, assignment, widths }: PayloadContext): PayloadScope => {
     const end = widths === undefined ? layout.size : sliceEnds[widths.rings.length - 1]!;
     const tier = reportedTier(widths);
-    const held = sliceEnds.indexOf(end) + 1;
-    const trained = helpers && trainedSlices(helpers, { tier: tier ?? helpers.tier, held, round });
-    const isSent = (chunk: number) => !trained || trained.includes(ringOf(chunk));
+    const sliceCount = sliceEnds.indexOf(end) + 1;
+    const trained =
+      helpers && trainedSlices(helpers, { tier: tier ?? helpers.tier, held: sliceCount, round });
+    const isSent = (chunk: number) => !trained || trained.includes(sliceOf(chunk));
     const chunks = assignment.chunksOf(worker);
     return {
       run: runDigest,
@@ -112,10 +113,10 @@ export function createPacker(options: PackerOptions) {
       const decoded = decodePayload(payload, scopeOf(context));
       if (!decoded.ok) return undefined;
       const { packing } = decoded.value;
-      const asked = isFilling(packing.codec)
+      const adapted = isFilling(packing.codec)
         ? fillBudget(packing.codec, options.eventBudget ?? ONE_EVENT, context.assignment.most)
         : packing;
-      return encodePayload(delta, asked, scopeOf(context)).payload;
+      return encodePayload(delta, adapted, scopeOf(context)).payload;
     },
   };
 }

@@ -7,48 +7,48 @@ import type { RelaySet } from '../transport/relay-set.ts';
 const PATIENCE_MS = 10_000;
 
 interface Seen {
-  askedMs?: number | undefined;
+  queriedMs?: number | undefined;
   /** Its words when it closed the subscription for good. */
   closed?: string | undefined;
   refused?: string | undefined;
   /** When it took a heartbeat for the first time since one came back. */
   tookMs?: number | undefined;
-  hasBrought?: boolean;
+  hasDelivered?: boolean;
 }
 
 export function createRelayTroubles(relays: RelaySet, clock: Clock) {
-  const seen = new Map(relays.own.map((relay): [string, Seen] => [relay, {}]));
+  const seen = new Map(relays.readRelays.map((relay): [string, Seen] => [relay, {}]));
   const of = (relay: string): Seen => seen.get(relay) ?? {};
   const isLate = (sinceMs: number | undefined) =>
     sinceMs !== undefined && clock.now() - sinceMs >= PATIENCE_MS;
 
   function lineOf(relay: string, isOpen: boolean): string | undefined {
     if (!isOpen) return wordsOfUnreachable(relay, relays.status());
-    const { askedMs, closed, refused, tookMs, hasBrought } = of(relay);
+    const { queriedMs, closed, refused, tookMs, hasDelivered } = of(relay);
     if (closed !== undefined) return `closes what we ask for (${closed || 'without a word'})`;
-    if (isLate(askedMs)) return 'does not answer what it is asked';
+    if (isLate(queriedMs)) return 'does not answer what it is asked';
     if (refused !== undefined) return refused;
-    return isLate(tookMs) && !hasBrought ? 'takes events and does not hand them out' : undefined;
+    return isLate(tookMs) && !hasDelivered ? 'takes events and does not hand them out' : undefined;
   }
 
   const handlers = {
-    onAsked(relay: string) {
-      Object.assign(of(relay), { askedMs: clock.now(), closed: undefined });
+    onQueried(relay: string) {
+      Object.assign(of(relay), { queriedMs: clock.now(), closed: undefined });
     },
     onCaughtUp(relay: string) {
-      of(relay).askedMs = undefined;
+      of(relay).queriedMs = undefined;
     },
     onLost(relay: string, message: string) {
-      Object.assign(of(relay), { askedMs: undefined, closed: message });
+      Object.assign(of(relay), { queriedMs: undefined, closed: message });
     },
     onRepeated: (_: string, relay: string) => {
-      of(relay).hasBrought = true;
+      of(relay).hasDelivered = true;
     },
   };
   return {
     handlers,
     cameBack(relay: string): void {
-      of(relay).hasBrought = true;
+      of(relay).hasDelivered = true;
     },
     /** What became of a heartbeat of this worker. */
     delivered({ accepted, failed }: Delivery): void {

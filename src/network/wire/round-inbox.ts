@@ -60,10 +60,10 @@ export function openRoundInbox(
       return;
     }
     const slot = slotOf(judged.value);
-    const held = contributions.get(slot);
-    if (!held && contributions.size >= MAX_WORKERS) return;
-    if (held && !newer(judged.value, held)) return;
-    if (!budget.take(judged.value, held)) {
+    const existing = contributions.get(slot);
+    if (!existing && contributions.size >= MAX_WORKERS) return;
+    if (existing && !newer(judged.value, existing)) return;
+    if (!budget.take(judged.value, existing)) {
       reject(overBudget(judged.value.worker));
       return;
     }
@@ -184,8 +184,8 @@ const isOfTheRun = (reading: GradientReading): boolean =>
   'done' in reading || reading.ok || !FOREIGN.includes(reading.rejection.reason);
 
 function isFull(pending: ReadonlySet<Pending>, worker: WorkerId): boolean {
-  const own = [...pending].filter((one) => one.worker === worker);
-  return own.length >= MAX_PENDING_PER_WORKER || pending.size >= MAX_PENDING;
+  const ofWorker = [...pending].filter((one) => one.worker === worker);
+  return ofWorker.length >= MAX_PENDING_PER_WORKER || pending.size >= MAX_PENDING;
 }
 
 /** The round an event is judged for; under `async` the one it names, unless that worker's work is already in. */

@@ -60,17 +60,17 @@ export interface RelayListQuery {
 const MOST_WORKERS = 64;
 const MOST_OF_ONE = 2;
 /** Each is a connection. */
-const MOST_FOUND = 8;
+const MAX_DISCOVERED = 8;
 
 /** Those of founders first, then those that most name; at most eight. */
-export async function relaysOfWorkers(asked: RelayListQuery): Promise<readonly string[]> {
-  const { run, founders, relays, waitMs, signal } = asked;
+export async function relaysOfWorkers(query: RelayListQuery): Promise<readonly string[]> {
+  const { run, founders, relays, waitMs, signal } = query;
   const heard = await relays.query([presenceFilter(run)], { waitMs, signal, maxPerAuthor: 1 });
   const present = heard.events.map(({ pubkey }) => pubkey);
   const authors = [...new Set([...founders, ...present])].slice(0, MOST_WORKERS);
   const lists = await relays.query([{ kinds: [RELAY_LIST_KIND], authors }], { waitMs, signal });
   const named = [...heard.events, ...newestOfEach(lists.events)].flatMap((event) =>
-    usable(relaysIn(event), asked).map((url) => ({
+    usable(relaysIn(event), query).map((url) => ({
       url,
       isOfFounder: founders.includes(event.pubkey),
     })),
@@ -80,7 +80,7 @@ export async function relaysOfWorkers(asked: RelayListQuery): Promise<readonly s
     scores.set(url, (scores.get(url) ?? 0) + (isOfFounder ? MOST_WORKERS : 1));
   }
   const ranked = [...scores].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
-  return ranked.map(([url]) => url).slice(0, MOST_FOUND);
+  return ranked.map(([url]) => url).slice(0, MAX_DISCOVERED);
 }
 
 const presenceFilter = (run: string): Filter => presence.filter({ scope: [run] });
@@ -99,8 +99,8 @@ function newestOfEach(events: readonly SignedEvent[]): readonly SignedEvent[] {
 function relaysIn(event: SignedEvent): readonly string[] {
   const list = parseRelayList(event);
   if (list) return [...list.write, ...list.read];
-  const said = presence.parse(event);
-  return said.ok ? (said.value.relays ?? []) : [];
+  const parsed = presence.parse(event);
+  return parsed.ok ? (parsed.value.relays ?? []) : [];
 }
 
 const usable = (

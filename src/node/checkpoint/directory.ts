@@ -13,10 +13,10 @@ import {
   type DirectoryOptions,
   isAskable,
   type Lookup,
-  lookUp,
   MOST_ANSWER_BYTES,
   MOST_EVENT_BYTES,
   readAnswer,
+  searchDirectory,
 } from '../../network/directory/directory.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
@@ -82,7 +82,7 @@ export interface DirectoryPort {
   tellAt(url: string, event: SignedEvent): Promise<boolean>;
 }
 
-export interface DirectoryPortOptions extends Omit<DirectoryOptions, 'own'> {
+export interface DirectoryPortOptions extends Omit<DirectoryOptions, 'localKey'> {
   /** Sends requests to addresses from strangers; it rejects those that are not allowed. */
   readonly http: AskHttp;
   /** Sends requests to addresses that the user named. */
@@ -221,7 +221,7 @@ export async function findHolders(
 ): Promise<HolderSearchResult> {
   const known = await askRelays(search, object);
   if (known.length >= enough) return { holders: known, by: 'relays', asks: 0, hops: 0 };
-  const { holders, asks, hops } = await lookUp(object, {
+  const { holders, asks, hops } = await searchDirectory(object, {
     contacts: await startsOf(object, search),
     ask: search.port.ask,
     enough,
@@ -280,13 +280,13 @@ export async function announce(
 ): Promise<Announced> {
   const { relays, port, peers, now } = search;
   const me = event.pubkey;
-  directory.own = event;
+  directory.localRecord = event;
   const outcomes = (await relays?.publish(event)) ?? [];
   const accepted = new Set<WorkerId>();
   let asks = 0;
   for (const target of [me, ...held]) {
     const contacts = (await startsOf(target, search)).filter(({ key }) => key !== me);
-    const lookup: Lookup = await lookUp(target, {
+    const lookup: Lookup = await searchDirectory(target, {
       contacts,
       enough: 0,
       ask: async (contact, wanted) => {

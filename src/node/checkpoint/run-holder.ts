@@ -70,7 +70,7 @@ const MOST_REMEMBERED = 100;
 export async function startRunHolder(options: RunHolderOptions): Promise<RunHolder> {
   const { signer, allowPrivate, port, host, rate, folder, mostBytes, onNotice } = options;
   const shared = { now: unixSeconds, crypto: nativeCrypto, allowPrivate };
-  const directory = new Directory({ own: signer.publicKey, ...shared });
+  const directory = new Directory({ localKey: signer.publicKey, ...shared });
   const beside = directoryRoute(directory);
   const server = await HolderServer.listen({ port, host, rate, clock: systemClock, beside });
   const reported = new Set<string>();

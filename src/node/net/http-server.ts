@@ -168,11 +168,11 @@ function answer(
 ): void {
   const isLocal = host === '127.0.0.1' || host === 'localhost' || host === '::1';
   // another name that leads here belongs to somebody else's page
-  const isAsked = !isLocal || LOOPBACK.test(headers.host ?? '');
+  const isRequested = !isLocal || LOOPBACK.test(headers.host ?? '');
   const path = url.replace(/[?#].*$/, '').replace(/^\//, '');
-  const found = isAsked ? answers.get(path === '' ? 'index.html' : path) : undefined;
+  const found = isRequested ? answers.get(path === '' ? 'index.html' : path) : undefined;
   if (found === undefined || (method !== 'GET' && method !== 'HEAD')) {
-    response.writeHead(isAsked ? 404 : 403, { 'content-type': 'text/plain' }).end('not here\n');
+    response.writeHead(isRequested ? 404 : 403, { 'content-type': 'text/plain' }).end('not here\n');
     return;
   }
   const isSame = headers['if-none-match'] === found.tag;

@@ -268,7 +268,7 @@ export async function connectRelays(
     reconciles: (relay) => reconciling.has(relay),
     auth,
     ...connection,
-    own: (names) => relaysOfKey(names, auth.publicKey, redundancy),
+    readRelays: (names) => relaysOfKey(names, auth.publicKey, redundancy),
   });
   try {
     await relays.ready(signal);

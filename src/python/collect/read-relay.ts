@@ -148,7 +148,7 @@ export async function readRelay(
     onRefused(reason: RejectReason) {
       if (!progress.ended) reading.onRefused(reason);
     },
-    onAsked() {
+    onQueried() {
       progress.requests++;
       untilMs = Math.min(untilMs, clock.now() + reading.maxMs);
       changed.notify();

@@ -269,7 +269,7 @@ class Simulation {
     const all = createRelaySet(this.#network.urls, {
       openSocket: this.#network.openSocketOf(index),
       ...{ clock, crypto: this.#crypto, random: this.#drawsOf(index) },
-      own: (names) => relaysOfKey(names, keyOf(index), this.#options.copies),
+      readRelays: (names) => relaysOfKey(names, keyOf(index), this.#options.copies),
     });
     const relays = this.#options.sharesChecks ? this.#pool(all) : all;
     return startCertified({

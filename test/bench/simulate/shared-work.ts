@@ -161,7 +161,7 @@ export function eventPool(clock: Clock): (relays: RelaySet) => RelaySet {
   return (relays) => ({
     ...{
       relays: relays.relays,
-      own: relays.own,
+      readRelays: relays.readRelays,
       publish: relays.publish.bind(relays),
       send: relays.send.bind(relays),
     },

@@ -50,12 +50,22 @@ async function join(
 ): Promise<Member> {
   const own = (names: readonly string[]) => names.slice(0, 1);
   const relays = keep(
-    createRelaySet([url, ...others], { openSocket, clock: systemClock, crypto: nativeCrypto, own }),
+    createRelaySet([url, ...others], {
+      openSocket,
+      clock: systemClock,
+      crypto: nativeCrypto,
+      readRelays: own,
+    }),
   );
   await relays.ready();
   const asked = new Set<string>();
   const watched: RelaySet = {
-    ...{ relays: relays.relays, own: relays.own, status: () => relays.status(), workFor: () => 0 },
+    ...{
+      relays: relays.relays,
+      readRelays: relays.readRelays,
+      status: () => relays.status(),
+      workFor: () => 0,
+    },
     publish: (...args) => relays.publish(...args),
     send: (...args) => relays.send(...args),
     subscribe(filters, ...rest) {

@@ -39,7 +39,7 @@ test('order and repeats do not matter; what is missing is said', () => {
         expect(assembly.add(chunks[index]!)).toEqual({ ok: true, value: isNew });
       });
       const missing = [...chunks.keys()].filter((index) => !arrivals.includes(index));
-      expect(assembly.held).toBe(chunks.length - missing.length);
+      expect(assembly.received).toBe(chunks.length - missing.length);
       const result = assembly.result();
       if (missing.length > 0) expect(result).toEqual({ ok: false, missing });
       else expect(result.ok && Buffer.compare(result.bytes, payload)).toBe(0);
@@ -62,7 +62,7 @@ test('chunks of other payloads are refused, also of one that begins alike', () =
   const assembly = assemblyOf(tree);
   const [other] = chunksOf(payload.subarray(0, 6 * SIZE + 99));
   expect(assembly.add(other!)).toMatchObject({ ok: false, issue: { code: 'other-payload' } });
-  expect(assembly.held).toBe(0);
+  expect(assembly.received).toBe(0);
 });
 
 test('what arrived is kept, whatever its sender does with the bytes afterwards', () => {

@@ -18,7 +18,7 @@ const offer = (change: Partial<HolderOffer> = {}): HolderOffer => ({
 const announced = (n: number, change: Partial<HolderOffer> = {}, at = NOW, seconds = 3600) =>
   JSON.stringify(signer(n).sign(buildHolder(offer(change), at, seconds)));
 const options = (allowPrivate = false) => ({
-  ...{ own: signer(9).publicKey, now: () => NOW, crypto: pureCrypto, allowPrivate },
+  ...{ localKey: signer(9).publicKey, now: () => NOW, crypto: pureCrypto, allowPrivate },
 });
 
 describe('the directory at a holder server', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   Contacts,
   isNearer,
-  lookUp,
+  searchDirectory,
   sharedBits,
 } from '../../../src/network/directory/directory.ts';
 import { createNetwork, idOf, NOW, recordOf } from '../../support/directory.ts';
@@ -71,7 +71,7 @@ describe('the directory of holders', () => {
     const close = (i: number) => `${chunk.slice(0, 60)}${i.toString(16).padStart(4, '0')}`;
     let named = 0;
     let invented = 0;
-    const { holders, asks } = await lookUp(chunk, {
+    const { holders, asks } = await searchDirectory(chunk, {
       contacts: [liar!, network.records[20]!, network.records[40]!],
       enough: 3,
       ask: async (contact, target) => {
@@ -97,7 +97,7 @@ describe('the directory of holders', () => {
         const key = `${chunk.slice(0, 56)}${(made++).toString(16).padStart(8, '0')}`;
         return recordOf(`accomplice ${made}`, [], key);
       });
-    const { holders, asks } = await lookUp(chunk, {
+    const { holders, asks } = await searchDirectory(chunk, {
       contacts: [liar!, network.records[20]!, network.records[40]!],
       enough: 2,
       ask: async (contact, target) =>
@@ -120,7 +120,7 @@ describe('the directory of holders', () => {
   it('counts a contact that fails as one that does not answer', async () => {
     const ask = () => Promise.reject(new Error('no route'));
     const contact = recordOf('one');
-    const found = await lookUp(chunks[0]!, { contacts: [contact], ask, enough: 1 });
+    const found = await searchDirectory(chunks[0]!, { contacts: [contact], ask, enough: 1 });
     expect(found).toMatchObject({ asks: 1, silent: [contact.key], holders: [] });
   });
 });

@@ -47,7 +47,7 @@ describe('a set that reads some of its relays', () => {
     const clock = createManualClock();
     const sockets = createFakeSockets(onAttempt);
     const set = createRelaySet(URLS, {
-      ...{ openSocket: sockets.openSocket, clock, own: () => ['ws://b.test'] },
+      ...{ openSocket: sockets.openSocket, clock, readRelays: () => ['ws://b.test'] },
       retry: { maxAttempts: 3, initialMs: 100, maxMs: 1000, multiplier: 2, jitter: 'none' },
     });
     const states = () => set.status().map(({ state }) => state);

@@ -51,8 +51,8 @@ function searchOf(peers: readonly string[], allowPrivate = true): DirectorySearc
 /** A holder server that announces itself to the others through one of them. */
 async function holder(n: number, held: readonly string[], peers: readonly string[]) {
   const signer = createSigner(new Uint8Array(32).fill(n), nativeCrypto);
-  const own = { own: signer.publicKey, now, crypto: nativeCrypto, allowPrivate: true };
-  const directory = new Directory(own);
+  const options = { localKey: signer.publicKey, now, crypto: nativeCrypto, allowPrivate: true };
+  const directory = new Directory(options);
   const route = directoryRoute(directory);
   const url = await listen((request, response) => {
     if (!route(request, response)) response.writeHead(404).end();

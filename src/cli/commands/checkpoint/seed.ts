@@ -91,7 +91,7 @@ async function announcing(flags: SeedFlags) {
   const signer = await homeSigner(flags, writeNote);
   const allowPrivate = flags.allowPrivate === true;
   const directory = new Directory({
-    own: signer.publicKey,
+    localKey: signer.publicKey,
     now: unixSeconds,
     crypto: nativeCrypto,
     allowPrivate,

@@ -16,7 +16,7 @@ let url = '';
 
 beforeAll(async () => {
   const directory = new Directory({
-    ...{ own: holder.publicKey, now, crypto: nativeCrypto, allowPrivate: true },
+    ...{ localKey: holder.publicKey, now, crypto: nativeCrypto, allowPrivate: true },
   });
   const route = directoryRoute(directory);
   server = createServer((request, response) => void route(request, response));
@@ -25,7 +25,7 @@ beforeAll(async () => {
   });
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const offer = { region: 'asia', tier: 'known', weight: 1, classes: [], freeBytes: 0 };
-  directory.own = holder.sign(
+  directory.localRecord = holder.sign(
     buildHolder({ ...offer, contacts: [url], held: [object] }, now(), 3600),
   );
 });
