@@ -1,4 +1,6 @@
-/** Joins a certified run: one worker from its spec to its last round, on the given relays, trainer and store. */
+/**
+ * Joins a certified run as one worker, from catching up to the last round, with the given relays, trainer and store.
+ */
 import { anySignal, systemClock } from '../base/async.ts';
 import { toHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -41,42 +43,45 @@ import { createCertifiedStrategy } from './strategy.ts';
 import { type CheckpointChunks, checkpointFeatures, holdState } from './wire/checkpoints.ts';
 import { Control } from './wire/control.ts';
 
-/** What a worker of a certified run needs to know beside its machine. */
+/** What a worker of a certified run needs, apart from its machine. */
 export interface CertifiedOptions extends Hashing {
   readonly spec: RunSpec;
-  /** The parameters of round 0, of a run that trains all of a published model; of others they follow from the seed. */
+  /** Parameters of round 0 if the run trains all of a published model; other runs derive them from the seed. */
   readonly first?: Float32Array | undefined;
-  /** Where stake tables come from; needed in a run with stakes. */
+  /** Source of stake tables; required in a run with stakes. */
   readonly stakes?: RefreshPort | undefined;
-  /** Stake tables that somebody handed over, by their ids; relays are asked for the others. */
+  /** Stake tables from files, by id; others are fetched from relays. */
   readonly tables?: GatherOptions['tables'] | undefined;
-  /** Needed where the run has a beacon. */
+  /** Source of beacon values; required if the run has a beacon. */
   readonly beacon?: BeaconSource | undefined;
-  /** Stores and fetches chunks of checkpoints; needed in a run with places, and where this worker holds chunks. */
+  /** Stores and fetches checkpoint chunks; required in a run with `places`, and if this worker holds chunks. */
   readonly chunks?: CheckpointChunks | undefined;
-  /** Makes trainers like those of others; without them this worker checks nobody, in a run with a jury. */
+  /** Opens trainers that reproduce those of others; without it this worker checks nothing in a run with a jury. */
   readonly recomputation?: RecomputationTrainers | undefined;
-  /** Where the run has forked: an outcome of the branch to be on. */
+  /** If the run has forked: an outcome on the branch to follow. */
   readonly branch?: Digest | undefined;
-  /** An outcome that somebody vouched for: a worker that begins refuses every history without it. */
+  /** Outcome known from a trusted source: the worker refuses every history without it. */
   readonly trust?: Digest | undefined;
-  /** By which other key this one was delegated, in a run with sessions: it takes part in that key's name. */
+  /** Delegation by the principal in whose name this session key takes part, in a run with sessions. */
   readonly delegation?: Delegation | null | undefined;
-  /** Whether this worker wants seats now, in a run with seat wishes; asked in every round. Default always. */
+  /** Returns whether this worker wants seats, in a run with seat wishes; called every round. Default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
 }
 
-/** The machine a worker runs on. By default all is kept in memory: after a crash it cannot vote in that round. */
+/**
+ * The machine a worker runs on. By default everything is in memory, so after a crash the worker cannot vote in that
+ * round.
+ */
 export interface JoinOptions extends CertifiedOptions {
-  /** Connected. */
+  /** Connected relays. */
   readonly relays: RelaySet;
   readonly secretKey: Uint8Array;
   readonly trainer: Trainer;
-  /** Where the worker's state is kept; default in memory. */
+  /** Stores the worker's state; default in memory. */
   readonly store?: Store<CertifiedState> | undefined;
-  /** Where votes are kept before they are sent; default in memory. */
+  /** Stores votes before they are sent; default in memory. */
   readonly journal?: Journal | undefined;
-  /** What the spec leaves to each worker. */
+  /** Settings that the spec leaves to each worker. */
   readonly plan?: Partial<Plan> | undefined;
   readonly createSha256?: CertifiedPorts['createSha256'];
   report?: CertifiedPorts['report'];
@@ -84,12 +89,12 @@ export interface JoinOptions extends CertifiedOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A worker that has caught up and is ready to train, as `joinCertifiedRun` gives it. */
+/** A worker that has caught up and is ready to train. */
 export interface CertifiedWorker {
   readonly me: WorkerId;
-  /** The saved state; else the one after the newest certified checkpoint; else that of round 0. */
+  /** The saved state, else that of the newest certified checkpoint, else that of round 0. */
   readonly start: CertifiedState;
-  /** Plays the rounds that are left; resolves with the final state, rejects when the signal aborts. */
+  /** Plays the remaining rounds; resolves with the final state, rejects when the signal aborts. */
   run(): Promise<CertifiedState>;
   close(): Promise<void>;
 }
@@ -183,10 +188,10 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
   };
 }
 
-/** How long relays may take to say who trusts a key. */
+/** Time for relays to answer a search for trust proofs. */
 const TRUST_MS = 10_000;
 
-/** Plays the rounds that are left with the certified strategy, over a wire that is open. */
+/** Plays the remaining rounds with the certified strategy over an open wire. */
 export async function playCertified(
   start: CertifiedState,
   given: CertifiedSession,
@@ -194,7 +199,7 @@ export async function playCertified(
   parts: Parts,
 ): Promise<CertifiedState> {
   const { spec, trust } = options;
-  // what is on disk may be of another history
+  // the saved state may belong to another history
   if (trust !== undefined && start.round > 0) {
     const { ports, signal } = given;
     const sources = { ...options, relays: parts.relays, clock: ports.clock, signal };
@@ -216,13 +221,13 @@ export async function playCertified(
   const until = anySignal(signal, ended.signal);
   const member = memberOf(options, { ...given, signal: until.signal }, { ...parts, admission });
   options.chunks?.holder?.announce(parts.relays, signal);
-  // the spec is the agreement
+  // the spec replaces the settings fingerprint
   const session = { ...given, plan: { ...given.plan, fingerprint: undefined } };
   try {
     return await runWorker(start, session, createCertifiedStrategy(member, session));
   } finally {
     member.close();
-    // nothing of it may keep a process alive
+    // no pending wait may keep the process alive
     ended.abort(new Error('ended'));
     until.release();
   }
@@ -249,7 +254,7 @@ function memoryJournal(): Journal {
 }
 
 const noStakes: RefreshPort = {
-  find: (id) => Promise.reject(new Error(`nobody was named who has the stakes ${id}`)),
+  find: (id) => Promise.reject(new Error(`no source of the stake table ${id} is configured`)),
   publish: async () => undefined,
 };
 
@@ -335,13 +340,14 @@ function memberOf(
     history,
     through: options.trust ?? branch,
     beacon: async (time) => {
-      if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');
+      if (beacon === undefined)
+        throw new TypeError('the run has a beacon, but no source of it is configured');
       return valueAfter(spec, beacon, time, signal);
     },
   });
 }
 
-/** The first state of a worker: after the newest certified checkpoint, else that of round 0. */
+/** Returns the first state of a worker: that of the newest certified checkpoint, else that of round 0. */
 export async function firstCertified(
   { spec, first: given, tables, beacon, branch, trust, chunks, sha256, crypto }: CertifiedOptions,
   lossBefore: number,
@@ -366,7 +372,7 @@ export async function firstCertified(
   return { ...first, round, params: at, momentum, head: chainHeadOf(state, votes) };
 }
 
-/** Throws where relays have no certified history with this outcome. */
+/** Throws a ConfigError (`run/untrusted`) if relays have no certified history with this outcome. */
 async function assertTrusted(
   spec: RunSpec,
   start: Chain,
@@ -379,7 +385,7 @@ async function assertTrusted(
     'run/untrusted',
     `these relays have no certified history with outcome ${trust}`,
     {
-      hint: 'ask other relays with --relay URL, or whoever named the outcome',
+      hint: 'add other relays with --relay URL, or check the outcome with its source',
     },
   );
 }

@@ -1,4 +1,4 @@
-/** Makes a complete run spec from a partial document and settings; the rest follows from the model and the data. */
+/** Completes a run spec from a partial document and settings; derives the rest from the model and the data. */
 
 import { fromHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -39,42 +39,45 @@ import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import type { Evaluation } from '../run/spec/spec-table.ts';
 import { readStart, type Start } from '../run/spec/start.ts';
 
-/** What everybody trains on, as a spec names it; of series and pictures also their sizes. */
+/** The shared training data as a spec names it, with the sizes of series and pictures. */
 export interface NamedCorpus {
   readonly sha256: string;
   readonly bytes: number;
   readonly sizes?: DataSizes;
 }
 
-/** What `makeSpec` takes: parts of a spec, and who makes it. */
+/** Parts of a spec, and its author. */
 export interface SpecRequest {
-  /** Fields of a spec, as a file has them. */
+  /** Fields of a spec as in a file. */
   readonly document?: Untyped;
-  /** Fields that win over those of the document. */
+  /** Fields that override those of the document. */
   readonly typed?: Untyped;
-  /** Training settings, over those of the document. */
+  /** Training settings that override those of the document. */
   readonly training?: PartialSettings;
-  /** What everybody evaluates on, where each worker has its own data to train on: its bytes, or what reads them. */
+  /** Evaluation slice if each worker trains on its own data: its bytes, or a function that reads them. */
   readonly slice?: Uint8Array | ((training: Settings) => Promise<Uint8Array>) | undefined;
-  /** Whether a corpus was named, so that its hash and length are those of the text that is read. */
+  /** Whether the user named a corpus, so that hash and length are taken from that text. */
   readonly namesCorpus?: boolean;
-  /** Reads the corpus: the one named, else the usual one; with a hash, none but that. Regressions need none. */
+  /**
+   * Reads the corpus: the named one, else the default; if `sha256` is given, only a text with that hash. Not needed for
+   * regression.
+   */
   corpus?(sha256: string | undefined, training: Settings): Promise<NamedCorpus>;
-  /** Opens the base of these settings and says what a run holds of it; only pretrained models need one. */
+  /** Opens the base model of these settings and returns its part of the spec; only needed for pretrained models. */
   start?(settings: Settings): Promise<Start>;
-  /** The key that makes the run, where the document does not name another. */
+  /** Author of the run, unless the document names another key. */
   readonly me: string;
   readonly sha256?: Sha256 | undefined;
 }
 
-/** What `makeSpec` gives. */
+/** A complete spec, and its evaluation slice. */
 export interface Made {
   readonly spec: RunSpec;
-  /** The evaluation slice, to be published. */
+  /** Evaluation slice to publish. */
   readonly slice: Uint8Array | undefined;
 }
 
-/** The spec and its slice. Throws a `ConfigError` that names what is wrong. */
+/** Returns the complete spec and its evaluation slice. Throws a ConfigError that names the invalid field. */
 export async function makeSpec(request: SpecRequest): Promise<Made> {
   const { document = {}, typed = {} } = request;
   const merged = overlay(document, typed);
@@ -90,7 +93,7 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
   const { data, sizes } = await dataOf(merged, { ...request, slice }, training, shards);
   const input = inputOf(training, sizes);
   const layout = layoutOf({ ...training, tier: '0' }, { start, input });
-  // adapters have to fit the smallest tier too
+  // adapters must fit the smallest tier too
   const smallest = fields.tier.read(`${training.tiers}`, 'tier');
   if (smallest !== '0') layoutOf({ ...training, tier: smallest }, { start, input });
   const derived = {
@@ -129,23 +132,21 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
   return { spec, slice };
 }
 
-/** Of more founders so many are called for the first outcome: more than seats. */
+/** Founders called for the first outcome if a run has more than this; above the number of seats. */
 const CALLED_FOUNDERS = 84;
 /**
- * Newcomers per round in such a run: an event fits about a hundred joins of 504 bytes beside rows and votes.
+ * Newcomers per round in such a run: an event fits about a hundred joins of 504 bytes in addition to contributions and
+ * votes.
  */
 const CROWD_JOINS = 16;
 
-/**
- * Keys that a verified run must name before its rule tolerates hostile ones by default: with fewer, one absence may
- * stop it.
- */
+/** Minimum named keys before a verified run tolerates hostile ones by default: with fewer, one absence may stop it. */
 const LEAST_NAMED = 5;
 
 /**
- * The default aggregation. A verified run that names hostile rows or five keys takes the rule that costs least in the
- * attack lab; all others take the mean within the norm bound. If the spec does not set f, assume a quarter of the named
- * keys, and at least one.
+ * Returns the default aggregation. A verified run that sets `hostile` above 0, or names at least five keys, uses the
+ * rule with the lowest loss in the attack lab; all others use the mean within the norm bound. If the spec does not set
+ * f, assume a quarter of the named keys, and at least one.
  */
 function aggregationOf(document: Untyped, named: number): Untyped {
   const { rule, before, hostile } = membersOf(document.aggregation);
@@ -160,28 +161,31 @@ function aggregationOf(document: Untyped, named: number): Untyped {
   return { hostile: isMean ? 0 : quarter };
 }
 
-/** What a rule that looks at every value of whole rows makes of settings that nobody asked for. */
+/** Adapts preset settings to a rule that compares complete contributions value by value. */
 const forWholeRows = (preset: PartialSettings): PartialSettings => ({
   owners: 0,
   residual: 'feedback',
   ...(packsForOneEvent(preset) && { packing: 'int4' }),
 });
 
-/** Settings for contributions that are measured one by one: a rotated one is mostly noise until it is averaged. */
+/**
+ * Adapts preset settings to features that measure contributions one by one: a single rotated contribution is mostly
+ * noise.
+ */
 const forSingleRows = ({ packing }: PartialSettings): PartialSettings =>
   packing === 'rotated' ? inHalves : {};
 
-/** Everybody who is named as one who may take part. */
+/** Returns the number of keys that the document names as founders or admits. */
 function namedIn(founders: unknown, { admission }: Untyped): number {
   const { keys } = membersOf(admission);
   const all = [founders, keys].flatMap((list: unknown) => (Array.isArray(list) ? list : []));
   return new Set(all.map(keyOf)).size;
 }
 
-/** Newcomers of a round where each shows whom it is trusted by, if nobody says how many. */
+/** Default newcomers per round if joins carry trust proofs, which are large. */
 const TRUSTED_JOINS = 4;
 
-/** In hex where it is a key; what is none is left for the spec's reader to refuse. */
+/** Converts a key to hex; leaves anything else for the spec reader to refuse. */
 const keyOf = (value: unknown): unknown => readKey(value) ?? value;
 
 const isOfAdapter = (name: string): boolean => adapterNames.some((each) => each === name);
@@ -198,14 +202,14 @@ const evaluationOf = (slice: Uint8Array, sha256: Sha256 | undefined): Evaluation
   root: chunkTree(slice, sha256).root,
 });
 
-/** Throws where the slice does not fit the model. */
+/** Throws a ConfigError if the evaluation slice does not fit the model. */
 export function assertFits(spec: RunSpec, slice: Uint8Array | undefined): void {
   if (!slice) return;
   const sizes = sizesOfSlice(slice, { horizon: 0, ...spec.training, ...inputSettings(spec.input) });
   if (sizes) assertSliceSizes(sizes, spec.input);
 }
 
-/** Flags over a file, object by object. */
+/** Merges flags into a document, field by field for objects. */
 function overlay(document: Untyped, typed: Untyped): Untyped {
   const merged: Record<string, unknown> = { ...document };
   for (const [name, value] of Object.entries(typed)) {
@@ -215,7 +219,7 @@ function overlay(document: Untyped, typed: Untyped): Untyped {
   return merged;
 }
 
-/** Preset, then file, then flags. Names that are no settings are left for the spec's reader to refuse. */
+/** Combines preset, document and flags, in this order. Leaves unknown names for the spec reader to refuse. */
 function trainingOf(document: Untyped, typed: PartialSettings, { rule }: Untyped): Settings {
   const known = Object.entries(membersOf(document.training)).filter(([name]) => isShared(name));
   const { adapter } = membersOf(document.start);
@@ -226,7 +230,7 @@ function trainingOf(document: Untyped, typed: PartialSettings, { rule }: Untyped
     ...readSettings(Object.fromEntries(ofBase), 'start.adapter'),
     ...readSettings(Object.fromEntries(ofInput), 'input'),
     ...typed,
-    // fields of the spec's own
+    // these are separate fields of a spec
     ...usualAggregation,
     ...fixedLocalSteps,
     ...(typeof document.tiers === 'number' && { tiers: document.tiers }),
@@ -239,7 +243,7 @@ function trainingOf(document: Untyped, typed: PartialSettings, { rule }: Untyped
   return combineSettings(preset, { run: 'run', relay: [], ...fitting, ...requested, model });
 }
 
-/** The published model to start from: of the base that was named, else of the document; null for other models. */
+/** Returns the published model to start from: the named base, else that of the document; null for other models. */
 async function startIn(
   document: Untyped,
   { start }: SpecRequest,
@@ -258,12 +262,16 @@ async function startIn(
     return readStart({ start: { ...document.start, adapter } });
   }
   if (start !== undefined) return start(training);
-  throw new ConfigError('base/missing', 'a pretrained model needs a base, and none is named', {
-    hint: 'say which: `start` of a base that is open, or the section `start` in the document',
-  });
+  throw new ConfigError(
+    'base/missing',
+    'a pretrained model needs a base model, and none is given',
+    {
+      hint: 'pass `start` for an open base model, or add the section `start` to the document',
+    },
+  );
 }
 
-/** The data of the run: the named corpus, else the usual one: synthetic examples or the usual text. */
+/** Returns the data of the run: the named corpus, else the default: synthetic examples or the default text. */
 async function dataOf(
   document: Untyped,
   { corpus, slice, namesCorpus }: Omit<SpecRequest, 'slice'> & Pick<Made, 'slice'>,
@@ -286,42 +294,44 @@ async function dataOf(
   }
   const wanted = typeof data.sha256 === 'string' ? data.sha256 : undefined;
   if (corpus === undefined) {
-    throw new ConfigError('spec/data', `this model needs a ${what}, and none is named`, {
-      hint: 'name it with --corpus',
+    throw new ConfigError('spec/data', `this model needs a ${what}, and none is given`, {
+      hint: 'add it with --corpus',
     });
   }
   const { sha256, bytes, sizes } = await corpus(wanted, training);
   return { data: { kind, sha256, bytes, shards }, ...(sizes && { sizes }) };
 }
 
-/** Throws naming every flag that asks for something else than the spec says. */
+/** Throws a ConfigError (`flag/contradiction`) naming every flag that differs from the spec. */
 export function assertNoContradiction(spec: RunSpec, requested: PartialSettings): void {
   const differences = contradictions(spec, requested);
   if (differences.length === 0) return;
   const words = differences.map(
-    ({ name, asked, spec }) => `${spell(name)} is ${asked}, the run says ${spec}`,
+    ({ name, asked, spec }) => `${spell(name)} is ${asked}, but the run has ${spec}`,
   );
-  // the rounds are in its name, and reveal chains have one value for each
+  // the run id covers the number of rounds, and reveal chains have one value per round
   const isLonger = differences.some(({ name, asked, spec }) => name === 'rounds' && +asked > +spec);
   throw new ConfigError('flag/contradiction', words.join('; '), {
     hint: isLonger
-      ? 'a certified run ends with the rounds of its spec; make another with `nostrain run ' +
+      ? 'a certified run ends after the rounds of its spec; make another with `nostrain run ' +
         'create --rounds N`'
-      : 'leave these out: a run is the same for everybody',
+      : 'remove these flags: all workers of a run share its settings',
     data: { flags: differences.map(({ name }) => name) },
   });
 }
 
-/** Throws when the run has a list and the key, or the one in whose name it takes part, is not on it. */
+/**
+ * Throws a ConfigError (`run/not-invited`) if the run admits by list and `me`, the key or its principal, is not on it.
+ */
 export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): void {
   const isIn = admission.kind !== 'list' || founders.includes(me) || admission.keys.includes(me);
   if (isIn) return;
-  throw new ConfigError('run/not-invited', `key ${me} is not among those the run admits`, {
-    hint: 'join with a key that was invited (--key-file FILE), or ask for a new run with yours',
+  throw new ConfigError('run/not-invited', `the run does not admit the key ${me}`, {
+    hint: 'join with an invited key (--key-file FILE), or ask for a new run that admits yours',
   });
 }
 
-/** Which part of the data: the one asked for; else by position among the founders; else drawn by key. */
+/** Returns the data shard: the requested one, else by position among the founders, else drawn by key. */
 export const shardSettings = (
   spec: RunSpec,
   me: WorkerId,
@@ -332,9 +342,9 @@ function shardIn({ data, founders }: RunSpec, me: WorkerId, requested: Shard | u
   if (data.kind === 'own') return requested ?? { index: 1, count: 1 };
   const count = data.shards;
   if (requested && requested.count !== count) {
-    const words = `--shard is ${requested.index}/${requested.count}, the run says ${count} parts`;
+    const words = `--shard is ${requested.index}/${requested.count}, but the run has ${count} parts`;
     throw new ConfigError('flag/contradiction', words, {
-      hint: `give a part like 1/${count}, or leave it out`,
+      hint: `use a part like 1/${count}, or remove the flag`,
     });
   }
   if (requested) return requested;
@@ -342,5 +352,5 @@ function shardIn({ data, founders }: RunSpec, me: WorkerId, requested: Shard | u
   return { index: 1 + ((founderIndex < 0 ? drawOf(me) : founderIndex) % count), count };
 }
 
-/** The first four bytes of the key's hash, as a number. */
+/** Returns the first four bytes of the key's hash as a number. */
 const drawOf = (me: WorkerId): number => new DataView(sha256(fromHex(me)!).buffer).getUint32(0);

@@ -1,4 +1,4 @@
-/** One worker of a certified run as its parts, each with a narrow port. */
+/** Assembles one member of a certified run from its parts and connects them to its messages. */
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Digest } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
@@ -27,30 +27,30 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly spec: RunSpec;
   readonly control: Control;
   readonly journal: Journal;
-  /** End of this worker's reveal chain, and its value for a round. */
+  /** Tip of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
-  /** In a run with tiers: the tier that this worker trains; default the full model. */
+  /** Tier that this worker trains, in a run with tiers; default the full model. */
   readonly tier?: number | undefined;
-  /** What its join shows, where the run asks for something. */
+  /** Credentials that its join carries, if the run requires any. */
   readonly admission?: JoinCredentials | undefined;
-  /** Whether this worker wants seats now; default always. */
+  /** Returns whether this worker wants seats; default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
   readonly refresh: RefreshPort;
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
   readonly crypto?: EventCrypto | undefined;
-  /** What this machine gives to the features of the run. */
+  /** What the machine provides to the features of the run. */
   readonly machine: FeatureMachine;
-  /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
+  /** Reads the run's history from relays if it forks; `through` is an outcome on the chosen branch. */
   readonly history: ReadHistory;
   readonly through?: Digest | undefined;
-  /** How outcomes are applied; default by computing everything. */
+  /** Applies outcomes; by default recomputes everything. */
   readonly apply?: RunMember['apply'];
-  /** Keeps what placement gives this worker of a checkpoint. Never rejects. */
+  /** Stores the chunks of a checkpoint that placement assigns to this worker. Never rejects. */
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
 }
 
-/** Starts listening to proofs of faults of the whole run. */
+/** Creates the member and subscribes to fault proofs of the whole run. */
 export function createMember(options: MemberOptions): RunMember {
   const { spec, control, journal, chain, signal, history, through, machine } = options;
   const { clock, report } = options.ports;

@@ -19,11 +19,11 @@ import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 
 export interface ReportOptions {
-  /** Default the founders. */
+  /** Number of workers; default the founders. */
   readonly workers?: number | undefined;
   /** Workers that relays see behind one address. */
   readonly workersPerIp: number;
-  /** How long a round is expected to last, training included; default not known. */
+  /** Expected seconds per round, training included; default unknown. */
   readonly roundSeconds?: number | undefined;
   readonly relays: readonly string[];
   /** Payload bytes of one of `workers` workers; encoding a synthetic delta may take seconds. */
@@ -32,36 +32,36 @@ export interface ReportOptions {
 
 export interface SecurityReport {
   readonly workers: number;
-  /** Seats of the committee, and how many decide. */
+  /** Committee seats, and the number that decides. */
   readonly seats: number;
   readonly quorum: number;
-  /** Of all workers together in a round whose first proposal is taken. */
+  /** Events of all workers in a round that is decided in its first view. */
   readonly eventsPerRound: number;
-  /** Of one committee member to each relay: payload, vote, vote. */
+  /** Events that one committee member sends to each relay: payload and two votes. */
   readonly eventsPerMember: number;
   readonly payloadBytes: number;
-  /** Shortest round on a public relay; Infinity where none is long enough. */
+  /** Shortest possible round on public relays in seconds; Infinity if they never allow one. */
   readonly floorSeconds: number;
-  /** How long every round waits for its beacon: at most with drand, at least with blocks; 0 without. */
+  /** Seconds that each round waits for its beacon: at most with drand, at least with blocks; 0 without a beacon. */
   readonly beaconSeconds: number;
-  /** In a run with stakes: what a contribution weighs, and what becomes of keys without stake. */
+  /** In a run with stakes: how contributions weigh, and what keys without stake may do. */
   readonly stakeRule?: string;
   readonly warnings: readonly string[];
 }
 
-/** Larger models are reckoned with at what they need at most. */
+/** Maximum parameters of a model whose payload is measured; larger models are estimated by their upper bound. */
 const MOST_MEASURED = 2 ** 24;
-/** A proposal or prepare, and a commit. */
+/** Votes per round of a committee member: a proposal or prepare, and a commit. */
 const VOTES = 2;
 
-/** Seats of a committee and how many of them decide. */
+/** Returns the seats of the committee and how many of them decide. */
 function seatsOf({ committee }: RunSpec, workers: number): { seats: number; quorum: number } {
   const seats = Math.min(committee.size, workers);
   const share = committee.quorum === 'bft' ? (2 * seats) / 3 : seats / 2;
   return { seats, quorum: Math.floor(share) + 1 };
 }
 
-/** What to expect of a run. */
+/** Computes the security report of a run. */
 export function securityReportOf(spec: RunSpec, options: ReportOptions): SecurityReport {
   const { workersPerIp, relays } = options;
   const workers = options.workers ?? spec.founders.length;
@@ -99,20 +99,23 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
   };
 }
 
-/** What to warn of, and whether it holds. */
+/** A warning, and whether it applies. */
 type Warning = readonly [holds: boolean, words: string];
 
-/** Below `minStake` a key has no stake, whatever it holds. */
+/** Describes how stakes count; below `minStake` a key counts as having none. */
 function stakeRuleOf({ committee: { weights, minStake } }: RunSpec): string {
   const least = BigInt(minStake) > 1n ? `less than ${minStake} of stake` : 'no stake';
   const rule =
     weights === 'stake'
-      ? 'contributions weigh by stake, capped as votes are'
-      : 'contributions of all keys with enough stake weigh alike';
+      ? 'contributions are weighted by stake, with the same cap as votes'
+      : 'contributions of all keys with enough stake have the same weight';
   return `${rule}; keys with ${least} may join, own nothing and count for nothing`;
 }
 
-/** Measured where that is cheap. A spec may be of any size, and what exceeds its limit is refused anyway. */
+/**
+ * Returns the payload size in bytes, measured for small models. Never above the spec's limit, beyond which payloads are
+ * refused.
+ */
 function payloadOf(
   { limits, start, input }: RunSpec,
   settings: Settings,
@@ -126,13 +129,13 @@ function payloadOf(
 
 const payloadEvents = ({ commit, chunks }: RoundCost): number => commit.events + chunks.events;
 
-/** The lag of the beacon, and up to a period until its next value. */
+/** Returns the lag of the beacon plus up to one drand period, in seconds. */
 const beaconSeconds = ({ beacon }: RunSpec): number => {
   if (beacon.kind === 'none') return 0;
   return beacon.lagSeconds + (beacon.kind === 'drand' ? beacon.periodSeconds : 0);
 };
 
-/** Rounds wait for the slowest relay, for the beacon before anybody trains, and for the queue of one address. */
+/** Returns warnings about timing: relay limits, the wait for the beacon, and the queue of one address. */
 function warningsOfTime(
   spec: RunSpec,
   floor: number,
@@ -166,8 +169,8 @@ function warningsOfTime(
     ],
     [
       hasBeacon,
-      `each round waits ${beaconWait(spec)} before anybody trains; ` +
-        `with timing.skewMs ${skewMs} the lag may be ${least} s at the least`,
+      `each round waits ${beaconWait(spec)} before training; ` +
+        `with timing.skewMs ${skewMs} the lag must be at least ${least} s`,
     ],
     [
       hasBeacon && roundSeconds < wait,
@@ -177,7 +180,7 @@ function warningsOfTime(
       queueMs > graceMinMs,
       `timing.graceMinMs is ${graceMinMs}: on public relays the last of ${events} events from ` +
         `one address leaves after ${wholeSeconds(queueMs / 1000)} s, ` +
-        'and a round that closes before is decided without it',
+        'so a round that closes earlier is decided without it',
     ],
   ];
 }
@@ -207,27 +210,27 @@ function warningsOfTrust(
   return [
     [
       !hasStakes && admission.kind === 'open',
-      'anybody may join and every key counts alike: nothing stops one person with many keys',
+      'anyone may join and every key counts the same: one person may use many keys',
     ],
     [
       hasStakes,
-      'a key that is not in the stake table trains in vain: it sends nothing, and nothing ' +
+      'a key that is not in the stake table takes no part: it sends nothing, and nothing ' +
         'waits for it',
     ],
     [
       seats > 1 && quorum === seats,
-      `${quorum} of ${seats} founders decide (${committee.quorum}): one away stalls the run`,
+      `${quorum} of ${seats} founders decide (${committee.quorum}): a single absence stalls the run`,
     ],
     [
       recoveryMs > 0 && recoveryFloorPermille <= 500,
       `timing.recoveryFloorPermille is ${recoveryFloorPermille}: ` +
-        'half the roster or less may go on alone, so the run may fork',
+        'half the roster or less may continue alone, so the run may fork',
     ],
     [
       workers < least,
-      `${aggregation.rule} with ${aggregation.hostile} hostile needs the rows of ` +
+      `${aggregation.rule} with ${aggregation.hostile} hostile needs contributions of ` +
         `${least} workers, ` +
-        `${workers} are planned for: with fewer nothing moves`,
+        `but ${workers} are planned: with fewer the model does not change`,
     ],
   ];
 }

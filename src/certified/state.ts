@@ -1,6 +1,6 @@
 /**
- * The state of a worker in a certified run: its format on disk (ledgers as canonical bytes, checked by their roots),
- * and what a worker keeps of its learning after a round or a change of branch.
+ * State of a worker in a certified run: its format on disk (ledgers as canonical bytes, checked by their roots), and
+ * the residual after a round or a change of branch.
  */
 import { isHex32, utf8 } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
@@ -44,7 +44,9 @@ import type { CertifiedSummary } from './rounds/events.ts';
 
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
 
-/** Writes and reads what a `CertifiedState` adds. A state without a chain head is not one of a certified run. */
+/**
+ * Writes and reads the members that `CertifiedState` adds. A state without a chain head is not that of a certified run.
+ */
 export const certifiedMembers: AddedMembers<Members> = {
   format(record: WorkerRecord & Partial<CertifiedState>) {
     const { head, pending, contributed } = record;
@@ -85,7 +87,7 @@ function formatChainHead({ ledger, before, votes, sliceRoots, ...rest }: ChainHe
   };
 }
 
-/** The entropy is not among the canonical bytes. */
+/** Formats a ledger; the entropy is not part of its canonical bytes. */
 const formatLedger = (ledger: Ledger): Fields => ({
   text: new TextDecoder().decode(ledgerBytes(ledger)),
   root: ledgerRoot(ledger),
@@ -154,7 +156,7 @@ const areDigests = (value: unknown): value is readonly string[] =>
 
 interface Means<K extends keyof Wire> {
   readonly wire: Pick<Wire, K>;
-  /** Has the tables of stakes of all rounds that are looked at. */
+  /** Has the stake tables of all affected rounds. */
   readonly evidence: StakeEvidence;
   readonly rule: ResidualRule;
 }
@@ -162,8 +164,9 @@ interface Means<K extends keyof Wire> {
 type Carried = Pick<CertifiedState, 'sent' | 'unpacked' | 'residual' | 'pending' | 'contributed'>;
 
 /**
- * Under `discard` unlisted work returns to the residual at once. Under `defer` it waits for one more outcome, which
- * lists it late or returns it. Rejected contributions are gone.
+ * Returns the residual and open contributions after an outcome. Under `discard` an unlisted contribution returns to the
+ * residual at once; under `defer` it waits for one more outcome, which lists it late or returns it. Rejected
+ * contributions are dropped.
  */
 export function carryOver(
   { sent, unpacked, residual, pending, contributed = [] }: Carried,
@@ -176,7 +179,7 @@ export function carryOver(
   const isSettled = sent !== undefined && isSettledBy(sent, outcome);
   const waits = sent !== undefined && !isSettled && state.spec.late === 'defer';
   const isGone = sent !== undefined && !waits && !isSettled && dropsUnlisted(state, outcome);
-  // what a rule left out of the step comes back, less what the step moved instead
+  // what the rule left out returns to the residual, minus what the step moved instead
   const isOut = isGone || waits || (isSettled && !taken?.unused.has(idOf(sent)));
   const learned = { id: sent && idOf(sent), worker: wire.me, unpacked, residual, waits };
   const left = residualLeft(learned, state, outcome, evidence, taken);
@@ -195,20 +198,20 @@ export function carryOver(
   }
 }
 
-/** What a worker has learned and not sent, after a round. */
+/** What a worker has learned but not sent, after a round. */
 export interface LearnedDelta {
-  /** Its contribution to the round; undefined where it sent none. */
+  /** Its contribution to the round; undefined if it sent none. */
   readonly id: EventId | undefined;
   readonly worker: WorkerId;
-  /** All that it had learned when the payload was packed; undefined where it trained nothing. */
+  /** Full delta when the payload was packed; undefined if it did not train. */
   readonly unpacked: Float64Array | undefined;
-  /** What was left of that once it was packed. */
+  /** Remainder of the delta after packing. */
   readonly residual: Float64Array;
   /** The next outcome may still list the contribution. */
   readonly waits: boolean;
 }
 
-/** The residual of a worker after an outcome: anybody who knows what it had learned can say it. */
+/** Computes the residual of a worker after an outcome; anyone who knows its full delta gets the same result. */
 export function residualLeft(
   { id, worker, unpacked, residual, waits }: LearnedDelta,
   state: Certified,
@@ -234,23 +237,23 @@ export function residualLeft(
 }
 
 /**
- * With screening, what a final outcome leaves out is gone: sent again, it would do more harm each time. The outcome
- * does not say what was screened and what was late.
+ * With screening, a final outcome drops unlisted contributions: re-sent harm would grow each time. The outcome does not
+ * tell screened from late contributions.
  */
 const dropsUnlisted = ({ spec }: Pick<Certified, 'spec'>, { result }: Outcome): boolean =>
   spec.screening && result === 'final';
 
-/** Rounds that are remembered at most, however deep a run lets its workers go back: each is a payload on disk. */
+/** Maximum rounds whose contribution is stored, whatever `reorgDepth` is: each is a payload on disk. */
 const MOST_KEPT = 64;
 
-/** Contributions that an outcome says anything of. */
+/** Returns the contributions that an outcome accepts or rejects. */
 const settledIn = ({ accepted, rejected }: Outcome): readonly EventId[] =>
   [...accepted, ...rejected].map(({ manifest }) => manifest);
 
 const isSettledBy = (sent: Sent, outcome: Outcome): boolean =>
   settledIn(outcome).includes(idOf(sent));
 
-/** The list after a round: `now` was sent in it, `lost` is what it gave back of the round before. */
+/** Returns the list after a round: adds `now`, and marks `lost` as returned to the residual. */
 function contributedAfter(
   known: readonly Contributed[],
   state: Certified,
@@ -263,16 +266,16 @@ function contributedAfter(
   );
   const { spec } = state;
   const finished = finishedRound(state);
-  // a check of one needs the one before it
+  // a check also needs the previous contribution
   const least = spec.rerun.permille > 0 ? 2 : 1;
   const kept = Math.min(Math.max(least, spec.timing.reorgDepth), MOST_KEPT);
   return [...before, ...(now ? [{ ...now, finished }] : [])].slice(-kept);
 }
 
-/** Rounds of branches it left that a worker remembers, so that it signs nothing there a second time. */
+/** Maximum outcomes of left branches remembered, so that the worker signs nothing there again. */
 const MOST_LEFT = 256;
 
-/** The state at the end of the better branch. The residual lacks exactly what that branch counts. */
+/** Returns the state at the end of the better branch. The residual excludes exactly what that branch counts. */
 export function switchTo(
   { path, state, votes, fork }: Better,
   before: CertifiedState,
@@ -281,7 +284,7 @@ export function switchTo(
   const { sent: _, unpacked, pending: __, contributed = [], ...rest } = before;
   const outcomes = outcomesAfter(path);
   const { run, spec } = state;
-  // what was sent in the round in progress is of a past that is gone
+  // the current round's contribution belongs to the abandoned branch
   let residual = unpacked ?? before.residual;
   let pending: CertifiedState['pending'];
   const kept: Contributed[] = [];
@@ -313,13 +316,15 @@ export function switchTo(
   };
 }
 
-/** By the outcome they follow. */
+/** Returns outcomes by their parent. */
 const outcomesAfter = ({ stops }: Path): ReadonlyMap<Digest, Outcome> =>
   new Map(
     [...stops.values()].flatMap(({ outcome }) => (outcome ? [[outcome.parent, outcome]] : [])),
   );
 
-/** What a branch makes of a contribution: it is listed, it may still be, or it belongs back into the residual. */
+/**
+ * Returns the status of a contribution on a branch: listed, pending (it may still be listed), or back in the residual.
+ */
 function statusOf(
   { sent, finished }: Contributed,
   outcomes: ReadonlyMap<Digest, Outcome>,
@@ -335,25 +340,28 @@ function statusOf(
   return isLate ? 'listed' : 'back';
 }
 
-/** Rounds in which this worker may have signed something. */
+/** Returns the outcomes after which this worker may have signed something. */
 const leftBy = ({ left, recent }: ChainHead): readonly Digest[] =>
   [...new Set([...left, ...recent])].slice(-MOST_LEFT);
 
 export interface CertifiedState extends WorkerState {
   readonly rounds: readonly CertifiedSummary[];
-  /** The last certified outcome it knows, and what follows from it. */
+  /** Last certified outcome it knows, and the state that follows from it. */
   readonly head: ChainHead;
-  /** The contribution to the round before, if the outcome of `round` may still list it; else it comes back. */
+  /**
+   * Contribution to the previous round, if the outcome of `round` may still list it; otherwise it returns to the
+   * residual.
+   */
   readonly pending?: Sent | undefined;
-  /** What this worker sent in its last certified rounds, oldest first. */
+  /** Contributions to its last certified rounds, oldest first. */
   readonly contributed?: readonly Contributed[] | undefined;
 }
 
-/** What was sent for a certified round that is over. */
+/** A contribution to a finished certified round. */
 export interface Contributed {
   readonly sent: Sent;
-  /** The round it was made for. */
+  /** Round that it was made for. */
   readonly finished: FinishedRound;
-  /** Whether it left the residual: it counted, was refused for a reason, or may still be listed late. */
+  /** Whether it is out of the residual: it counted, was rejected, or may still be listed late. */
   readonly isOut: boolean;
 }

@@ -1,5 +1,5 @@
 /**
- * Certified rounds as a strategy of the worker loop: train and publish while a committee decides what counts. Every
+ * Certified rounds as a strategy of the worker loop: trains and publishes while a committee decides what counts. Every
  * worker ends in the certified state; one that is behind follows without training (docs/rounds.md).
  */
 import { firstOf, within } from '../base/async.ts';
@@ -35,10 +35,10 @@ import type { DrivenRound, RunMember } from './rounds/round.ts';
 import { driveRound } from './rounds/round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
 
-/** How long relays may take to say what they have before this worker trains without knowing. */
+/** Time for relays to send their stored events before the worker trains without them. */
 const RELAY_WAIT_MS = 5000;
 
-/** How long what relays have forgotten may take to be published after the last round. */
+/** Time for backfill and features to finish after the last round. */
 const FINISH_WAIT_MS = 60_000;
 
 type Result = RoundResult<CertifiedState>;
@@ -54,7 +54,7 @@ export function createCertifiedStrategy(
     membersIn: ({ head }) => head.ledger.members.length,
     async prepare(state) {
       if (state.round < plan.rounds && !member.attendance.hasLeft) return { state, isOver: false };
-      // a run that seemed over may have gone another way
+      // the run may have continued on another branch
       const end = certifiedOf(member.spec, state.head, state);
       const better = await member.branches.atTheEnd(end);
       if (!better && member.attendance.isReturning) await republishPast(end, member, session);
@@ -69,7 +69,7 @@ export function createCertifiedStrategy(
   return strategy;
 }
 
-/** Who comes back after the last round publishes again what relays have forgotten. */
+/** Republishes events that relays have lost, for a worker that returns after the last round. */
 async function republishPast(
   end: Certified,
   { backfill }: RunMember,
@@ -79,7 +79,7 @@ async function republishPast(
   await within(backfill.republishMissing(end, wire.me), FINISH_WAIT_MS, clock, signal);
 }
 
-/** What features have left to do after the last round. */
+/** Lets features finish after the last round. */
 async function endFeatures(
   state: CertifiedState,
   { features }: RunMember,
@@ -122,7 +122,7 @@ async function openCertified(
     async publish(sealed) {
       isLate = driven.isCertified;
       tellTraining(false);
-      // an outcome of the next round may still list it
+      // under `defer` the next outcome may still list it
       if (isLate && member.spec.late !== 'defer') return;
       driven.enter(sealed.sent);
       await publish(sealed, session, { isWanted: () => !driven.isCertified });
@@ -140,7 +140,7 @@ async function openCertified(
       const circumstances = { startedMs, secondsWaiting, isOver, refused };
       return applyDecision(played, start, end, circumstances, member, session);
     },
-    // it goes on answering others until a later round takes its place
+    // the round answers others until a later round replaces it
     close: () => undefined,
   };
 }
@@ -148,7 +148,7 @@ async function openCertified(
 const tellAbsence = ({ keyWatch, reporter }: RunMember, round: number): void =>
   keyWatch.isSittingOut ? reporter.sittingOut(round) : reporter.resting(round);
 
-/** Says why a worker whose steps run sends nothing. */
+/** Reports why a training worker sends nothing. */
 function tellPart({ state, electorate }: ReadyRound, member: RunMember, me: WorkerId): void {
   const { reporter, evidence, attendance } = member;
   if (!electorate.roster.includes(me)) {
@@ -177,7 +177,7 @@ function roundStart(
   };
 }
 
-/** Starts listening and voting; what was signed in this round before a restart is taken up again. */
+/** Opens the round for listening and voting, resuming what was signed before a restart. */
 async function drive(
   { state, electorate }: ReadyRound,
   before: CertifiedState,
@@ -188,7 +188,7 @@ async function drive(
   const { me } = wire;
   const { isReturning, isBehind } = member.attendance;
   const memory = await member.memory.of(state, isReturning);
-  // how long others took is on disk too
+  // arrival times are restored from disk too
   const local = { me, since: state.time * 1000, delays: member.memory.delays.recent };
   const context = contextOf(state, electorate, local);
   const sent = sentBefore(before);
@@ -209,13 +209,13 @@ async function drive(
   member.attendance.announce(state);
   if (pending !== undefined) {
     driven.enter(pending);
-    // a restart does not know whether it went out
+    // after a restart it is unknown whether it was sent
     if (member.attendance.published !== idOf(pending)) wire.send(pending);
   }
   return driven;
 }
 
-/** When a round began for this worker: now, where it comes from the one before together with the others. */
+/** Returns when the round began for this worker: now if it finished the previous one together with the others. */
 function beginningOf(
   { head: { votes } }: CertifiedState,
   context: RoundContext,
@@ -228,7 +228,7 @@ function beginningOf(
   return attendance.isThere ? { begun: nowMs, back: null } : beginLate(context, decided, nowMs);
 }
 
-/** Whether it went over to another branch in this round once, and may have signed something in it. */
+/** Reports whether it left this branch once and may have signed something in this round. */
 const hasLeft = ({ head }: CertifiedState, { parent }: Certified): boolean =>
   head.left.includes(parent);
 
@@ -257,7 +257,7 @@ async function switchBranch(
   return { state, completed };
 }
 
-/** Whether the relays have a certificate of this round. */
+/** Reports whether relays have a certificate of this round. */
 async function isOverAlready(
   driven: DrivenRound,
   { ports, signal }: CertifiedSession,
@@ -267,7 +267,8 @@ async function isOverAlready(
 }
 
 /**
- * Whether the rest of an inner phase of this decided round may end before the next outcome, which may still list it.
+ * Reports whether the rest of an inner phase of this decided round can end before the next outcome, which may still
+ * list it.
  */
 async function mayStillCount(
   { decided }: DrivenRound,
@@ -280,16 +281,16 @@ async function mayStillCount(
   return ports.clock.now() - 1000 * decision.next.time < graceOf(delays.recent, timing);
 }
 
-/** The part of a context that is this worker's own. */
+/** The worker-specific part of a round context. */
 export interface LocalContext {
   readonly me: WorkerId;
-  /** Time of the outcome before, in milliseconds; nobody began the round earlier. */
+  /** Time of the previous outcome in milliseconds; the round cannot have begun earlier. */
   readonly since: number;
-  /** How long manifests took to arrive in rounds before, in milliseconds. */
+  /** Arrival times of manifests in recent rounds, in milliseconds. */
   readonly delays: readonly number[];
 }
 
-/** The context of the round machine: from certified state, except for this worker's own clock. */
+/** Builds the context of the round machine from certified state and this worker's own clock data. */
 export function contextOf(
   { spec, run, round, parent }: Chain,
   electorate: Electorate,

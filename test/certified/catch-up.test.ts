@@ -37,7 +37,7 @@ describe('a newcomer', () => {
       newcomer.events.some(
         (event) =>
           event.type === 'notice' &&
-          event.message === 'the chunks of the checkpoint after round 4 did not come',
+          event.message === 'the chunks of the checkpoint after round 4 did not arrive',
       );
     const seconds = await swarm.secondsUntil(isTold, HOUR);
     // and some tenths for asking

@@ -188,9 +188,9 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
     const passedOver = notices.filter((notice) => notice.includes('passed over')).sort();
     expect(passedOver).toEqual(
       [
-        `passed over the checkpoint of ${who} after round ${genuine[0]!.round + 1}: other roots are certified`,
-        `passed over the checkpoint of ${who} after round 41: no quorum certified outcome dddddddd`,
-        `passed over the checkpoint of ${who} after round 42: that outcome is of round ${genuine[0]!.round + 1}`,
+        `skipped the checkpoint of ${who} after round ${genuine[0]!.round + 1}: other roots are certified`,
+        `skipped the checkpoint of ${who} after round 41: no quorum certified outcome dddddddd`,
+        `skipped the checkpoint of ${who} after round 42: that outcome is of round ${genuine[0]!.round + 1}`,
       ].sort(),
     );
     const [first] = certifiedRounds(newcomer);

@@ -279,7 +279,7 @@ describe('an explanation', () => {
     expect(told(2, 5).why.join()).toContain(`Not listed by ${made.rounds[5]!.proposer}`);
     expect(told(1, 3).why[0]).toContain('void');
     expect(told(5, 1).why.join()).toContain('Not in the roster of round 2');
-    expect(told(9, 1).why.join()).toContain('No join of it is here');
+    expect(told(9, 1).why.join()).toContain('These events have no join of this worker');
     expect(eventful).toHaveLength(rounds.length);
   });
 });

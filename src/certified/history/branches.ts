@@ -1,6 +1,6 @@
 /**
- * Forks of a certified run: on evidence of another branch, reads who decided what from round 0 and compares both
- * branches by the fork rule (consensus/round/fork-choice.ts).
+ * Forks of a certified run: on evidence of another branch, reads the decisions from round 0 and compares both branches
+ * by the fork rule (consensus/round/fork-choice.ts).
  */
 import { type Clock, type Deferred, deferred, firstOf, systemClock } from '../../base/async.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -17,7 +17,7 @@ import { decisionsOf } from './history.ts';
 export interface KnownHistory {
   readonly start: Chain;
   readonly events: Gathered;
-  /** The whole state at the end of a path; undefined while something that it takes is nowhere. */
+  /** Recomputes the state at the end of a path; undefined if evidence for it is missing everywhere. */
   restore(path: Path): Promise<Certified | undefined>;
 }
 
@@ -27,11 +27,11 @@ export interface Better {
   readonly path: Path;
   readonly state: Certified;
   readonly votes: ListedVotes | null;
-  /** The first round in which it is another one. */
+  /** First round in which the branches differ. */
   readonly fork: number;
 }
 
-/** Why a worker stays where it is although relays have another branch. */
+/** Why a worker stays on its branch although relays have another one. */
 type Obstacle = Extract<CertifiedEvent, { readonly type: 'fork' }>['obstacle'];
 
 export interface BranchOptions {
@@ -43,7 +43,7 @@ export interface BranchOptions {
   readonly through?: Digest | undefined;
 }
 
-/** A look that found nothing doubles the time to the next one, so often at most: as views do. */
+/** Maximum doublings of the wait after comparisons that found nothing. */
 const MOST_DOUBLINGS = 3;
 
 export class Branches {
@@ -52,7 +52,7 @@ export class Branches {
   #better: Deferred<Better> = deferred();
   #comparison: Promise<void> | undefined;
   #wasHinted = false;
-  /** Since when the round in progress is decided and cannot be followed, for want of what nobody has. */
+  /** The current round is decided but cannot be followed, because evidence is missing everywhere. */
   #isStuck = false;
   #inVain = 0;
   #nextQueryMs = 0;
@@ -61,12 +61,12 @@ export class Branches {
     this.#options = options;
   }
 
-  /** Resolves with the branch to go over to once there is one. */
+  /** Resolves with a better branch once there is one. */
   get better(): Promise<Better> {
     return this.#better.promise;
   }
 
-  /** Where this worker stands now. Whoever was told which branch to be on looks at once. */
+  /** Sets the current state. With a chosen branch (`through`) the first call starts a comparison. */
   begin(state: Certified): void {
     const isFirst = this.#at === undefined;
     this.#at = state;
@@ -74,13 +74,16 @@ export class Branches {
     if (isFirst && this.#options.through !== undefined) this.hint();
   }
 
-  /** This worker went over: from now on another one may be better. */
+  /** Called after switching; yet another branch may become better. */
   taken(): void {
     this.#better = deferred();
     this.#inVain = 0;
   }
 
-  /** What to go over to at the end of the run: looked for once more where anything ever hinted at another branch. */
+  /**
+   * Compares once more at the end of the run if there was ever evidence of another branch; returns the better branch,
+   * if any.
+   */
   async atTheEnd(state: Certified): Promise<Better | undefined> {
     if (!this.#wasHinted) return undefined;
     this.#at = state;
@@ -97,13 +100,13 @@ export class Branches {
     if (this.#options.clock.now() >= this.#nextQueryMs) void this.#begin();
   }
 
-  /** What was decided lacks something that does not come: a state that is certified later may be had. */
+  /** Called when evidence of a decided round does not arrive: searches for a later certified state. */
   stuck(): void {
     this.#isStuck = true;
     this.hint();
   }
 
-  /** One look. Never rejects. */
+  /** Runs one comparison. Never rejects. */
   #begin(): Promise<void> {
     const { clock, reporter, signal, spec } = this.#options;
     this.#comparison = this.#compare()
@@ -124,7 +127,7 @@ export class Branches {
     const { start, events, restore } = await history();
     const path = pathOf(start, events, through);
     if (through !== undefined && !path.stops.has(through)) reporter.unknownBranch(through);
-    // the certified state may have moved while relays were asked
+    // the state may have advanced during the queries
     const state = this.#at!;
     const tip = path.tip.chain.parent;
     if (this.#isStuck && path.stops.has(state.parent)) return this.#skip(path, state, restore);
@@ -142,7 +145,7 @@ export class Branches {
     this.#better.settle({ path, state: restored, votes: path.tip.votes, fork });
   }
 
-  /** Goes on from a later state of the same branch, where relays have one and all that follows it. */
+  /** Continues from a later state of the same branch, if relays have one with all its evidence. */
   async #skip(path: Path, { round }: Certified, restore: KnownHistory['restore']): Promise<void> {
     if (path.tip.chain.round <= round) return;
     const restored = await restore(path);
@@ -151,13 +154,13 @@ export class Branches {
   }
 }
 
-/** What speaks against going over by itself. A branch that relays do not have cannot be compared. */
+/** Returns the reason not to switch automatically, if any. A branch that relays do not have cannot be compared. */
 const obstacleTo = (depth: number, isSeen: boolean, { timing }: RunSpec): Obstacle | undefined => {
   if (!isSeen) return 'ours-unseen';
   return depth > timing.reorgDepth ? 'too-deep' : undefined;
 };
 
-/** The first round that is another one on this path; outcomes oldest first. */
+/** Returns the first round that differs on this path; `outcomes` are oldest first. */
 function forkOf(outcomes: readonly Digest[], { stops }: Path): number {
   const shared = outcomes.findLast((digest) => stops.has(digest));
   return shared === undefined ? 0 : stops.get(shared)!.chain.round;
@@ -186,7 +189,7 @@ export function createHistory(spec: RunSpec, options: Options): ReadHistory {
       const playing = replay(point, decisions.with(payloads), end.parent);
       for (;;) {
         const { done, value } = playing.next();
-        // a step of the model at a time
+        // yield between model steps
         await clock.sleep(0, signal);
         if (!done) continue;
         const { state } = value;

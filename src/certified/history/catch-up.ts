@@ -1,6 +1,6 @@
 /**
- * Catches up from relays: finds the newest certified checkpoint and pulls its chunks, and tells the committee of a
- * round. Only the certified root is trusted; each chunk proves itself.
+ * Catches up from relays: finds the newest certified checkpoint and downloads its chunks. Trusts only the certified
+ * root, against which each chunk is checked. Also returns the committee of a round.
  */
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -41,24 +41,27 @@ export interface CaughtUp {
 
 interface Options extends ReadOptions {
   readonly genesis: Certified;
-  /** The branch through this outcome, where the run forks. */
+  /** Follows the branch that contains this outcome, if the run forks. */
   readonly through?: Digest | undefined;
 }
 
-/** How long no chunk of a checkpoint may come: relays that take five events a minute get one in twelve seconds. */
+/**
+ * Time without a chunk after which a download fails. Relays that accept five events a minute deliver one in twelve
+ * seconds.
+ */
 const IDLE_MS = 120_000;
-/** How long relays may take to say that there is none. */
+/** Time for relays to report that they have no checkpoint. */
 const PATIENCE_MS = 60_000;
-/** Checkpoints that are tried, the newest first. */
+/** Maximum checkpoints tried, newest first. */
 const MOST_TRIED = 3;
-/** Checkpoints that are named when they are passed over: there may be any number of them. */
+/** Maximum skipped checkpoints reported by name: there may be any number of them. */
 const MOST_NAMED = 8;
-/** Claims that are kept of one checkpoint. */
+/** Maximum claims kept per checkpoint. */
 const MOST_CLAIMS = 64;
-/** After so many those of strangers are not. */
+/** Maximum claims kept per checkpoint after which claims of strangers are ignored. */
 const MOST_STRANGERS = 8;
 
-/** The state after the newest certified checkpoint whose chunks arrive; undefined if there is none. */
+/** Returns the state of the newest certified checkpoint whose chunks arrive; undefined if there is none. */
 export async function fromCheckpoint(
   spec: RunSpec,
   options: Options,
@@ -86,7 +89,7 @@ export async function checkpointOn(
     const slices = await fetchSlices(chain, claims, author, layout, options);
     if (slices === undefined) {
       options.onNotice?.(
-        `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not come`,
+        `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not arrive`,
       );
       continue;
     }
@@ -95,7 +98,7 @@ export async function checkpointOn(
   return undefined;
 }
 
-/** The bytes of a certified model, of a worker of a small tier only those of its rings: nothing else is asked for. */
+/** Downloads a certified model; a worker of a small tier downloads only its slices. */
 async function fetchSlices(
   chain: Chain,
   claims: Claims,
@@ -114,7 +117,9 @@ async function fetchSlices(
   return slices;
 }
 
-/** Chunks of the newest certified state that relays have completely, for an archive; empty if there is none. */
+/**
+ * Returns the chunks of the newest certified state that relays have completely, for an archive; empty if there is none.
+ */
 export async function checkpointChunks(
   path: Path,
   spec: RunSpec,
@@ -133,7 +138,7 @@ export async function checkpointChunks(
 
 type Claims = readonly [CheckpointClaim, ...CheckpointClaim[]];
 
-/** Claims that match what is certified, grouped by outcome, latest round first; reports those that do not. */
+/** Returns the claims that match a certified outcome, grouped by outcome, latest round first; reports the others. */
 async function soundClaims(
   spec: RunSpec,
   stops: Path['stops'],
@@ -154,15 +159,15 @@ async function soundClaims(
     } else if (++passed <= MOST_NAMED) {
       const { author, round } = claim;
       onNotice?.(
-        `passed over the checkpoint of ${author.slice(0, 8)} after ${roundName(round)}: ${why}`,
+        `skipped the checkpoint of ${author.slice(0, 8)} after ${roundName(round)}: ${why}`,
       );
     }
   });
-  if (passed > MOST_NAMED) onNotice?.(`passed over ${passed - MOST_NAMED} more checkpoints`);
+  if (passed > MOST_NAMED) onNotice?.(`skipped ${passed - MOST_NAMED} more checkpoints`);
   return [...sound.values()].sort(([a], [b]) => b.round - a.round).slice(0, MOST_TRIED);
 }
 
-/** Claims of members stand before those of strangers, who crowd nobody out. */
+/** Adds a claim: members' claims come first, so strangers cannot displace them. */
 function withClaim(before: Claims | undefined, claim: CheckpointClaim, { ledger }: Chain): Claims {
   if (before === undefined) return [claim];
   if (before.length >= MOST_CLAIMS) return before;
@@ -173,7 +178,7 @@ function withClaim(before: Claims | undefined, claim: CheckpointClaim, { ledger 
       : before;
 }
 
-/** Why a checkpoint is not that of a certified outcome; nothing when it is. */
+/** Returns why a claim does not match a certified outcome; undefined if it matches. */
 function refuseClaim(
   { round, outcome, modelRoot, ledgerRoot }: CheckpointClaim,
   after: Chain | undefined,
@@ -201,7 +206,10 @@ async function isClaimed(
   return hasClaim;
 }
 
-/** The model from mirrors and holders, checked against the certified root; undefined if relays must be asked. */
+/**
+ * Downloads the model from mirrors and holders and checks it against the certified root; undefined if relays must be
+ * used.
+ */
 async function fetchModel(
   { spec, round, ledger, ...roots }: Chain,
   claims: Claims,
@@ -209,7 +217,7 @@ async function fetchModel(
   { chunks, signal, onNotice, relays, ...options }: ReadOptions,
 ): Promise<Uint8Array | undefined> {
   const [payload, ...others] = payloadsOf(spec, roots, layout);
-  // slices travel one by one, over relays alone
+  // slices are separate payloads and available on relays only
   if (chunks === undefined || payload === undefined || others.length > 0) return undefined;
   const { clock = systemClock, sha256 = pureSha256 } = options;
   const members = ledger.members.map(({ key }) => key);
@@ -240,11 +248,14 @@ async function pullModel(
 export interface RunCommittee {
   readonly chain: Chain;
   readonly committee: Committee;
-  /** Of the table that holds; null in a run without. */
+  /** Stakes of the current table; null in a run without stakes. */
   readonly stakes: ReadonlyMap<WorkerId, bigint> | null;
 }
 
-/** The committee of a round, by default the one in progress; recovery epochs draw from all who may sit. */
+/**
+ * Returns the committee of a round, by default the current one. Recovery epochs draw from all eligible keys. Throws a
+ * ConfigError if the round is not decided that far (`flag/round`) or evidence is missing (`run/missing`).
+ */
 export async function committeeInRun(
   spec: RunSpec,
   { round, attempt }: { readonly round: number | undefined; readonly attempt: number },
@@ -267,9 +278,9 @@ function chainBefore(playing: ReturnType<typeof replay>, round: number | undefin
     if (!next.done) continue;
     throw new ConfigError(
       'flag/round',
-      `nobody decided who votes in ${roundName(round ?? chain.round)} yet`,
+      `the committee of ${roundName(round ?? chain.round)} is not decided yet`,
       {
-        hint: `${roundName(chain.round)} is in progress, as far as these relays know`,
+        hint: `${roundName(chain.round)} is in progress according to these relays`,
       },
     );
   }
@@ -278,14 +289,14 @@ function chainBefore(playing: ReturnType<typeof replay>, round: number | undefin
 function requireEvidence<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
   const lacks = 'missing' in verdict ? verdict.missing.map(({ what, id }) => `${what} ${id}`) : [];
-  throw new ConfigError('run/missing', `not here: ${lacks.join(', ')}`, {
+  throw new ConfigError('run/missing', `missing: ${lacks.join(', ')}`, {
     hint:
-      'name its stakes with --stake FILE, other relays with --relay URL, or endpoints of ' +
+      'add its stake table with --stake FILE, other relays with --relay URL, or endpoints of ' +
       'its beacon',
   });
 }
 
-/** Where the run stands: the round in progress, its roster and its entropy. */
+/** Returns the current state of the run: its round, roster and entropy. */
 export async function standOf(spec: RunSpec, options: ReadOptions): Promise<Chain> {
   const start = openingOf(spec, {});
   return pathOf(start, (await decisionsOf(spec, start, options)).gathered).tip.chain;

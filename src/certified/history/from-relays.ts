@@ -1,6 +1,6 @@
 /**
- * Queries relays for a certified run: spec, events, stake snapshots, contributions and self-proving chunks; keeps what
- * members signed within limits per key, per round and in all.
+ * Queries relays for parts of a certified run: spec, events, stake snapshots, contributions and chunks. Stores what
+ * members signed within limits per key, per round and in total.
  */
 import type { Clock } from '../../base/async.ts';
 import { FairStore } from '../../base/bounded.ts';
@@ -21,38 +21,40 @@ import { chunksFilter, specFilter, toServedRun } from '../wire/runs.ts';
 import { readSnapshot, snapshotFilter } from '../wire/snapshots.ts';
 import type { GatherOptions } from './gather.ts';
 
-/** How a run is read from relays: whom to ask, how to check the answers, and what else is known of the run. */
+/** How a run is read from relays: the relays, how to check their answers, and what is known already. */
 export interface ReadOptions extends Hashing {
   readonly relays: RelaySet;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
-  /** Source of beacon values; without it the history ends with the first round that needs one. */
+  /** Source of beacon values; without it the history ends at the first round that needs one. */
   readonly beacon?: BeaconSource | undefined;
-  /** Stake tables that no relay has. */
+  /** Stake tables from other sources than relays, by id. */
   readonly tables?: GatherOptions['tables'] | undefined;
-  /** Where else chunks of checkpoints are, in runs that say so. */
+  /** Other sources of checkpoint chunks, if the run has any. */
   readonly chunks?: CheckpointChunks | undefined;
   readonly limits?: HistoryLimits | undefined;
-  /** Unix seconds: events signed before are known already. */
+  /** Queries only events dated since this time, in Unix seconds. */
   readonly since?: number | undefined;
   readonly onProgress?: ((have: number) => void) | undefined;
-  /** Called with a sentence about what was left out or passed over. */
+  /** Called with a sentence about skipped data. */
   onNotice?(message: string): void;
-  /** Called with relays that did not finish their answer: they may have more. */
+  /** Called with relays that did not finish their answer, so they may have more. */
   onUnanswered?(relays: readonly string[]): void;
 }
 
 const PATIENCE_MS = 60_000;
-/** Values of one list in a filter. */
+/** Maximum values in one list of a filter. */
 const MOST_ROOTS = 50;
-/** Filters in one question. */
+/** Maximum filters in one query. */
 const MOST_FILTERS = 8;
-/** What one key may send: so much, and so much for each round of the run. */
+/** Maximum events per author: a base number, and more per round of the run. */
 const PER_AUTHOR = { atLeast: 65_536, aRound: 256 };
-/** Events with the spec that are kept: any one is enough. */
+/** Maximum events kept that carry the spec; one is enough. */
 const MOST_SPECS = 8;
 
-/** The spec of a run and events that have it, those of the lowest ids: the same ones in whatever order they come. */
+/**
+ * Returns the spec of a run and the events with the lowest ids that carry it, independent of their order of arrival.
+ */
 export async function collectSpec(
   run: Digest,
   asking: ReadOptions,
@@ -68,7 +70,7 @@ export async function collectSpec(
   return { spec, events };
 }
 
-/** Manifests of these ids, with the payloads that travel apart. */
+/** Returns the manifests with these ids, and the chunks of their payloads. */
 export async function fetchManifests(
   ids: readonly EventId[],
   payloadBytes: number,
@@ -96,7 +98,7 @@ export async function collectIds(
   }
 }
 
-/** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
+/** Passes the events of these stake snapshots to `take`, and the chunks of those that are not inside their event. */
 export async function collectSnapshots(
   ids: readonly Digest[],
   asking: ReadOptions,
@@ -113,7 +115,7 @@ export async function collectSnapshots(
     const named = claims.get(id);
     if (!named) return;
     if ('snapshot' in read.value) {
-      // any other is the same
+      // one event per snapshot is enough
       if (!whole.has(id)) take(event, id);
       whole.add(id);
     } else if (named.length < MOST_CLAIMS) {
@@ -124,7 +126,7 @@ export async function collectSnapshots(
   await collectChunks([...claims.values()].flat(), asking, (event, { id }) => take(event, id));
 }
 
-/** Chunks of these roots that lead to them, one of each, whoever signed them. */
+/** Passes valid chunks under these roots to `take`, each once, whoever published them. */
 export async function collectChunks<W extends PayloadRoot>(
   wanted: readonly W[],
   asking: ReadOptions,
@@ -150,7 +152,7 @@ export async function collectChunks<W extends PayloadRoot>(
   }
 }
 
-/** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
+/** Passes stored events to `take` until the answering relays have sent all they have, at most a minute per query. */
 export async function collectEvents(
   filters: readonly Filter[],
   { relays, signal, onUnanswered, rounds = 0 }: ReadOptions & { readonly rounds?: number },
@@ -169,15 +171,15 @@ export async function collectEvents(
   }
 }
 
-/** Bytes of events, as they are in memory about. */
+/** Limits in approximate bytes of memory. */
 export interface HistoryLimits {
-  /** Of one key in one round; what is of no round counts as one more. */
+  /** Per key and round; events without a round share one more such budget. */
   readonly perRound: number;
   readonly perKey: number;
   readonly inAll: number;
 }
 
-/** An outcome has 4 MiB at most, and a third more in chunks; a proposer may have had to make two. */
+/** Budget per key and round: an outcome has up to 4 MiB, a third more as chunks, and a proposer may have made two. */
 const PER_ROUND = 16 << 20;
 
 export const decisionLimits: HistoryLimits = {
@@ -186,29 +188,35 @@ export const decisionLimits: HistoryLimits = {
   inAll: 1 << 30,
 };
 
-/** The same with contributions, of which a round may count two of a key: its own and the one of the round before. */
+/**
+ * Returns the limits of an archive: contributions included, of which a round may count two per key (its own and a late
+ * one).
+ */
 export const archiveLimits = (payloadBytes: number): HistoryLimits => ({
   perRound: PER_ROUND + 4 * payloadBytes,
   perKey: 1 << 30,
   inAll: 4 * 2 ** 30,
 });
 
-/** Where nobody knows whose events count. */
+/** Limits for runs whose membership is not yet known. */
 export const strangerLimits: HistoryLimits = {
   perRound: 1 << 20,
   perKey: 16 << 20,
   inAll: 64 << 20,
 };
 
-/** Bodies and payloads that one key may name in one round, whatever their size. */
+/** Maximum bodies and payloads that one key may reference in one round. */
 const NAMED_PER_ROUND = 16;
-/** What an event takes beside its texts. */
+/** Memory of an event apart from its texts, in bytes. */
 const EVENT_BYTES = 512;
 
-/** Who answers for bytes, and for which round: who signed an event or brought it; a table of stake for itself. */
+/**
+ * Key and round that stored bytes are charged to: the signer or archiver of an event; a stake table is charged to
+ * itself.
+ */
 export interface Charge {
   readonly key: WorkerId | Digest;
-  /** -1 for what is of the whole run. */
+  /** -1 for events of the whole run. */
   readonly round: number;
 }
 
@@ -221,7 +229,7 @@ export class KeptHistory {
   readonly #named = new Map<string, number>();
   #left = 0;
 
-  /** `rounds` is how many the run has: nothing of later ones is kept. */
+  /** `rounds` is the number of rounds of the run; events of later rounds are rejected. */
   constructor(run: Digest, rounds: number, limits: HistoryLimits) {
     this.#run = run;
     this.#rounds = rounds;
@@ -249,7 +257,7 @@ export class KeptHistory {
     return [...this.#store.entries()].map(([, { value }]) => value);
   }
 
-  /** Keeps an event at the expense of its author, or of `charge`; false if it is here or over the limit. */
+  /** Stores an event, charged to its author or to `charge`; returns false if it is known or over a limit. */
   keep(event: SignedEvent, charge: Charge = this.chargeOf(event)): boolean {
     const { key, round } = charge;
     if (this.#store.has(event.id) || round >= this.#rounds) return false;
@@ -260,12 +268,12 @@ export class KeptHistory {
     return isKept;
   }
 
-  /** Whether a key may name one more body in this round. */
+  /** Reports whether a key may reference one more body in this round, and counts it. */
   mayName(charge: Charge): boolean {
     return this.#spend(this.#named, charge, 1, NAMED_PER_ROUND);
   }
 
-  /** Its author, and the round that its tags name. */
+  /** Returns the author and the round in the tags. */
   chargeOf(event: SignedEvent): Charge {
     return { key: event.pubkey, round: roundIn(event, this.#run) ?? -1 };
   }
@@ -279,7 +287,7 @@ export class KeptHistory {
   }
 }
 
-/** The round of a run that an event says it is of. */
+/** Returns the round in an event's scope tag; undefined if it has none. */
 function roundIn({ tags }: SignedEvent, run: Digest): number | undefined {
   const scope = tags.find(([name, value = '']) => name === 's' && value.startsWith(`${run}/`))?.[1];
   const round = scope === undefined ? Number.NaN : Number(scope.slice(run.length + 1));

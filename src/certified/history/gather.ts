@@ -1,6 +1,6 @@
 /**
- * Gathers the evidence of a run for a replay out of verified events in any order, and the beacon values, without which
- * nobody knows who could decide what comes next.
+ * Builds the evidence for a replay from verified events in any order. Also collects beacon values, without which later
+ * committees are unknown.
  */
 import { isHex32 } from '../../base/bytes.ts';
 import { ChainError, NostrainError } from '../../base/errors.ts';
@@ -37,16 +37,16 @@ export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunS
 }
 
 export interface GatherOptions {
-  /** Values of the beacon by the times of the outcomes they come after, where the run has one; it may grow. */
+  /** Beacon values by the time of the preceding outcome, if the run has a beacon; may grow. */
   readonly beacons?: ReadonlyMap<number, Digest>;
-  /** Tables of stake that are known already, beside those among the events. */
+  /** Stake tables from other sources than the events. */
   readonly tables?: ReadonlyMap<Digest, ReadonlyMap<WorkerId, bigint>>;
   readonly crypto?: EventCrypto | undefined;
-  /** What events said when they were read before, for whoever gathers again and again; it grows. */
+  /** Cache of parsed events for repeated calls; grows. */
   readonly read?: Map<EventId, ProtocolMessage> | undefined;
 }
 
-/** Reads verified events of one run. Others are left out. */
+/** Builds the evidence of one run from verified events; ignores events of other runs. */
 export function gather(
   events: Iterable<SignedEvent>,
   { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
@@ -100,7 +100,7 @@ function indexBy<T>(
   return (key) => index.get(key) ?? [];
 }
 
-/** What was shown for the value after an outcome of this time. */
+/** Proof of the beacon value after an outcome of this time. */
 export interface BeaconRecord {
   readonly time: number;
   readonly proof: BeaconProof;
@@ -111,18 +111,18 @@ export interface BeaconLine extends BeaconRecord {
 }
 
 export interface Beacons {
-  /** By the time of the outcome. */
+  /** Values by the time of the outcome. */
   readonly values: ReadonlyMap<number, Digest>;
-  /** By time; also those that nothing here needs. */
+  /** Records sorted by time, including those that no round needed. */
   readonly records: readonly BeaconRecord[];
-  /** Lines that are not what they say. */
+  /** Lines with an invalid record. */
   readonly bad: readonly { readonly line: number; readonly reason: string }[];
-  /** Block hashes that nobody was asked about. */
+  /** Number of block hashes that were not checked against a chain. */
   readonly believed: number;
 }
 
 interface BeaconSearch extends Hashing {
-  /** Where to ask for what is not recorded, and about what does not prove itself. */
+  /** Source for missing values, and to check records that do not prove themselves. */
   readonly source: BeaconSource | undefined;
   readonly signal: AbortSignal;
   onNotice(words: string): void;
@@ -131,7 +131,7 @@ interface BeaconSearch extends Hashing {
 export const formatBeacon = ({ time, proof }: BeaconRecord): string =>
   JSON.stringify({ beacon: { time, ...proof } });
 
-/** The record in a JSON value; undefined for anything else. */
+/** Parses a beacon record; undefined for other JSON. */
 export function readBeacon(json: unknown): BeaconRecord | undefined {
   const { beacon, ...others } = Object(json) as { readonly beacon?: unknown };
   if (typeof beacon !== 'object' || beacon === null) return undefined;
@@ -143,7 +143,7 @@ export function readBeacon(json: unknown): BeaconRecord | undefined {
   return { time, proof: { block, height } };
 }
 
-/** Every value that the run's events need, as far as it is recorded or can be had. */
+/** Returns all beacon values that the run's events need, from the records or from the source. */
 export async function beaconsOf(
   { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
   events: Iterable<SignedEvent>,
@@ -199,7 +199,10 @@ async function ask(
   }
 }
 
-/** The beacon value after an outcome of this time. Throws if the source's answer does not fit the spec. */
+/**
+ * Returns the beacon value after an outcome of this time. Throws a ChainError if the source's answer does not fit the
+ * spec.
+ */
 export async function valueAfter(
   { beacon }: RunSpec,
   source: BeaconSource,
@@ -211,7 +214,7 @@ export async function valueAfter(
   throw new ChainError('chain/answer', `${source.name}: ${value.issue.message}`);
 }
 
-/** Follows the run without its model and fills in each beacon value that it needs, until the next one is unknown. */
+/** Follows the run without its model and adds each beacon value it needs, until the next one is unknown. */
 export async function completeBeacons(
   start: Chain,
   events: Gathered,

@@ -1,6 +1,6 @@
 /**
- * Reads a run's past from relays member by member: founders, then members that certified outcomes list, until nobody is
- * new. Strangers are not asked for. Where originals are gone, copies by members take their place.
+ * Reads a run's history from relays by author: first the founders, then members that certified outcomes list, until
+ * there are no new ones. Strangers are not queried. If originals are missing, archived votes of members replace them.
  */
 import { isHex32 } from '../../base/bytes.ts';
 import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
@@ -40,25 +40,25 @@ import {
 } from './from-relays.ts';
 import { completeBeacons, gather, valueAfter } from './gather.ts';
 
-/** What `fetchHistory` takes: the run's spec and beacon may be known only after relays have answered. */
+/** Options of `fetchHistory`: spec and beacon may become known only after relays have answered. */
 export interface HistoryQuery extends Omit<ReadOptions, 'beacon'> {
   readonly known?: readonly SignedEvent[] | undefined;
-  /** Skips payloads that travel apart from their manifests: enough to follow a run without its model. */
+  /** Skips payloads in separate chunks; enough to follow a run without its model. */
   readonly leavesPayloads?: boolean | undefined;
-  /** The run's spec, for runs whose spec no relay has. */
+  /** The run's spec, if no relay has it. */
   readonly spec?: RunSpec | undefined;
-  /** Where round 0 starts; default as the spec says. */
+  /** Returns the state that round 0 starts from; default from the spec. */
   start?(spec: RunSpec): Chain;
   readonly beacon?: ((spec: RunSpec) => BeaconSource | undefined) | undefined;
 }
 
 export interface Decisions {
   readonly gathered: Gathered;
-  /** The same, and what these events bring beside. */
+  /** Returns the evidence including these additional events. */
   with(more: readonly SignedEvent[]): Gathered;
 }
 
-/** Votes, proposals, members, stakes and beacon values of a run. */
+/** Returns the decisions of a run: votes, proposals, member events, stake tables and beacon values. */
 export async function decisionsOf(
   spec: RunSpec,
   start: Chain,
@@ -70,7 +70,7 @@ export async function decisionsOf(
   return { gathered: reader.gather(), with: (more) => reader.gather(more) };
 }
 
-/** Everything relays have of a run that its members signed; invalid events are dropped. */
+/** Returns all events of a run that its members signed, as far as relays have them; drops invalid events. */
 export async function fetchHistory(
   run: Digest,
   asking: HistoryQuery,
@@ -86,11 +86,11 @@ export async function fetchHistory(
   if (!leavesPayloads) await reader.readPayloads();
   const { left } = reader.kept;
   if (left > 0)
-    options.onNotice?.(`members signed more than a reader keeps: ${left} events were left out`);
+    options.onNotice?.(`members signed more than the limits allow: skipped ${left} events`);
   return [...served.events, ...reader.kept.events()];
 }
 
-/** Of a run that nobody here knows the rules of. */
+/** Returns events by any author, for a run whose spec is unknown. */
 async function fromAnybody(run: Digest, asking: ReadOptions): Promise<readonly SignedEvent[]> {
   const kept = new KeptHistory(run, Number.POSITIVE_INFINITY, strangerLimits);
   await collectEvents([historyFilter(run)], asking, (event) => {
@@ -112,7 +112,7 @@ class HistoryReader {
   readonly #queriedIds = new Set<string>();
   #known: readonly SignedEvent[] = [];
 
-  /** With the limits of an archive contributions are read too. */
+  /** With archive limits, contributions are read too. */
   constructor(spec: RunSpec, start: Chain, options: ReadOptions, limits: HistoryLimits) {
     this.#spec = spec;
     this.#run = runIdOf(spec);
@@ -128,7 +128,7 @@ class HistoryReader {
     return gather([...this.#events(), ...more], { run: this.#run, spec: this.#spec }, known);
   }
 
-  /** Until there is nobody left to ask for; some of it may be here already. */
+  /** Reads until every known member has been queried; `known` events need not be fetched. */
   async read(known: readonly SignedEvent[] = []): Promise<void> {
     this.#known = known;
     let keys: ReadonlySet<WorkerId> = new Set(this.#spec.founders);
@@ -155,7 +155,7 @@ class HistoryReader {
     await this.#takeChunks(named);
   }
 
-  /** What these keys signed of the run, the bodies that travel beside it, and what it names. */
+  /** Reads the events of these keys, the bodies in chunks, and what they reference. */
   async #askBy(keys: readonly WorkerId[]): Promise<void> {
     const filters = this.#later((this.#isWhole ? historyBy : decisionsBy)(this.#run, keys));
     const fresh: SignedEvent[] = [];
@@ -198,7 +198,7 @@ class HistoryReader {
     if (proofs.length > 0) await this.#askForNamed(proofs, chargeOf);
   }
 
-  /** What outcomes of members copied say of rounds that cannot be followed from originals; how much of it is new. */
+  /** Reads members' archived votes for rounds that the originals do not decide; returns the number of new events. */
   async #fetchArchivedVotes(frontier: number): Promise<number> {
     const keys = [...this.#queriedKeys].filter((key) => !this.#queriedArchives.has(key));
     for (const key of keys) this.#queriedArchives.add(key);
@@ -217,7 +217,7 @@ class HistoryReader {
       if (!('root' in read.value)) open(read.value, charge);
       else if (read.value.bytes <= MOST_BODY_BYTES) claims.push({ ...read.value, charge });
     });
-    // one after the other: nothing is kept of a bundle but what is in it
+    // one at a time: chunks are dropped once their events are read
     for (const claim of claims) {
       const chunks: SignedEvent[] = [];
       await collectChunks([claim], this.#asking(), (event) => chunks.push(event));
@@ -232,7 +232,7 @@ class HistoryReader {
     return collectChunks(wanted, this.#asking(), (event, { charge }) => this.#keep(event, charge));
   }
 
-  /** Proofs and tables of stake that outcomes name. */
+  /** Returns the fault proofs and stake tables that outcomes reference. */
   #namedBy(events: readonly SignedEvent[]) {
     const chunks = heapChunks(this.kept.events(), MOST_BODY_BYTES);
     const faults = new Map<EventId, Charge>();
@@ -251,13 +251,14 @@ class HistoryReader {
   }
 
   /**
-   * Follows the run as far as beacon values are known; proposed members count only where outcomes cannot be followed.
+   * Follows the run as far as beacon values are known. Members that are only proposed count if outcomes cannot be
+   * followed.
    */
   async #follow(): Promise<Pick<Followed, 'keys' | 'frontier'>> {
     const { beacon, signal } = this.#options;
     const gathered = this.gather();
     if (beacon !== undefined) {
-      // what is not there yet is of a round that nobody decided without it
+      // a value that does not exist yet belongs to an undecided round
       const find = (time: number) =>
         valueAfter(this.#spec, beacon, time, signal).catch(() => undefined);
       await completeBeacons(this.#start, gathered, this.#beacons, find);
@@ -267,7 +268,7 @@ class HistoryReader {
     return { keys: new Set([...keys, ...namedBy(this.#spec, this.#events())]), frontier };
   }
 
-  /** Only what was signed since the time that the query names. */
+  /** Restricts filters to events since the query's time. */
   #later(filters: readonly Filter[]): readonly Filter[] {
     const { since } = this.#options;
     return since === undefined ? filters : filters.map((filter) => ({ ...filter, since }));
@@ -295,15 +296,15 @@ class HistoryReader {
 }
 
 export interface Followed {
-  /** Whom its outcomes list, until now and in the round to come. */
+  /** All members so far, including the next round's. */
   readonly keys: ReadonlySet<WorkerId>;
-  /** The first round in which some branch ends. */
+  /** First round at which a branch ends. */
   readonly frontier: number;
-  /** A branch ends because a beacon value or a table of stake is not here: it may go on. */
+  /** A branch ends because a beacon value or stake table is missing; it may continue. */
   readonly isBlind: boolean;
 }
 
-/** Every certified branch to its end, each outcome once. */
+/** Follows every certified branch to its end, applying each outcome once. */
 function followAll(start: Chain, events: Gathered): Followed {
   const keys = new Set<WorkerId>();
   const chains = new Map<Digest, Chain>([[start.parent, start]]);
@@ -312,7 +313,7 @@ function followAll(start: Chain, events: Gathered): Followed {
   const note = (verdict: Ruling<unknown>) => {
     isBlind ||= 'missing' in verdict && verdict.missing.some(({ what }) => UNSEEN.includes(what));
   };
-  // a map hands out what is added while it is gone through
+  // iteration includes entries added during the loop
   for (const chain of chains.values()) {
     for (const { key } of chain.ledger.members) keys.add(key);
     const after = certifiedAfter(chain, events);
@@ -329,13 +330,13 @@ function followAll(start: Chain, events: Gathered): Followed {
   return { keys, frontier, isBlind };
 }
 
-/** Without these nobody can say who could decide. */
+/** Evidence without which committees are unknown. */
 const UNSEEN: readonly string[] = ['beacon', 'snapshot'];
 
 /** Maximum keys to query for while no chain can be followed: inventing a key costs a member nothing. */
 const MOST_BLIND = 4096;
 
-/** Members named by outcomes that founders and their invitees proposed, for chains that cannot be followed. */
+/** Returns members named in outcomes that founders and their invitees proposed, for chains that cannot be followed. */
 function namedBy(spec: RunSpec, events: readonly SignedEvent[]): readonly WorkerId[] {
   const chunks = heapChunks(events, MOST_BODY_BYTES);
   const joins = new Map<WorkerId, WorkerId[]>();

@@ -1,6 +1,6 @@
 /**
- * Archives of certified runs: all events and beacon values of a run as JSON lines, so that it can be replayed when
- * relays have forgotten it. Reports which lines are invalid.
+ * Archives of certified runs: all events and beacon values as JSON lines, so that a run can be replayed after relays
+ * have deleted it. Reading reports invalid lines.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { layoutOfRun } from '../../model/from-settings.ts';
@@ -29,46 +29,46 @@ import { readSnapshots } from '../wire/snapshots.ts';
 
 /** A line that is not a genuine event. */
 export interface BadLine {
-  /** From 1. */
+  /** Line number, from 1. */
   readonly line: number;
   readonly reason: string;
-  /** What the text itself says of the round it belongs to, if anything. */
+  /** Round that the text appears to belong to, if any. */
   readonly round?: number;
-  /** The same of the payload a chunk belongs to. */
+  /** Payload root that the chunk appears to belong to, if any. */
   readonly root?: string;
 }
 
-/** What is kept of a run. */
+/** The contents of an archive. */
 export interface Archive {
   readonly events: readonly SignedEvent[];
   readonly beacons: readonly BeaconRecord[];
 }
 
-/** An archive as it was read. */
+/** An archive as read from a file. */
 export interface ArchiveFile extends Archive {
   readonly bad: readonly BadLine[];
-  /** Values of the run's beacon, not judged yet. */
+  /** Beacon records, not yet checked. */
   readonly beacons: readonly BeaconLine[];
 }
 
-/** What `archiveRun` takes: the relays to read from, and what is known already. */
+/** Options of `archiveRun`: the relays to read from, and what is known already. */
 export interface ArchiveOptions
   extends Omit<HistoryQuery, 'known' | 'leavesPayloads' | 'since' | 'start'> {
-  /** What is archived already: only later events are asked for. */
+  /** An earlier archive; only later events are queried. */
   readonly known?: Archive | undefined;
-  /** Events of stake snapshots, kept if relays have none of them. */
+  /** Events of stake snapshots, added if relays do not have them. */
   readonly snapshots?: readonly SignedEvent[] | undefined;
 }
 
-/** Relays may have taken an event a while after it was dated. */
+/** Overlap of queries, since relays may receive an event long after its date. */
 const OVERLAP_SECONDS = 2 * 86_400;
-/** Longer lines are no events that any relay took. */
+/** Maximum characters of a line; no relay accepts a larger event. */
 const LONGEST_LINE = 32 << 20;
 const PROGRESS_EVERY = 500;
 
 /**
- * Everything that relays have of a run, added to what was archived before. The same events make the same archive. See
- * the example of `joinCertifiedRun`.
+ * Archives everything that relays have of a run, in addition to an earlier archive. The same events give the same
+ * archive. See the example of `joinCertifiedRun`.
  */
 export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<Archive> {
   const { known = { events: [], beacons: [] }, signal } = options;
@@ -93,7 +93,7 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   return { events: archiveOrder([...events, ...state]), beacons: records };
 }
 
-/** Whether every payload that counted is here: then the model can be recomputed, and no checkpoint is needed. */
+/** Reports whether all counted payloads are available, so that the model can be recomputed without a checkpoint. */
 const isWhole = ({ stops }: Path, { message, payload }: Gathered): boolean =>
   [...stops.values()].every(({ outcome }) =>
     (outcome?.accepted ?? []).every(({ manifest: id }) => {
@@ -102,7 +102,7 @@ const isWhole = ({ stops }: Path, { message, payload }: Gathered): boolean =>
     }),
   );
 
-/** The same events, and those of snapshots that are not among them. */
+/** Adds the events of snapshots that are missing. */
 function withSnapshots(
   events: readonly SignedEvent[],
   { snapshots = [], sha256 }: Pick<ArchiveOptions, 'snapshots' | 'sha256'>,
@@ -113,13 +113,13 @@ function withSnapshots(
   return arePresent ? events : [...events, ...snapshots];
 }
 
-/** The archive as text: JSON lines, one signed event each, then values of the beacon. */
+/** Formats an archive as JSON lines: one signed event per line, then beacon values. */
 export const formatArchive = ({ events, beacons }: Archive): string =>
   [...events.map((event) => JSON.stringify(event)), ...beacons.map(formatBeacon)]
     .map((line) => `${line}\n`)
     .join('');
 
-/** Reads an archive to its end; every id and signature is checked. */
+/** Reads an archive to its end and checks every id and signature. */
 export async function readArchive(
   lines: AsyncIterable<string> | Iterable<string>,
   options: { readonly crypto?: EventCrypto; onProgress?(have: number): void } = {},
@@ -141,7 +141,7 @@ export async function readArchive(
   return { events: [...events.values()], bad, beacons };
 }
 
-/** The event or beacon value, or why the line is neither. */
+/** Returns the event or beacon record of a line, or why it is neither. */
 function readLine(
   text: string,
   crypto: EventCrypto | undefined,
@@ -164,7 +164,9 @@ function readLine(
 const IN_TAG = /([0-9a-f]{60}\/)(\d{1,9})(?!\d)/;
 const IN_CONTENT = /\\*"round\\*":(\d{1,9})/g;
 
-/** Where a broken event seems to belong: what its tags and its content say, and of those what would make it whole. */
+/**
+ * Guesses the round of a broken event from its tags and content, preferring a round that would make the event valid.
+ */
 function originOf(text: string, crypto: EventCrypto | undefined): Pick<BadLine, 'round' | 'root'> {
   const tag = IN_TAG.exec(text)?.[2];
   const rounds = [...text.matchAll(IN_CONTENT)].map(([, round]) => round!);
@@ -177,17 +179,17 @@ function originOf(text: string, crypto: EventCrypto | undefined): Pick<BadLine, 
   return root === undefined ? {} : { root };
 }
 
-/** What is known of a run beside its events, where it is read again. */
+/** What is known about a run in addition to its archive. */
 export interface HistoryOptions extends Hashing {
-  /** Which run, where the archive has several. */
+  /** Selects the run if the archive has several. */
   readonly run?: Digest | undefined;
-  /** Its spec, where no event has it. */
+  /** The run's spec, if no event has it. */
   readonly spec?: RunSpec | undefined;
   /** Events of stake snapshots that the archive lacks. */
   readonly snapshots?: readonly SignedEvent[] | undefined;
-  /** Bytes of states that are kept beside the events, checked against the root that they are asked for by. */
+  /** Returns bytes of states stored next to the archive, checked against their root. */
   readonly states?: BodyOf | undefined;
-  /** Where beacon values come from that the archive lacks; block hashes that it has are compared with it. */
+  /** Source of missing beacon values; also checks archived block hashes. */
   beacon?(spec: RunSpec): BeaconSource | undefined;
   onNotice?(message: string): void;
   readonly signal?: AbortSignal | undefined;
@@ -198,16 +200,19 @@ export interface RunHistory {
   readonly spec: RunSpec;
   readonly events: readonly SignedEvent[];
   readonly gathered: Gathered;
-  /** Lines that are no genuine events, and records that are no values of the beacon. */
+  /** Lines that are not genuine events, and invalid beacon records. */
   readonly bad: readonly BadLine[];
-  /** Block hashes of the beacon that nobody was asked about. */
+  /** Number of block hashes that were not checked against a chain. */
   readonly believed: number;
 }
 
-/** What may be opened: an archive as it was read, or as relays gave it. */
+/** An archive, either read from a file or fetched from relays. */
 export type Opened = Archive & { readonly bad?: readonly BadLine[] };
 
-/** Finds the run and completes its beacon. Throws a `ConfigError` if the archive does not name exactly one run. */
+/**
+ * Finds the run in an archive and completes its beacon values. Throws a ConfigError if the archive does not name
+ * exactly one run.
+ */
 export async function openHistory(archive: Opened, options: HistoryOptions): Promise<RunHistory> {
   const { sha256, crypto, onNotice = () => undefined } = options;
   const { bad: lines = [] } = archive;
@@ -219,8 +224,8 @@ export async function openHistory(archive: Opened, options: HistoryOptions): Pro
   if (spec === undefined) {
     throw new ConfigError(
       'run/not-found',
-      `no event here has the spec of run ${run}${firstBadLine(lines)}`,
-      { hint: 'name a file that has it with --spec FILE, or ask other relays' },
+      `no event in the archive has the spec of run ${run}${firstBadLine(lines)}`,
+      { hint: 'pass the spec with --spec FILE, or archive from other relays' },
     );
   }
   const signal = options.signal ?? new AbortController().signal;
@@ -234,7 +239,7 @@ export async function openHistory(archive: Opened, options: HistoryOptions): Pro
 }
 
 const firstBadLine = (bad: readonly BadLine[]): string =>
-  bad.length === 0 ? '' : `; line ${bad[0]!.line} is no event: ${bad[0]!.reason}`;
+  bad.length === 0 ? '' : `; line ${bad[0]!.line} is not an event: ${bad[0]!.reason}`;
 
 function onlyRun(
   runs: readonly Digest[],

@@ -1,4 +1,4 @@
-/** Why a worker's contribution to a round was or was not counted, in plain words, each with the ids that show it. */
+/** Explains in plain words why a worker's contribution to a round counted or not, with the ids that prove it. */
 import type { Manifest } from '../../network/wire/manifests.ts';
 import { roundName, type WorkerId } from '../../run/ids.ts';
 import type { Signed } from '../../run/vote.ts';
@@ -15,23 +15,23 @@ import { hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
 import type { Submission } from '../wire/certified-events.ts';
 import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
 
-/** What `explainRound` gives: whether a contribution counted, and why. */
+/** Whether a contribution counted, and why. */
 export interface Explanation {
   readonly counted: boolean;
   /** Sentences, the most important first. */
   readonly why: readonly string[];
 }
 
-/** Which contribution is asked about. */
+/** The contribution to explain. */
 export interface Question extends HistoryOptions {
   readonly worker: WorkerId;
-  /** The index: from 0, as everywhere in code. */
+  /** Round index, from 0. */
   readonly round: number;
 }
 
 /**
- * Why a worker's contribution was or was not counted, from events alone; undefined if the round is not there. See the
- * example of `joinCertifiedRun`.
+ * Explains from events why a worker's contribution counted or not; undefined if the archive does not reach the round.
+ * See the example of `joinCertifiedRun`.
  */
 export async function explainRound(
   archive: Opened,
@@ -47,7 +47,7 @@ export async function explainRound(
   return target && explain(worker, target, after, gathered);
 }
 
-/** Of the round asked about, and of the one after it when that was decided too. */
+/** Explains a contribution from its replayed round, and from the next one if that was decided too. */
 export function explain(
   worker: WorkerId,
   replayed: ReplayedRound,
@@ -57,7 +57,7 @@ export function explain(
   const { round, before, decided } = replayed;
   const no = (...why: readonly string[]): Explanation => ({ counted: false, why });
   const index = before.ledger.members.findIndex(({ key }) => key === worker);
-  if (decided === undefined) return no(`Nothing here decided ${roundName(round)}.`);
+  if (decided === undefined) return no(`These events do not decide ${roundName(round)}.`);
   const { digest } = decided.certificate;
   const by = `outcome ${digest} of ${roundName(round)}`;
   const row = decided.outcome.accepted.find((each) => each.index === index && !each.late);
@@ -75,7 +75,7 @@ export function explain(
   if (made.length === 0) {
     return no(
       `Not counted: nothing from this worker arrived for ${roundName(round)}.`,
-      `It was decided by ${by}, which lists no manifest of it.`,
+      `The round was decided by ${by}, which lists no manifest of this worker.`,
     );
   }
   const judged = made.map((manifest) => judge(manifest, replayed, events));
@@ -96,7 +96,7 @@ function lateListing(worker: WorkerId, after: ReplayedRound | undefined): string
     : undefined;
 }
 
-/** Manifests it signed for the round. */
+/** Returns the manifests that the worker signed for the round. */
 function manifestsOf(worker: WorkerId, round: number, { messages }: Gathered): readonly Manifest[] {
   return [...messages.values()]
     .filter((message): message is Signed<Submission> => message.type === 'manifest')
@@ -104,24 +104,26 @@ function manifestsOf(worker: WorkerId, round: number, { messages }: Gathered): r
     .filter((manifest) => manifest.worker === worker && manifest.round === round);
 }
 
-/** What anybody finds who judges it. */
+/** Judges a manifest and its payload again. */
 function judge(manifest: Manifest, { before }: ReplayedRound, events: Gathered): string {
   const name = `Manifest ${manifest.eventId}`;
-  if (!hasModel(before)) return `${name} is here; without the model it is not judged.`;
+  if (!hasModel(before)) return `${name} is available, but cannot be judged without the model.`;
   const of = roundParametersOf(before, events);
-  if (!of.ok) return `${name} is here; without the stakes of the round it is not judged.`;
+  if (!of.ok) return `${name} is available, but cannot be judged without the stakes of the round.`;
   const roundParameters = of.value;
   const claim = judgeManifest(manifest, roundParameters, assignmentOf(roundParameters));
   if (!claim.ok)
     return `${name} does not count (${claim.rejection.reason}): ${claim.rejection.detail}.`;
   const payload = events.payload(manifest);
-  if (payload === undefined) return `${name} is here, its payload is not.`;
+  if (payload === undefined) return `${name} is available, but its payload is not.`;
   const judged = judgeSubmission(manifest, payload, roundParameters);
   if (judged.ok) return `${name} is valid.`;
   return `${name} does not count (${judged.rejection.reason}): ${judged.rejection.detail}.`;
 }
 
-/** A valid manifest that the outcome passes over: the proposer did not list it, and who says to have held it. */
+/**
+ * Explains why a valid manifest is not listed: who proposed the outcome, and which voters had received the manifest.
+ */
 function whyUnlisted(
   index: number,
   { outcome, certificate }: Decided,
@@ -130,8 +132,8 @@ function whyUnlisted(
   const holders = certificate.commits.filter(({ unlisted }) => unlisted.includes(index));
   const seen =
     holders.length === 0
-      ? 'no vote of its certificate says that it was there in time'
-      : `it was there in time by the votes ${holders.map(({ id }) => id).join(', ')}`;
+      ? 'no vote of its certificate says that it arrived in time'
+      : `it arrived in time according to the votes ${holders.map(({ id }) => id).join(', ')}`;
   const against = certificate.commits.filter(({ features }) =>
     features?.screening?.screened.includes(index),
   );
@@ -140,7 +142,7 @@ function whyUnlisted(
       ? []
       : [
           `Screened: ${against.length} of the ${certificate.commits.length} votes of its ` +
-            'certificate say that it does harm by their own measure of the loss: ' +
+            'certificate say that it is harmful by their own measurements of the loss: ' +
             `${against.map(({ id }) => id).join(', ')}.`,
         ];
   return [...screened, `Not listed by ${outcome.proposer}, who proposed ${by}; ${seen}.`];
@@ -150,6 +152,6 @@ function joinsOf(worker: WorkerId, { messages }: Gathered): readonly string[] {
   const joins = [...messages.values()].filter(
     (message) => message.type === 'join' && message.key === worker,
   );
-  if (joins.length === 0) return ['No join of it is here.'];
+  if (joins.length === 0) return ['These events have no join of this worker.'];
   return [`It asked to join by ${joins.map(({ id }) => id).join(', ')}.`];
 }

@@ -1,6 +1,6 @@
 /**
- * Receipts: who contributed what to a certified run and what it was worth, from its events alone, so that anybody can
- * check a signed one. Single rounds are proved with the run root.
+ * Receipts: who contributed what to a certified run and what it was worth, computed from its events, so that anyone can
+ * check a signed receipt. The run root proves single rounds.
  */
 
 import { proveRound, type RoundProof, runRoot } from '../../consensus/roots.ts';
@@ -13,45 +13,45 @@ import { type Chain, membershipOf, openingOf } from '../decisions/chain.ts';
 import { pathOf, type Stop } from '../decisions/replay.ts';
 import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
 
-/** What one key did, by index of rounds. */
+/** What one key did; rounds are indices. */
 export interface ReceiptRow {
   readonly worker: WorkerId;
-  /** Rounds whose outcome lists a contribution of it on time. */
+  /** Rounds whose outcome lists its contribution on time. */
   readonly counted: readonly number[];
-  /** Rounds whose outcome lists one it made for the round before. */
+  /** Rounds whose outcome lists its late contribution to the previous round. */
   readonly late: readonly number[];
-  /** Rounds that it helped to decide, by the votes that the next outcome lists; of the last round none does. */
+  /** Rounds that it voted in, according to the next outcome; unknown for the last round. */
   readonly voted: readonly number[];
   /** Rounds in which it had no seat because its scores were too low; its contributions still counted. */
   readonly unseated: readonly number[];
-  /** The mean of its last scores, in millionths of a loss; null in runs without scores, and for who left. */
+  /** Mean of its last scores, in millionths of a loss; null in runs without scores and for keys that left. */
   readonly score: number | null;
   /** Its share of the weight vector; 0 in runs without scores. */
   readonly weight: number;
 }
 
-/** What a run owes to whom. */
+/** Accounting of a run: what each key contributed. */
 export interface Receipt {
   readonly run: Digest;
-  /** All rounds of the spec are decided. */
+  /** True if all rounds of the spec are decided. */
   readonly complete: boolean;
-  /** Rounds that are decided. */
+  /** Number of decided rounds. */
   readonly rounds: number;
-  /** Over the digests of their outcomes. */
+  /** Merkle root over the digests of their outcomes. */
   readonly runRoot: Digest;
-  /** By key. */
+  /** Sorted by key. */
   readonly rows: readonly ReceiptRow[];
 }
 
-/** What `receiptOf` gives. */
+/** A receipt, and proofs of its rounds. */
 export interface Receipted {
   readonly receipt: Receipt;
-  /** That the outcome of a decided round is in the run. */
+  /** Proves that the outcome of a decided round belongs to the run. */
   prove(round: number): RoundProof;
 }
 
 /**
- * The receipt of a run out of its events; undefined while nothing of it is decided.
+ * Computes the receipt of a run from its events; undefined if no round is decided.
  *
  * @example
  * ```ts
@@ -74,7 +74,7 @@ export async function receiptOf(
   return receiptFrom(spec, [...stops.values()]);
 }
 
-/** The same of the stops of a replay, oldest first. */
+/** Computes the receipt from the states of a replay, oldest first. */
 function receiptFrom(spec: RunSpec, stops: readonly Stop[]): Receipted | undefined {
   const digests = stops.flatMap(({ chain, outcome }) => (outcome ? [chain.parent] : []));
   const last = stops.at(-1);
@@ -121,7 +121,7 @@ interface Done {
   readonly unseated: number[];
 }
 
-/** What certified scores say of the members of a roster. */
+/** Certified scores of a member. */
 export interface Standing {
   readonly worker: WorkerId;
   readonly score: number;
@@ -129,7 +129,7 @@ export interface Standing {
   readonly isLow: boolean;
 }
 
-/** The members that were scored, by key. */
+/** Returns the members that have scores, sorted by key. */
 export function standingsOf({ ledger }: Pick<Chain, 'ledger'>): readonly Standing[] {
   const scored = ledger.members.flatMap(({ key, features }) =>
     features?.scores && features.scores.history.length > 0 ? [{ key, ...features.scores }] : [],

@@ -1,6 +1,6 @@
 /**
- * Replays a whole run into a report with a line per round, and makes the record of a folder with its events and states.
- * A record is only compared with a replay, never trusted.
+ * Replays a run into a report with one line per round, and makes records: a summary of a replay, stored next to events
+ * and states. A record is never trusted, only compared with a replay.
  */
 
 import { canonicalJson, isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
@@ -19,7 +19,7 @@ import { sliceStates } from '../decisions/slices.ts';
 import { toProposed } from '../wire/messages.ts';
 import { type BadLine, type HistoryOptions, type Opened, openHistory } from './archive.ts';
 
-/** One round. */
+/** Report of one round. */
 export interface RoundReport {
   readonly round: number;
   readonly checked: Checked;
@@ -39,51 +39,56 @@ export interface RoundReport {
   readonly modelRoot?: Digest;
   readonly ledgerRoot?: Digest;
   readonly problem?: string;
-  /** What is not here, a few of it. */
+  /** Missing evidence, the first few items. */
   readonly missing?: readonly string[];
 }
 
-/** What `replayRun` gives: whether a run is right, and each of its rounds. */
+/** Result of a replay. */
 export interface ReplayReport {
-  /** Every round is certified, nothing is wrong, the trusted outcome is included, and the final model is here. */
+  /**
+   * Every round is certified, nothing is invalid, the trusted outcome is included, and the final model was recomputed.
+   */
   readonly ok: boolean;
-  /** Whether the outcome to trust is among the rounds; true where none was named. */
+  /** Whether the trusted outcome is among the rounds; true if none was named. */
   readonly isTrusted: boolean;
   readonly run: Digest;
   readonly rounds: number;
   readonly firstBad: number | null;
-  /** Lines of the file that are no genuine events. */
+  /** Lines of the file that are not genuine events. */
   readonly bad: readonly BadLine[];
-  /** Block hashes of the beacon that are as the archive says: nobody was asked about them. */
+  /** Number of beacon block hashes taken from the archive without checking a chain. */
   readonly believed: number;
-  /** Of the outcomes, one leaf a round; null before the first one. */
+  /** Merkle root over the outcomes, one leaf per round; null before the first. */
   readonly runRoot: Digest | null;
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
   readonly lines: readonly RoundReport[];
 }
 
-/** What `replayRun` takes beside the archive. */
+/** Options of `replayRun`. */
 export interface ReplayOptions extends HistoryOptions {
-  /** Where the run forks: an outcome of the branch to follow; default the one that the fork rule prefers. */
+  /** Outcome on the branch to follow, if the run forks; default the branch that the fork rule prefers. */
   readonly through?: Digest | undefined;
-  /** An outcome that somebody vouched for: its branch is followed, and without it nothing is right. */
+  /** Outcome known from a trusted source: its branch is followed, and a run without it fails. */
   readonly trust?: Digest | undefined;
-  /** The parameters of round 0 if all of a published model is trained; without them the model is not recomputed. */
+  /**
+   * Returns the parameters of round 0 if the run trains all of a published model; without them the model is not
+   * recomputed.
+   */
   first?(spec: RunSpec): Promise<Float32Array | undefined>;
-  /** The parameters after the last round, where they are recomputed. */
+  /** Called with the parameters after the last round, if they were recomputed. */
   onModel?(spec: RunSpec, params: Params): void;
-  /** Each round as soon as it is checked. */
+  /** Called for each round once it is checked. */
   onRound?(round: RoundReport): void;
-  /** Called with each state that has its model: the first, and those recomputed or taken from a checkpoint. */
+  /** Called with each state that has its model: the first one, and those recomputed or taken from a checkpoint. */
   onState?(state: Certified): void;
 }
 
 const MOST_MISSING = 5;
 
 /**
- * Replays a run from its events alone: who decided each round, every parameter, both roots. Needs no key and trusts
- * only signatures. See the example of `joinCertifiedRun`.
+ * Replays a run from its events: checks who decided each round and recomputes all parameters and both roots. Needs no
+ * key and trusts only signatures. See the example of `joinCertifiedRun`.
  */
 export async function replayRun(
   archive: Opened,
@@ -105,7 +110,7 @@ export async function replayRun(
   if (hasModel(state)) options.onState?.(state);
   if (hasModel(state)) options.onModel?.(spec, state.params);
   const badLines = bad.map((each) => withRound(each, gathered, events));
-  // where lines are broken, what is missing is what they said
+  // if lines are broken, they are what is missing
   const isWrong = ({ problem, missing }: RoundReport): boolean =>
     problem !== undefined || (bad.length > 0 && missing !== undefined);
   const wrong = [
@@ -133,7 +138,7 @@ export async function replayRun(
   };
 }
 
-/** A chunk belongs to the round of the manifest or proposal that names it. */
+/** Adds the round to a broken chunk: that of the manifest or proposal that names its root. */
 function withRound(bad: BadLine, { messages }: Gathered, events: readonly SignedEvent[]): BadLine {
   if (bad.round !== undefined || bad.root === undefined) return bad;
   for (const message of messages.values()) {
@@ -184,26 +189,26 @@ function lineOf(replayed: ReplayedRound, events: Gathered): RoundReport {
   };
 }
 
-/** A state in a file: parameters and momentum, canonical bytes. */
+/** A stored state file with canonical bytes of parameters and momentum. */
 export interface RecordedState {
-  /** Rounds that led to it. */
+  /** Number of rounds that led to it. */
   readonly rounds: number;
-  /** Which slice it is of, in a run with tiers. */
+  /** Index of the slice, in a run with tiers. */
   readonly ring?: number;
-  /** The certified root of its bytes: of the model, or of the slice. */
+  /** Certified root of its bytes: the model root, or the slice's root. */
   readonly modelRoot: Digest;
   readonly bytes: number;
 }
 
-/** What a replay of the events finds. */
+/** Summary of a replay. */
 export interface RunRecord {
   readonly run: Digest;
   readonly rounds: number;
-  /** Zeros before the first round. */
+  /** Run root; zeros before the first round. */
   readonly runRoot: Digest;
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
-  /** Of the file of events. */
+  /** SHA-256 of the events file. */
   readonly eventsSha256: Digest;
   readonly states: readonly RecordedState[];
 }
@@ -213,13 +218,16 @@ const NONE = '0'.repeat(64);
 const MOST_TEXT = 1 << 20;
 const MOST_STATES = 4096;
 
-/** What is found when a record is made: all but the file of events. */
+/** A record before its events file is hashed, with the replay's report. */
 export interface Recording {
   readonly report: ReplayReport;
   readonly record: Omit<RunRecord, 'eventsSha256'>;
 }
 
-/** Replays an archive for its record; `keep` gets the state after every `every` rounds (0: none) and the last. */
+/**
+ * Replays an archive to make its record. Calls `keep` with the state after every `every` rounds (0: never) and after
+ * the last one.
+ */
 export async function recordRun(
   archive: Opened,
   options: ReplayOptions,
@@ -261,11 +269,11 @@ export async function recordRun(
 const isDue = (round: number, every: number): boolean =>
   every > 0 && round > 0 && round % every === 0;
 
-/** Canonical JSON. */
+/** Formats a record as canonical JSON. */
 export const recordText = ({ states, ...rest }: RunRecord): string =>
   `${canonicalJson({ format: FORMAT, ...rest, states: states.map((each) => ({ ...each })) })}\n`;
 
-/** The record in a text from anybody. */
+/** Parses a record from untrusted text. */
 export function parseRecord(text: string): Result<RunRecord> {
   if (text.length > MOST_TEXT) return refuse('too-large', 'record', `${text.length} characters`);
   const parsed = parseJson(text.trimEnd());
@@ -282,7 +290,7 @@ export function parseRecord(text: string): Result<RunRecord> {
     states: reader.take<readonly RecordedState[]>('states', readStates, []),
   };
   const at = reader.problem;
-  return at === undefined ? ok(record) : refuse('bad-record', at, `\`${at}\` is not of its form`);
+  return at === undefined ? ok(record) : refuse('bad-record', at, `\`${at}\` is malformed`);
 }
 
 function readStates(value: Json | undefined): readonly RecordedState[] | undefined {
@@ -302,12 +310,12 @@ function readStates(value: Json | undefined): readonly RecordedState[] | undefin
   return read.length === states.length ? read : undefined;
 }
 
-/** The first thing that a replay finds otherwise than the record says. */
+/** Returns the first difference between a record and a replay; undefined if there is none. */
 export function recordDifference(record: RunRecord, report: ReplayReport): string | undefined {
   const computed = { ...report, runRoot: report.runRoot ?? NONE };
   for (const name of ['run', 'rounds', 'runRoot', 'modelRoot', 'ledgerRoot'] as const) {
     if (record[name] !== computed[name])
-      return `${name} is ${record[name]} in the record, ${computed[name]} by its events`;
+      return `${name} is ${record[name]} in the record, but its events give ${computed[name]}`;
   }
   return undefined;
 }

@@ -138,9 +138,9 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     const flags = ['--rounds', '9', '--momentum', '0.9', '--corpus', right];
     const odd = joinRun(1, address, ...flags);
     expect(await odd.exit).toBe(2);
-    expect(odd.output.stderr).toContain('--rounds is 9, the run says 2');
+    expect(odd.output.stderr).toContain('--rounds is 9, but the run has 2');
     expect(odd.output.stderr).toContain('make another with `nostrain run create --rounds N`');
-    expect(odd.output.stderr).toContain('--momentum is 0.9, the run says 0.5');
+    expect(odd.output.stderr).toContain('--momentum is 0.9, but the run has 0.5');
 
     const other = joinRun(1, address, '--corpus', wrong);
     expect(await other.exit).toBe(1);

@@ -317,7 +317,7 @@ describe('what to expect of a run', () => {
       /graceMinMs is 5000.*12 events/,
     );
     expect(outlook({}).warnings.join('\n')).toContain(
-      '2 of 2 founders decide (bft): one away stalls',
+      '2 of 2 founders decide (bft): a single absence stalls',
     );
     expect(outlook({ timing: { recoveryFloorPermille: 0 } }).warnings.join('\n')).toContain(
       'may fork',
@@ -338,13 +338,13 @@ describe('a run with stakes says what a contribution weighs (attack: keys withou
   it('in one line, and warns who trains in vain', () => {
     const byStake = reported({ weights: 'stake' });
     expect(byStake.stakeRule).toBe(
-      'contributions weigh by stake, capped as votes are; keys with no stake may join, own nothing and count for nothing',
+      'contributions are weighted by stake, with the same cap as votes; keys with no stake may join, own nothing and count for nothing',
     );
     expect(reported({ minStake: '50' }).stakeRule).toBe(
-      'contributions of all keys with enough stake weigh alike; keys with less than 50 of stake may join, own nothing and count for nothing',
+      'contributions of all keys with enough stake have the same weight; keys with less than 50 of stake may join, own nothing and count for nothing',
     );
     expect(byStake.warnings.join('\n')).toContain(
-      'a key that is not in the stake table trains in vain',
+      'a key that is not in the stake table takes no part',
     );
     expect(describeReport(byStake).join(' ')).toContain(byStake.stakeRule!);
   });
@@ -369,7 +369,7 @@ describe('a run with a beacon', () => {
     });
     expect(beaconSeconds).toBe(35);
     expect(warnings).toEqual([
-      'each round waits 5 to 35 s for its beacon (beacon.lagSeconds, and up to one period of 30 s) before anybody trains; with timing.skewMs 2000 the lag may be 5 s at the least',
+      'each round waits 5 to 35 s for its beacon (beacon.lagSeconds, and up to one period of 30 s) before training; with timing.skewMs 2000 the lag must be at least 5 s',
     ]);
     const described = describeReport(outlook({ kind: 'drand', lagSeconds: 150 }));
     expect(described.join('\n')).toContain('warning: each round waits 150 to 153 s');
@@ -405,7 +405,7 @@ describe('a place in a run', () => {
     expect(drawn).toEqual(shardSettings(spec, carol!, {}));
     expect(shardSettings(spec, carol!, { shard: { index: 2, count: 2 } }).shard.index).toBe(2);
     expect(() => shardSettings(spec, carol!, { shard: { index: 1, count: 3 } })).toThrow(
-      'the run says 2 parts',
+      'but the run has 2 parts',
     );
   });
 
