@@ -64,9 +64,7 @@ describe('nostrain replay --events', () => {
     );
     const { exitCode, stdout } = await runCommand('replay', '--events', await write(broken));
     expect(exitCode).toBe(1);
-    expect(stdout).toContain(
-      `round    2  not checked  not here: proposal ${run.rounds[1]!.digest}`,
-    );
+    expect(stdout).toContain(`round    2  not checked  missing: proposal ${run.rounds[1]!.digest}`);
     expect(stdout).toMatch(/line \d+ {2}BAD {2}the id is not the hash of the event {2}\(round 2\)/);
     expect(stdout).toContain('the first bad round is 2');
   });
@@ -112,7 +110,7 @@ describe('nostrain replay --events', () => {
     const file = await write(made.events.filter((event) => event !== lost));
     const { exitCode, stdout } = await runCommand('replay', '--events', file);
     expect(exitCode).not.toBe(0);
-    expect(stdout).toContain(`model not checked,not here: event ${lost.id}`);
+    expect(stdout).toContain(`model not checked, missing: event ${lost.id}`);
     expect(stdout).toContain('not checked in full: 1 of 7 rounds recomputed');
   });
 
@@ -123,17 +121,17 @@ describe('nostrain replay --events', () => {
     const [ours, theirs] = [many.rounds[1]!.digest, few.rounds[1]!.digest];
     const rule = await runCommand('replay', '--events', file);
     expect(rule.exitCode, rule.stdout).toBe(0);
-    expect(rule.stdout).toContain(`FORK: ${theirs} was decided too`);
+    expect(rule.stdout).toContain(`FORK: ${theirs} was also decided`);
     expect(rule.stdout).toContain(many.state.modelRoot);
     const told = await runCommand('replay', '--events', file, '--branch', few.rounds[3]!.digest);
     expect(told.exitCode, told.stdout).toBe(0);
-    expect(told.stdout).toContain(`FORK: ${ours} was decided too`);
+    expect(told.stdout).toContain(`FORK: ${ours} was also decided`);
     expect(told.stdout).toContain(few.state.modelRoot);
     const pinned = await runCommand('replay', '--events', file, '--trust', few.rounds[3]!.digest);
     expect(pinned.stdout).toBe(told.stdout);
     const elsewhere = await runCommand('replay', '--events', file, '--trust', 'c'.repeat(64));
     expect(elsewhere.exitCode).toBe(1);
-    expect(elsewhere.stdout).toContain('the outcome to trust is not in this history');
+    expect(elsewhere.stdout).toContain('the outcome of --trust is not in this history');
     const wrong = await runCommand('replay', '--events', file, '--branch', 'abc');
     expect(wrong).toMatchObject({ exitCode: 2 });
     expect(wrong.stderr).toContain('--branch abc is no outcome');

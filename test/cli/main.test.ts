@@ -74,7 +74,7 @@ describe('keygen', () => {
 
     const again = await runCommand('keygen', '-o', file('key'));
     expect(again).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(again.stderr).toContain('exists and is left as it is\n  try: name a file');
+    expect(again.stderr).toContain('exists and was not overwritten\n  try: name a file');
     expect(parseSecretKey(await readFile(file('key'), 'utf8'), 'test')).toEqual(secret);
   });
 
@@ -103,9 +103,9 @@ describe('relay', () => {
     const printed = await runCommand('relay', '--port', String(other.port));
     expect(printed).toMatchObject({ exitCode: 1, stdout: '' });
     expect(printed.stderr).toContain(
-      `cannot listen on 127.0.0.1:${other.port}: something already listens there`,
+      `cannot listen on 127.0.0.1:${other.port}: another program already listens there`,
     );
-    expect(printed.stderr).toContain('try: choose another --port (0 takes any free one)');
+    expect(printed.stderr).toContain('try: use another --port (0 for any free port)');
   });
 
   it('says that there is no such address', async () => {

@@ -104,9 +104,8 @@ const demoFlags = {
   innerSteps: whole('<n>', fields.innerSteps.help, 1),
   seed: withDefault(whole('<n>', fields.seed.help, 0), 1),
   corpus: text(
-    'what to train on: a text or .jsonl file, or its https address; series: a CSV; images: a ' +
-      'folder of pictures',
-    'what to train on: a text or .jsonl file, or the https address of one; ' +
+    '<file>',
+    'what to train on: a text or .jsonl file, or its https address; ' +
       'series: a CSV; images: a folder of pictures',
   ),
   base: text(

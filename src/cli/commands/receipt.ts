@@ -32,18 +32,18 @@ import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { workerKeyOf } from './explain.ts';
 
 interface ReceiptDocument extends Receipt {
-  /** Of the rounds that count the worker asked for. */
+  /** Proofs for the rounds that count the requested worker. */
   readonly proofs?: readonly RoundProof[];
-  /** Kind 30078 over the receipt, where it was signed. */
+  /** The receipt as a signed event of kind 30078, if a key was given. */
   readonly event?: SignedEvent;
 }
 
 const receiptFlags = {
   ...sourceFlags,
-  events: text('<file>', 'read this instead of asking relays'),
-  worker: text('<npub>', 'this key alone, with a proof of each round that counts it'),
-  verify: text('<file>', 'say whether this signed receipt is what the events say'),
-  output: { ...text('<file>', 'where the signed event goes; with --sign'), short: 'o' },
+  events: text('<file>', 'archive to read instead of asking relays'),
+  worker: text('<npub>', 'only this key, with a proof of each round that counts it'),
+  verify: text('<file>', 'check whether the events confirm this signed receipt'),
+  output: { ...text('<file>', 'with --sign: file to write the signed event to'), short: 'o' },
   ...signingFlags,
   json: toggle('print JSON'),
 };
@@ -53,27 +53,27 @@ type ReceiptFlags = FlagValues<typeof receiptFlags>;
 export const receipt = (): Command =>
   commandWith(
     'receipt',
-    'list who contributed what to a run and what it was worth; sign it, or verify a signed one',
+    'list the contributions and scores of each worker of a run; sign the list, or verify a signed one',
     receiptFlags,
   ).action(async (flags: ReceiptFlags, command: Command) => {
     refuseUnused(command, [
       askingRule(flags),
       { flags: ['output'], goesWith: '--sign', holds: flags.sign === true },
     ]);
-    await interruptibly((signal) => tell(flags, signal));
+    await interruptibly((signal) => printReceipt(flags, signal));
   });
 
-async function tell(flags: ReceiptFlags, signal: AbortSignal): Promise<void> {
+async function printReceipt(flags: ReceiptFlags, signal: AbortSignal): Promise<void> {
   const source = await sourceOf(flags, signal);
   const made = await receiptOf(await openSource(flags, source), source.options);
   if (made === undefined) {
-    throw new ConfigError('receipt/empty', 'nothing of this run is decided yet', {
-      hint: '`nostrain replay` with the same flags says what is here',
+    throw new ConfigError('receipt/empty', 'no round of this run is decided yet', {
+      hint: '`nostrain replay` with the same flags shows which events are available',
     });
   }
   if (flags.verify !== undefined) return verify(await readText(flags.verify), made);
   const { complete, rounds } = made.receipt;
-  if (!complete) writeNote(`the run is not over: this is what it owes after ${rounds} rounds`);
+  if (!complete) writeNote(`the run is not over: this is the receipt after ${rounds} rounds`);
   const worker = flags.worker === undefined ? undefined : workerKeyOf(flags.worker);
   const event = await signedDocument(flags, `nostrain/receipt/${made.receipt.run}`, made.receipt);
   if (event && flags.output) await writeFile(flags.output, asJson(event));
@@ -106,38 +106,42 @@ const line = ({ worker, counted, late, voted, unseated, score, weight }: Receipt
   );
 };
 
-/** Says whether the signature holds, and whether the events say the same. */
-function verify(text: string, { receipt: own }: Receipted): void {
+/** Checks the signature and compares the receipt with the events. */
+function verify(text: string, { receipt: computed }: Receipted): void {
   const json = parseJson(text);
   const event = json.ok ? parseEvent(json.value) : json;
   if (!event.ok || !verifyEvent(event.value).ok) {
-    throw new ConfigError('receipt/file', 'this is no signed receipt, or its signature is wrong', {
-      hint: 'give the file that `nostrain receipt --sign -o FILE` wrote',
-    });
+    throw new ConfigError(
+      'receipt/file',
+      'this is not a signed receipt, or its signature is invalid',
+      {
+        hint: 'give the file that `nostrain receipt --sign -o FILE` wrote',
+      },
+    );
   }
-  const isTrue = event.value.content === canonicalJson(own as unknown as Json);
+  const isTrue = event.value.content === canonicalJson(computed as unknown as Json);
   const who = toNpub(event.value.pubkey);
   writeOut(
     isTrue
-      ? `true: signed by ${who}, and what the events of ${own.rounds} rounds say\n`
-      : `NOT TRUE: signed by ${who}, but the events say something else\n`,
+      ? `true: signed by ${who}, and the events of ${computed.rounds} rounds confirm it\n`
+      : `NOT TRUE: signed by ${who}, but the events do not match it\n`,
   );
   if (!isTrue) process.exitCode = exitCodes.failed.code;
 }
 
 interface ScoresDocument {
   readonly run: Digest;
-  /** Rounds that are decided. */
+  /** Number of decided rounds. */
   readonly rounds: number;
-  /** The best first. */
+  /** Highest score first. */
   readonly scores: readonly Standing[];
-  /** Kind 30078 over run, rounds and weights, where it was signed; a later one takes its place. */
+  /** Run, rounds and weights as a signed event of kind 30078, if a key was given; a later one replaces it. */
   readonly event?: SignedEvent;
 }
 
 const scoresFlags = {
   ...sourceFlags,
-  events: text('<file>', 'read this instead of asking relays'),
+  events: text('<file>', 'archive to read instead of asking relays'),
   ...signingFlags,
   json: toggle('print JSON'),
 };
@@ -149,10 +153,10 @@ export const scores = (): Command =>
     scoresFlags,
   ).action(async (flags: FlagValues<typeof scoresFlags>, command: Command) => {
     refuseUnused(command, [askingRule(flags)]);
-    await interruptibly((signal) => tellScores(flags, signal));
+    await interruptibly((signal) => printScores(flags, signal));
   });
 
-async function tellScores(
+async function printScores(
   flags: FlagValues<typeof scoresFlags>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -161,7 +165,7 @@ async function tellScores(
   const { spec, gathered } = await openHistory(await openSource(flags, source), options);
   if (!spec.scores) {
     throw new ConfigError('run/no-scores', 'members of this run do not score contributions', {
-      hint: 'a run with scores is made by `nostrain run create --scores`',
+      hint: 'create a run with scores: `nostrain run create --scores`',
     });
   }
   const { tip } = pathOf(openingOf(spec, options), gathered);
@@ -183,4 +187,4 @@ const scoreWords = ({ run, rounds, scores: rows, event }: ScoresDocument): strin
 
 const scoreLine = ({ worker, score, weight, isLow }: Standing): string =>
   `${toNpub(worker)}  ${String(score).padStart(11)}  ${(100 * weight).toFixed(2).padStart(6)} ` +
-  `%${isLow ? '  under the floor' : ''}`;
+  `%${isLow ? '  below the score floor' : ''}`;

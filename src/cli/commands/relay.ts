@@ -1,4 +1,4 @@
-/** `nostrain relay`: runs the small relay we ship, for friends on a network or for anybody on the internet. */
+/** `nostrain relay`: runs the relay that ships with nostrain, for a local network or the internet. */
 
 import { networkInterfaces } from 'node:os';
 import type { Command } from 'commander';
@@ -22,47 +22,57 @@ import { writeNote, writeOut } from '../../terminal/output.ts';
 import { pageFolder } from '../shared/page-folder.ts';
 
 const relayFlags = {
-  host: withDefault(text('<address>', 'address to listen on; 0.0.0.0 lets others in'), '127.0.0.1'),
-  port: withDefault(whole('<n>', 'port to listen on; 0 takes any free one', 0, 65535), 7777),
-  maxEventBytes: whole('<n>', 'largest event taken (default: 2 MiB, or what --strict says)', 1024),
-  store: text('<folder>', 'keep events in this folder, synced before they are acknowledged'),
+  host: withDefault(
+    text('<address>', 'address to listen on; 0.0.0.0 for all interfaces'),
+    '127.0.0.1',
+  ),
+  port: withDefault(whole('<n>', 'port to listen on; 0 for any free port', 0, 65535), 7777),
+  maxEventBytes: whole(
+    '<n>',
+    'maximum event size in bytes (default: 2 MiB, or that of --strict)',
+    1024,
+  ),
+  store: text(
+    '<folder>',
+    'folder to keep events in; events are synced before they are acknowledged',
+  ),
   maxStoreBytes: whole(
     '<n>',
-    'bytes of events kept, in memory too; the oldest events of the largest class are evicted first (default: 1 GiB)',
+    'maximum bytes of stored events, also in memory; a full store evicts old events ' +
+      '(default: 1 GiB)',
     1,
   ),
   strict: choice(
     '<name>',
-    'behave like this relay: its limits, words and document',
+    'imitate this relay: its limits, messages and information document',
     Object.keys(profiles) as ProfileName[],
   ),
   auth: withDefault(
-    choice('<who>', 'clients that must authenticate (NIP-42): nobody, writers, or readers too', [
+    choice('<who>', 'clients that must authenticate (NIP-42): none, writers, or all', [
       'none',
       'write',
       'all',
     ]),
     'none',
   ),
-  minPow: whole('<bits>', 'proof of work that events need (NIP-13)', 0, 256),
+  minPow: whole('<bits>', 'required proof of work of events, in bits (NIP-13)', 0, 256),
   publicUrl: parsed(
     '<url>',
-    'the URL others know the relay by, when it has a name or is behind a proxy',
+    'public URL of the relay, if it has a host name or is behind a proxy',
     publicUrlFlag,
   ),
   faults: parsed(
     '<list>',
-    'fail on purpose, as JSON or as drop=0.1,delay=normal:50,10,forge=0.05',
+    'inject faults, as JSON or as drop=0.1,delay=normal:50,10,forge=0.05',
     faultsFlag,
   ),
   seed: {
-    ...whole('<n>', 'random seed of --faults; the same seed fails the same way', 0),
+    ...whole('<n>', 'random seed of --faults; the same seed gives the same faults', 0),
     group: 'Advanced:',
   },
   page: whole(
     '<port>',
-    'also serve the run page on this port: the runs that the relay carries; ' +
-      '0 takes any free one',
+    'also serve the run page on this port, with the runs on this relay; 0 for any free port',
     0,
     65535,
   ),
@@ -73,7 +83,7 @@ type RelayFlags = FlagValues<typeof relayFlags>;
 export const relay = (): Command =>
   commandWith(
     'relay',
-    'run a relay for a training run: signatures checked, events in memory or on disk',
+    'run a relay for training runs; it verifies signatures and keeps events in memory or on disk',
     relayFlags,
   ).action(async (flags: RelayFlags, command: Command) => {
     refuseUnused(command, [
@@ -87,7 +97,7 @@ export const relay = (): Command =>
     const interrupted = untilInterrupted();
     for (const url of reachableUrls(flags.host, server)) writeOut(`relay at ${url}\n`);
     const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
-    writeNote(`give a URL to the others; Ctrl-C stops it (events ${where})`);
+    writeNote(`give a URL to the other workers; press Ctrl-C to stop (events ${where})`);
     const names = describeNames(flags, server);
     if (names !== undefined) writeNote(names);
     const page = await pageOf(flags, server);
@@ -95,10 +105,10 @@ export const relay = (): Command =>
     await page?.close();
     const { eventsAccepted, eventsRefused } = server.stats();
     await server.close();
-    writeNote(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused`);
+    writeNote(`\nstopped: ${eventsAccepted} events accepted, ${eventsRefused} refused`);
   });
 
-/** The run page on the runs of this relay, where it is asked for. */
+/** Serves the run page for the runs of this relay, if --page is given. */
 async function pageOf({ host, page }: RelayFlags, server: Relay) {
   if (page === undefined) return undefined;
   const { readPage, servePage } = await import('../../node/net/http-server.ts');
@@ -111,7 +121,7 @@ async function pageOf({ host, page }: RelayFlags, server: Relay) {
 function publicUrlFlag(text: string): string {
   if (/^wss?:/i.test(text) && URL.canParse(text)) return text;
   throw new ConfigError('flag/value', `--public-url is ${JSON.stringify(text)}`, {
-    hint: 'a WebSocket URL, such as wss://relay.example.org',
+    hint: 'use a WebSocket URL, such as wss://relay.example.org',
   });
 }
 
@@ -119,19 +129,19 @@ function faultsFlag(text: string): FaultSettings {
   const faults = parseFaults(text);
   if (typeof faults !== 'string') return faults;
   throw new ConfigError('flag/value', `--faults is ${JSON.stringify(text)}: ${faults}`, {
-    hint: 'write it like drop=0.1,delay=normal:50,10,forge=0.05',
+    hint: 'use a list such as drop=0.1,delay=normal:50,10,forge=0.05',
   });
 }
 
-/** By what name clients that prove a key must call the relay, where they might get it wrong. */
+/** Returns which relay URL clients must sign in AUTH events; undefined if they cannot get it wrong. */
 function describeNames({ auth, host, publicUrl }: RelayFlags, { port }: Relay): string | undefined {
   if (publicUrl !== undefined) return `AUTH and requests to vanish must name ${publicUrl}`;
   if ((auth ?? 'none') === 'none' && host === '127.0.0.1') return undefined;
   const named = `AUTH and requests to vanish must name this address and port ${port}`;
-  return `${named}; if the relay has a name, say so with --public-url`;
+  return `${named}; if the relay has a host name, set --public-url`;
 }
 
-/** Where others find it: every address of this machine when it listens on all of them. */
+/** Returns the URLs of the relay: one per address of this machine if it listens on all interfaces. */
 function reachableUrls(host: string, { url, port }: Relay): readonly string[] {
   if (host !== '0.0.0.0' && host !== '::') return [url];
   const addresses = Object.values(networkInterfaces())
@@ -141,19 +151,20 @@ function reachableUrls(host: string, { url, port }: Relay): readonly string[] {
   return addresses.length > 0 ? addresses : [`ws://127.0.0.1:${port}`];
 }
 
-/** Why the relay does not start, and what to do: another port or another folder. */
+/** Returns the error for a relay that cannot start, with a hint to use another port or folder. */
 function wordStartError({ host, port, store }: RelayFlags, cause: unknown): ConfigError {
   const { code, syscall } = cause as NodeJS.ErrnoException;
   if (store !== undefined && syscall !== 'listen' && syscall !== 'getaddrinfo') {
     const why = cause instanceof Error ? cause.message : String(cause);
     return new ConfigError('relay/store', `cannot keep events in ${store}: ${why}`, {
-      hint: 'choose another --store, or leave it out to keep events in memory',
+      hint: 'use another --store, or leave it out to keep events in memory',
       cause,
     });
   }
-  const why = code === 'EADDRINUSE' ? 'something already listens there' : String(code ?? cause);
+  const why =
+    code === 'EADDRINUSE' ? 'another program already listens there' : String(code ?? cause);
   return new ConfigError('relay/listen', `cannot listen on ${host}:${port}: ${why}`, {
-    hint: 'choose another --port (0 takes any free one), or stop what listens there',
+    hint: 'use another --port (0 for any free port), or stop the program that listens there',
     cause,
   });
 }

@@ -1,4 +1,4 @@
-/** `nostrain relays check`: what relays really allow, found out by trying. */
+/** `nostrain relays check`: tests what relays accept and return. */
 
 import { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
@@ -30,7 +30,7 @@ export const relays = (): Command =>
 
 const relaysCheckFlags = {
   seconds: withDefault(
-    whole('<n>', 'longest time for one relay; a slow one is asked for less', 1, 600),
+    whole('<n>', 'maximum seconds per relay; slow relays are tested less thoroughly', 1, 600),
     60,
   ),
   json: toggle('print JSON'),
@@ -41,13 +41,13 @@ type RelaysCheckFlags = FlagValues<typeof relaysCheckFlags>;
 const check = (): Command =>
   commandWith(
     'check',
-    'try what each relay allows: some 30 marked events under a throwaway key, deleted afterwards',
+    'test what each relay allows, with about 30 marked events under a throwaway key, deleted afterwards',
     relaysCheckFlags,
   )
     .argument('<url...>', 'relays, as ws:// or wss://')
     .action(async (urls: readonly string[], { seconds, json }: RelaysCheckFlags) => {
       await interruptibly(async (signal) => {
-        const judged = await checkRelaysHere(urls, { timeLimitMs: 1000 * seconds, signal });
+        const judged = await checkRelaysWithPorts(urls, { timeLimitMs: 1000 * seconds, signal });
         const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));
         writeOut(json ? asJson(flat) : formatReports(judged));
         const isUsable = judged.some(
@@ -57,13 +57,13 @@ const check = (): Command =>
       });
     });
 
-const TOLD_EVERY_MS = 2000;
+const PROGRESS_INTERVAL_MS = 2000;
 
-export async function checkRelaysHere(
+export async function checkRelaysWithPorts(
   urls: readonly string[],
   options: Pick<CheckOptions, 'timeLimitMs' | 'signal'>,
 ): Promise<readonly CheckedRelay[]> {
-  const progress = tellProgress();
+  const progress = createProgress();
   const ports = { openSocket, clock: systemClock, crypto: nativeCrypto, describe: describeRelay };
   try {
     return await checkRelays(urls, { ...ports, ...options, onStep: progress.step });
@@ -72,17 +72,17 @@ export async function checkRelaysHere(
   }
 }
 
-/** Every two seconds a line for each relay that has come further. */
-function tellProgress() {
+/** Prints a line for each relay whose step has changed, every PROGRESS_INTERVAL_MS. */
+function createProgress() {
   const steps = new Map<string, string>();
-  const told = new Map<string, string>();
+  const printed = new Map<string, string>();
   const timer = setInterval(() => {
     for (const [url, step] of steps) {
-      if (told.get(url) === step) continue;
-      told.set(url, step);
+      if (printed.get(url) === step) continue;
+      printed.set(url, step);
       writeNote(`${safeLine(url)}: ${safeLine(step)}`);
     }
-  }, TOLD_EVERY_MS);
+  }, PROGRESS_INTERVAL_MS);
   return {
     step(url: string, step: string | undefined) {
       if (step === undefined) steps.delete(url);
@@ -94,7 +94,7 @@ function tellProgress() {
 
 const WIDTH = 100;
 const NOTED_NIPS = [40, 67, 77] as const;
-/** Dates of HTTP are whole seconds. */
+/** HTTP dates are whole seconds. */
 const NOTED_SKEW_SECONDS = 5;
 const CARRIES: Readonly<Record<Verdict['carries'], string>> = {
   chunks: 'chunks',
@@ -105,7 +105,7 @@ const CARRIES: Readonly<Record<Verdict['carries'], string>> = {
 
 const HEAD = ['relay', 'ms', 'largest', 'at once', 'auth', 'work', 'refused', 'clock', 'carries'];
 
-/** The table and the notes, at most 100 columns wide; relays' words are made harmless. */
+/** Formats the table and the notes, at most WIDTH columns wide; text from relays is sanitized. */
 export function formatReports(judged: readonly CheckedRelay[]): string {
   const rows = [HEAD, ...judged.map(rowOf)];
   const notes = judged.flatMap((each) => ['', ...notesOf(each)]);
@@ -153,7 +153,7 @@ const wordSkew = (seconds: number): string =>
     ? 'ok'
     : `${seconds > 0 ? '+' : '-'}${Math.abs(seconds).toFixed(0)} s`;
 
-/** The relay, what speaks against it, what was noticed, and what to do. */
+/** Returns the notes on a relay: problems, observations, and what to do. */
 function notesOf({ report, verdict }: CheckedRelay): readonly string[] {
   const { url, problem } = report;
   const notes = [
@@ -172,28 +172,30 @@ const wordCarries = ({ carries }: Verdict): string =>
 
 function noticed(report: RelayReport, verdict: Verdict): readonly string[] {
   const { stated, size, kinds, filters, deletes, skewSeconds, spent, auth, work } = report;
-  const isSizeTold = verdict.why.some((why) => why.startsWith('takes events'));
+  const isSizeReported = verdict.why.some((why) => why.startsWith('takes events'));
   const refusals = Object.entries(kinds).filter(
     ([kind, { verdict: each }]) => each === 'refused' && !verdict.why.join().includes(kind),
   );
   const lost = kindsThat(kinds, 'lost').filter(() => verdict.carries !== 'nothing');
   return [
-    stated === undefined ? 'does not describe itself (NIP-11)' : wordStated(stated),
-    ...(size.words === undefined || isSizeTold ? [] : [wordLimit(size)]),
+    stated === undefined ? 'serves no information document (NIP-11)' : wordStated(stated),
+    ...(size.words === undefined || isSizeReported ? [] : [wordLimit(size)]),
     ...describeRate(report),
-    ...(auth.letIn && verdict.carries !== 'nothing' ? ['lets new keys in by AUTH'] : []),
+    ...(auth.letIn && verdict.carries !== 'nothing' ? ['accepts new keys after AUTH'] : []),
     ...(work !== undefined && verdict.carries !== 'nothing' ? [`work: ${work.words}`] : []),
     ...refusals.map(([kind, { words }]) => `refuses kind ${kind}: ${words}`),
-    ...lost.map((kind) => `accepts kind ${kind} and does not bring it`),
+    ...lost.map((kind) => `accepts kind ${kind} but does not return it`),
     ...(['s', 'c'] as const)
       .filter((name) => filters[name] === 'brings too much')
-      .map((name) => `its #${name} filter brings more than was asked for`),
-    ...(deletes === false ? ['does not delete on request; the probes expire in 5 minutes'] : []),
+      .map((name) => `its #${name} filter returns events that do not match`),
+    ...(deletes === false
+      ? ['does not delete events on request; the test events expire in 5 minutes']
+      : []),
     ...(skewSeconds !== undefined && Math.abs(skewSeconds) >= NOTED_SKEW_SECONDS
       ? [wordClock(skewSeconds)]
       : []),
-    `tried with ${spent.events} events, ${(spent.bytes / 1000).toFixed(0)} kB, ` +
-      `in ${formatSeconds(spent.seconds)}`,
+    `tested with ${spent.events} events, ${(spent.bytes / 1000).toFixed(0)} kB, in ` +
+      `${formatSeconds(spent.seconds)}`,
   ];
 }
 
@@ -214,7 +216,7 @@ function wordStated(stated: NonNullable<RelayReport['stated']>): string {
     nips.length === 0 ? 'none of NIP 40, 67, 77' : `NIP ${nips.join(', ')}`,
     limits.length === 0 ? 'no limits stated' : `states ${limits.join(', ')}`,
   ];
-  return `says it is: ${parts.filter((part) => part !== '').join('; ')}`;
+  return `describes itself as: ${parts.filter((part) => part !== '').join('; ')}`;
 }
 
 const wordLimit = ({ refusedBytes, words }: RelayReport['size']): string =>
@@ -227,8 +229,8 @@ function describeRate({ rate }: RelayReport): readonly string[] {
   if (throttled === undefined) return [];
   const nextEvent =
     againAfterSeconds === undefined
-      ? 'took no other in the time there was'
-      : `took another one after ${againAfterSeconds.toFixed(0)} s`;
+      ? 'accepted no more within the time limit'
+      : `accepted another one after ${againAfterSeconds.toFixed(0)} s`;
   return [
     `rate-limited after ${accepted} events in ${formatSeconds(seconds)} (${throttled}); ${nextEvent}`,
   ];

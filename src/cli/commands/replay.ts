@@ -1,4 +1,4 @@
-/** `nostrain replay`: recomputes a certified run from its events, without any key, and names the first bad round. */
+/** `nostrain replay`: recomputes a certified run from its events, without any key, and reports the first bad round. */
 
 import type { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
@@ -38,22 +38,22 @@ const replayFlags = {
   ...sourceFlags,
   events: text(
     '<file>',
-    'read this file or folder instead of asking relays; any bad line is an error; or the ' +
-      'digest of its chunks',
+    'archive file or folder to read instead of asking relays (any bad line is an error), or ' +
+      'the digest of its chunks',
   ),
   from: several(
     '<source>',
-    'where chunks of --events DIGEST are: https://…, wss://… or a folder, repeatable',
+    'source for the chunks of --events DIGEST: https://…, wss://… or a folder, repeatable',
   ),
   ...historyFlags,
   base: text(
     '<path>',
-    'published model that the run starts from: also evaluates what was recomputed',
+    'published model that the run starts from; also evaluates the recomputed model',
   ),
   corpus: text(
     '<file>',
-    'text or .jsonl file that the run trains on, or the https address of one (default: the ' +
-      'usual one)',
+    'text or .jsonl file that the run trains on, or its https address (default: the standard ' +
+      'corpus)',
   ),
   json: toggle('print JSON'),
 };
@@ -63,23 +63,23 @@ type ReplayFlags = FlagValues<typeof replayFlags>;
 export const replay = (): Command =>
   commandWith(
     'replay',
-    'recompute a certified run from its events and name the first bad round; needs no key',
+    'recompute a certified run from its events and report the first bad round; needs no key',
     replayFlags,
-  ).action(async (asked: ReplayFlags, command: Command) => {
+  ).action(async (commandFlags: ReplayFlags, command: Command) => {
     refuseUnused(command, [
-      askingRule(asked),
-      { flags: ['from'], goesWith: '--events DIGEST', holds: isHex32(asked.events ?? '') },
-      { flags: ['corpus'], goesWith: '--base', holds: asked.base !== undefined },
+      askingRule(commandFlags),
+      { flags: ['from'], goesWith: '--events DIGEST', holds: isHex32(commandFlags.events ?? '') },
+      { flags: ['corpus'], goesWith: '--base', holds: commandFlags.base !== undefined },
     ]);
     await interruptibly(async (signal) => {
-      const flags = await withEvents(asked, signal);
+      const flags = await withEvents(commandFlags, signal);
       const source = await sourceOf(flags, signal);
-      const kept = flags.events === undefined ? undefined : await openRecord(flags.events);
+      const record = flags.events === undefined ? undefined : await openRecord(flags.events);
       const archive = await openSource(flags, source);
       const model = modelIn(flags, signal);
       const report = await replayRun(archive, {
         ...source.options,
-        states: kept?.states,
+        states: record?.states,
         through: flags.branch,
         trust: flags.trust,
         ...model,
@@ -88,36 +88,36 @@ export const replay = (): Command =>
         },
       });
       const evaluation = await model.evaluate();
-      const told = { ...report, ...(evaluation && { evaluation }) };
-      writeOut(flags.json ? asJson(told) : formatEnd(report, evaluation));
+      const document = { ...report, ...(evaluation && { evaluation }) };
+      writeOut(flags.json ? asJson(document) : formatEnd(report, evaluation));
       const { believed } = report;
       if (believed > 0) {
         writeNote(
-          `${believed} block hashes of the beacon are as the file says; --rpc URL compares ` +
-            'them with their chain',
+          `${believed} block hashes of the beacon are taken from the file unchecked; --rpc ` +
+            'URL compares them with their chain',
         );
       }
-      const isAsRecorded = kept === undefined || compareRecord(kept, report);
+      const isAsRecorded = record === undefined || compareRecord(record, report);
       if (!report.ok || !isAsRecorded) process.exitCode = exitCodes.failed.code;
     });
   });
 
-/** With the file of events, fetched where they are named by the digest of their chunks. */
+/** Downloads the archive if `--events` is a digest, and returns the flags with its file. */
 async function withEvents(flags: ReplayFlags, signal: AbortSignal): Promise<ReplayFlags> {
   const { events, from = [] } = flags;
   if (events === undefined || !isHex32(events)) return flags;
   return { ...flags, events: await bringEvents(events, from, flags, signal) };
 }
 
-/** Says what of a folder is not as its record has it. */
+/** Reports the differences between a folder and its record. */
 function compareRecord({ record, changed }: OpenedRecord, report: ReplayReport): boolean {
   const difference = recordDifference(record, report);
-  for (const file of changed) writeNote(`${file} is lost, or not what record.json says`);
+  for (const file of changed) writeNote(`${file} is missing or does not match record.json`);
   if (difference !== undefined) writeNote(difference);
   return changed.length === 0 && difference === undefined;
 }
 
-/** What a replay asks about the base of a run, and what it is told of the model. */
+/** Returns the callbacks with which a replay opens the base model, and the evaluation of the final model. */
 function modelIn({ base: path, corpus }: ReplayFlags, signal: AbortSignal) {
   const options = path && { base: path, corpus, signal, onNotice: writeNote };
   let base: BaseModel | undefined;
@@ -139,11 +139,11 @@ function modelIn({ base: path, corpus }: ReplayFlags, signal: AbortSignal) {
 }
 
 const ADAPTERS =
-  'the roots of adapters follow from the events alone: no base is needed for them; --base PATH ' +
-  'also evaluates';
+  'adapter roots are computed from the events alone, so the base is not needed; with --base ' +
+  'PATH the model is also evaluated';
 const WHOLE =
-  'all of a published model is trained: without its files (--base PATH) votes are checked, and ' +
-  'the model is not';
+  'the run trains all parameters of a published model: without its files (--base PATH), ' +
+  'votes are checked but the model is not';
 
 /** Validation losses, per token. */
 export interface ReplayEvaluation {
@@ -152,9 +152,9 @@ export interface ReplayEvaluation {
 }
 
 export interface EvaluateOptions {
-  /** Path or reference of the base. */
+  /** Path or hub reference of the base. */
   readonly base: string;
-  /** File of the text that the run trains on. */
+  /** Text file that the run trains on. */
   readonly corpus?: string | undefined;
   onNotice(message: string): void;
   readonly signal: AbortSignal;
@@ -163,7 +163,7 @@ export interface EvaluateOptions {
 const settingsIn = (spec: RunSpec, base: string) =>
   settingsOf(spec, { base, relay: [], shard: { index: 1, count: 1 } });
 
-/** The base of a run, held against its spec. */
+/** Opens the base of a run and checks it against the spec. */
 export function openBaseIn(spec: RunSpec, options: EvaluateOptions): Promise<BaseModel> {
   if (spec.start !== null) {
     return openFullBaseOf(spec.start, settingsIn(spec, options.base), options);
@@ -173,7 +173,7 @@ export function openBaseIn(spec: RunSpec, options: EvaluateOptions): Promise<Bas
   });
 }
 
-/** Evaluates on the validation part of the text that the run trains on. */
+/** Evaluates on the validation slice of the text that the run trains on. */
 export async function evaluateModel(
   spec: RunSpec,
   { values }: Params,
@@ -182,8 +182,8 @@ export async function evaluateModel(
 ): Promise<ReplayEvaluation> {
   const { data, dataFrom } = spec;
   if (data.kind !== 'corpus') {
-    throw new ConfigError('replay/data', 'each worker of this run has a text of its own', {
-      hint: 'leave --base out: the roots need none',
+    throw new ConfigError('replay/data', 'each worker of this run trains on private data', {
+      hint: 'leave --base out: the roots can be checked without it',
     });
   }
   const fixed = { sha256: data.sha256, form: data.form, from: dataFrom };
@@ -207,7 +207,7 @@ export function formatLine(line: RoundReport): string {
   const { round, checked, result, problem, missing } = line;
   const head = `round ${String(roundNumber(round)).padStart(4)}  `;
   if (problem !== undefined) return `${head}BAD          ${problem}\n`;
-  const lacks = missing === undefined ? '' : `  not here: ${missing.join(', ')}`;
+  const lacks = missing === undefined ? '' : `  missing: ${missing.join(', ')}`;
   if (result === undefined) return `${head}not checked${lacks}\n`;
   const { accepted = [], signers, seats, modelRoot = '', ledgerRoot = '' } = line;
   const how =
@@ -215,7 +215,7 @@ export function formatLine(line: RoundReport): string {
   const roots = `model ${short(modelRoot)}  ledger ${short(ledgerRoot)}`;
   const rows = `${String(accepted.length).padStart(3)} accepted`;
   const model =
-    checked === 'chain' && lacks !== '' ? `  model not checked,${lacks.trimStart()}` : '';
+    checked === 'chain' && lacks !== '' ? `  model not checked, ${lacks.trimStart()}` : '';
   const rest = checked === 'nothing' ? lacks : model;
   return (
     `${head}${how}  ${result.padEnd(5)}  ${rows}  ${signers} of ${seats} signed  ` +
@@ -242,12 +242,12 @@ function notes({
     ...(joined ?? []).map((key) => `joined ${name(key)}`),
     ...(left ?? []).map((key) => `left ${name(key)}`),
     ...(faults ?? []).map(({ worker, kind }) => `fault ${name(worker)} (${kind})`),
-    ...(forks ?? []).map((digest) => `FORK: ${digest} was decided too`),
+    ...(forks ?? []).map((digest) => `FORK: ${digest} was also decided`),
   ];
   return all.length === 0 ? '' : `  ${all.join(', ')}`;
 }
 
-/** A line of a file that is no event. */
+/** Formats an archive line that is not an event. */
 const formatBad = ({ line, reason, round }: BadLine): string =>
   `line ${line}  BAD  ${reason}${round === undefined ? '' : `  (${roundName(round)})`}\n`;
 
@@ -263,7 +263,7 @@ export function formatEnd(report: ReplayReport, evaluation?: ReplayEvaluation): 
       `${evaluation.after.toFixed(4)} after the last one\n`
     : '';
   if (ok) return `${roots}${loss}ok: ${rounds} rounds, all recomputed in full\n`;
-  const untrusted = report.isTrusted ? '' : 'BAD: the outcome to trust is not in this history\n';
+  const untrusted = report.isTrusted ? '' : 'BAD: the outcome of --trust is not in this history\n';
   const first = firstBad === null ? '' : `; the first bad round is ${roundNumber(firstBad)}`;
   const verdict =
     firstBad === null && bad.length === 0

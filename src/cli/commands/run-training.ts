@@ -1,4 +1,4 @@
-/** `nostrain run-training`: one worker of a run; the same command goes on where it stopped. */
+/** `nostrain run-training`: trains as one worker of a run; the same command resumes it. */
 import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
@@ -49,16 +49,16 @@ import { trainIn } from './run/join.ts';
 
 const command = (): Command => {
   const made = new Command('run-training')
-    .description('train as one worker of a run; repeat the command to resume after a stop')
-    .addArgument(new Argument('[state]', 'as in the Python reference: state to start from'))
-    .addArgument(new Argument('[dataset]', 'and the JSON dataset to train on'))
+    .description('train as one worker of a run; run the same command again to resume')
+    .addArgument(new Argument('[state]', 'state to start from, as in the Python reference'))
+    .addArgument(new Argument('[dataset]', 'JSON dataset to train on'))
     .addHelpText('after', MORE);
   addSettingFlags(made, settingNames, { isUnchecked: true });
   made
     .option('--dataset <file>', 'linear, mlp: rows to train on, as CSV or JSON')
-    .option('--target <column>', 'linear, mlp: column of the CSV to predict')
+    .option('--target <column>', 'linear, mlp: CSV column to predict')
     .option('--start <state>', 'state file or run folder to start from')
-    .option('--spec <run>', 'run with a spec; the same as `run join`')
+    .option('--spec <run>', 'join a run with a spec, like `run join`')
     .addOption(hintOption());
   addWorkerFlags(made, '--dir; with --spec in your data folder');
   addFlags(made, stateOutputFlags);
@@ -83,7 +83,7 @@ const RARE = ['timeout', 'outputFormat', 'torchCheckpointPayload'];
 
 export const runTraining = (): Command => command().action(train);
 
-/** Forms of states that this run neither reads nor writes. */
+/** Returns which flags about state formats this run can use. */
 const formRules = (command: Command): readonly FlagRule[] => [
   { flags: ['stateFormat'], goesWith: 'STATE and DATASET', holds: false },
   {
@@ -93,7 +93,7 @@ const formRules = (command: Command): readonly FlagRule[] => [
   },
 ];
 
-/** What the trainer of regressions in the Python reference's ways has no use for. */
+/** Flags that the regression trainer of the Python reference does not use. */
 const byModel = ['corpus', 'device', 'threads', 'dataset', 'target'];
 
 interface RunTrainingFlags extends BringFlags, ReferenceFlags, MemberFlags {
@@ -117,26 +117,26 @@ async function train(
   }
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const typed = state === undefined ? settingsFromFlags(command) : settingsAsTyped(command);
-  const asked: PartialSettings = { ...file, ...typed };
+  const requested: PartialSettings = { ...file, ...typed };
   refuseUnused(command, [{ flags: memberFlagNames, goesWith: '--spec', holds: false }]);
   const interrupt = onInterrupt();
   try {
     if (state !== undefined && dataset !== undefined) {
       refuseUnused(command, [{ flags: [...byModel, 'start'], goesWith: '--model', holds: false }]);
-      await runReference({ state, dataset, settings: asked }, flags, interrupt);
+      await runReference({ state, dataset, asked: requested }, flags, interrupt);
       return;
     }
     assertNoReferenceFlags(command);
     if (flags.output !== undefined) assertWritable(flags);
-    const dir = flags.dir ?? (await folderOf(settingsOf(asked, command)));
-    const own = { corpus: flags.corpus, base: asked.base };
+    const dir = flags.dir ?? (await folderOf(settingsOf(requested, command)));
+    const localPaths = { corpus: flags.corpus, base: requested.base };
     const { signal } = interrupt;
-    const { corpus, base } = await bringFiles(undefined, own, flags, {
-      relays: asked.relay ?? [],
+    const { corpus, base } = await bringFiles(undefined, localPaths, flags, {
+      relays: requested.relay ?? [],
       signal,
     });
-    const brought = base === undefined ? asked : { ...asked, base };
-    const settings = settingsOf(brought, command, await keptSettings(dir));
+    const completed = base === undefined ? requested : { ...requested, base };
+    const settings = settingsOf(completed, command, await keptSettings(dir));
     refuseUnused(command, dataRules(settings, flags));
     const start =
       flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start));
@@ -162,18 +162,18 @@ function trainBySpec(
     { flags: ['start'], goesWith: 'runs without a spec', holds: false },
   ]);
   if (state === undefined) return trainIn(spec, flags, command);
-  throw new ConfigError('flag/spec', 'a run with a spec starts from what its spec says', {
-    hint: 'leave STATE and DATASET out',
+  throw new ConfigError('flag/spec', 'the spec of a run determines its first state', {
+    hint: 'leave out STATE and DATASET',
   });
 }
 
-/** The preset of the model, then what a run that has begun goes on with, then what was asked for. */
+/** Combines the preset of the model, the settings that a started run has stored, and the given ones. */
 function settingsOf(
-  asked: PartialSettings,
+  requested: PartialSettings,
   command: Command,
   kept: PartialSettings = {},
 ): Settings {
-  const model = requestedModel(asked);
+  const model = requestedModel(requested);
   if (model === undefined) {
     throw new ConfigError(
       'flag/model',
@@ -181,15 +181,15 @@ function settingsOf(
       { hint: `the models are ${Object.keys(presets).join(', ')}` },
     );
   }
-  const usual = combineSettings(presets[model], { ...asked, model });
-  const merged = completeSettings(usual, kept, asked, { model });
+  const usual = combineSettings(presets[model], { ...requested, model });
+  const merged = completeSettings(usual, kept, requested, { model });
   const settings = { ...merged, base: lastingBase(merged.base) };
   refuseUnused(command, [...settingRules(settings), ...formRules(command)]);
   assertAgreeable(settings);
   return settings;
 }
 
-/** By run and shard: several workers of a run on one machine need no flag to keep apart. */
+/** Names the folder by run and shard, so that several workers of a run on one machine need no flag. */
 async function folderOf({ run, shard: { index, count } }: Settings): Promise<string> {
   const name = run.replace(/[^A-Za-z0-9._-]/g, '_');
   const dir = join(dataHome(), 'runs', name);

@@ -1,4 +1,4 @@
-/** `nostrain runs`: the runs kept on this machine, how far each is, and what it takes on the disk. */
+/** `nostrain runs` and `nostrain clean`: list and remove the runs on this machine. */
 
 import { lstat, readdir, readFile, realpath, rm, rmdir } from 'node:fs/promises';
 import { basename, join, relative, sep } from 'node:path';
@@ -22,22 +22,24 @@ const runsFlags = {
 };
 
 export const runs = (): Command =>
-  commandWith('runs', 'list the runs kept on this machine', runsFlags).action(
+  commandWith('runs', 'list the runs on this machine', runsFlags).action(
     async ({ json }: FlagValues<typeof runsFlags>) => {
       const home = dataHome();
-      const found = await listLocalRuns(home);
-      writeOut(json ? asJson({ home, runs: found.map(summaryOf) }) : listWords(found, home));
+      const localRuns = await listLocalRuns(home);
+      writeOut(
+        json ? asJson({ home, runs: localRuns.map(summaryOf) }) : listWords(localRuns, home),
+      );
     },
   );
 
-function listWords(found: readonly LocalRun[], home: string): string {
-  if (found.length === 0) {
+function listWords(localRuns: readonly LocalRun[], home: string): string {
+  if (localRuns.length === 0) {
     const next = 'try: nostrain demo gpt, or nostrain run-training --model char-gpt';
     return `no runs in ${home} yet\n  ${next}\n`;
   }
   const heading = ['name', 'kind', 'state', 'round', 'loss', 'size', 'last change'];
   const now = Date.now();
-  const rows = found.map((run) => [
+  const rows = localRuns.map((run) => [
     safeLine(run.word),
     run.kind,
     run.state,
@@ -47,14 +49,14 @@ function listWords(found: readonly LocalRun[], home: string): string {
     formatAge(now - run.changedAtMs),
   ]);
   const width = process.stdout.columns || 100;
-  const bytes = found.reduce((sum, run) => sum + run.bytes, 0);
-  const many = `${found.length} run${found.length === 1 ? '' : 's'}`;
+  const bytes = localRuns.reduce((sum, run) => sum + run.bytes, 0);
+  const many = `${localRuns.length} run${localRuns.length === 1 ? '' : 's'}`;
   const total = `${many}, ${formatBytes(bytes)} in ${home}`;
   const more = 'nostrain show NAME: its curve and rounds; nostrain clean: free disk space';
   return `${[...alignColumns([heading, ...rows], width), '', total, more].join('\n')}\n`;
 }
 
-/** What `runs --json` lists of a run. */
+/** Returns the entry of a run in `runs --json`. */
 export function summaryOf(run: LocalRun) {
   const { name, kind, state, dir, worker, model, parameters, rounds, played, bytes } = run;
   const last = run.history.at(-1);
@@ -82,7 +84,7 @@ export const modelFileOf = (worker: string): string => join(worker, 'state.safet
 const finite = (loss: number | undefined): number | undefined =>
   loss !== undefined && Number.isFinite(loss) ? loss : undefined;
 
-/** The loss of the shared model after a round, else that of this worker's training. */
+/** Returns the loss of the shared model after a round, otherwise this worker's training loss. */
 export const lossAfter = ({ validationLoss, trainingLoss }: CertifiedSummary): number =>
   validationLoss ?? trainingLoss;
 
@@ -91,7 +93,7 @@ function lossOf({ history }: LocalRun): string {
   return last === undefined ? '-' : formatLoss(lossAfter(last));
 }
 
-/** Losses over the rounds, in bounded number. */
+/** Returns the losses over the rounds, thinned to a bounded number. */
 export const curveOf = ({ history }: LocalRun): readonly number[] =>
   pointsOf(
     history
@@ -104,7 +106,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** `3 min ago` */
+/** Formats an age such as `3 min ago`. */
 export function formatAge(ms: number): string {
   if (ms < MINUTE) return 'now';
   if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min ago`;
@@ -112,7 +114,7 @@ export function formatAge(ms: number): string {
   return `${Math.floor(ms / DAY)} days ago`;
 }
 
-/** One row per round, numbers as they are; `index` is from 0. */
+/** Returns the raw numbers of a round; `index` starts at 0. */
 export const roundRow = (round: CertifiedSummary) => ({
   index: round.index,
   validationLoss: finite(round.validationLoss),
@@ -130,7 +132,7 @@ export const roundRow = (round: CertifiedSummary) => ({
   model: round.digest,
 });
 
-/** The line that shows what the model of a run has learned; undefined for models of rows. */
+/** Returns the command that shows what the model of a run has learned; undefined for models of rows. */
 export function sampleCommand({ word, model, parameters }: LocalRun): string | undefined {
   const writes = model !== undefined && formOf({ model }) !== 'rows';
   if (parameters === undefined || !writes) return undefined;
@@ -138,8 +140,8 @@ export function sampleCommand({ word, model, parameters }: LocalRun): string | u
 }
 
 const cleanFlags = {
-  olderThan: whole('<days>', 'runs, finished or not, that have not changed since', 0),
-  yes: toggle('remove them; keys stay'),
+  olderThan: whole('<days>', 'runs unchanged for this many days, finished or not', 0),
+  yes: toggle('remove the runs; keys are kept'),
   json: toggle('print JSON'),
 };
 
@@ -157,19 +159,23 @@ export const clean = (): Command =>
       const chosen = await choose(names, flags, home);
       for (const run of chosen) await assertInside(run, home);
       const removed = flags.yes ? await removeAll(chosen) : [];
-      const told = flags.yes ? removed : chosen;
-      const bytes = told.reduce((sum, run) => sum + run.bytes, 0);
+      const listed = flags.yes ? removed : chosen;
+      const bytes = listed.reduce((sum, run) => sum + run.bytes, 0);
       if (flags.json) {
-        writeOut(asJson({ removed: flags.yes === true, bytes, runs: told.map(summaryOf) }));
-      } else writeOut(cleanWords(told, bytes, flags.yes === true));
+        writeOut(asJson({ removed: flags.yes === true, bytes, runs: listed.map(summaryOf) }));
+      } else writeOut(cleanWords(listed, bytes, flags.yes === true));
     });
 
-/** What a key has signed is kept as long as the key: it must never sign anything else in those rounds. */
+/**
+ * Files that are kept: what a key has signed stays as long as the key, so that it never signs a second vote in a round.
+ */
 const KEPT: readonly string[] = ['key', 'votes.json', 'lock'];
 
 const DAY_MS = 86_400_000;
 
-/** The runs to remove. A run that a process plays is refused if it is named, else left out. */
+/**
+ * Returns the runs to remove. Throws `run/busy` for a named run that a process is training; unnamed ones are skipped.
+ */
 async function choose(
   names: readonly string[],
   { olderThan }: CleanFlags,
@@ -178,11 +184,11 @@ async function choose(
   const isOld = ({ changedAtMs }: LocalRun) =>
     olderThan === undefined || Date.now() - changedAtMs >= olderThan * DAY_MS;
   if (names.length > 0) {
-    const found = await Promise.all(names.map((name) => findLocalRun(name, home)));
-    const busy = found.find(({ state }) => state === 'running');
+    const localRuns = await Promise.all(names.map((name) => findLocalRun(name, home)));
+    const busy = localRuns.find(({ state }) => state === 'running');
     if (busy === undefined)
-      return [...new Map(found.map((run) => [run.dir, run])).values()].filter(isOld);
-    throw new ConfigError('run/busy', `a process plays ${busy.name}`, {
+      return [...new Map(localRuns.map((run) => [run.dir, run])).values()].filter(isOld);
+    throw new ConfigError('run/busy', `a process is training ${busy.name}`, {
       hint: 'stop it first with Ctrl-C',
     });
   }
@@ -194,14 +200,14 @@ async function choose(
   );
 }
 
-/** Throws for a folder that is not one of the data folder's own. */
+/** Throws `run/elsewhere` if the folder is not directly inside the data folder. */
 async function assertInside({ dir }: LocalRun, home: string): Promise<void> {
   const path = relative(home, await realpath(dir)).split(sep);
-  const isOwn =
+  const isInDataFolder =
     path.length === 2 && (path[0] === 'runs' || path[0] === 'demos') && path[1] !== '..';
-  if (isOwn && !(await lstat(dir)).isSymbolicLink()) return;
+  if (isInDataFolder && !(await lstat(dir)).isSymbolicLink()) return;
   throw new ConfigError('run/elsewhere', `${dir} is not in the data folder ${home}`, {
-    hint: 'remove that folder yourself',
+    hint: 'remove the folder by hand',
   });
 }
 
@@ -213,13 +219,13 @@ async function removeAll(chosen: readonly LocalRun[]): Promise<readonly LocalRun
       removed.push(run);
     } catch (error) {
       if (!(error instanceof ConfigError) || error.code !== 'run/busy') throw error;
-      writeNote(`${run.name} is left: ${error.message}`);
+      writeNote(`${run.name} was not removed: ${error.message}`);
     }
   }
   return removed;
 }
 
-/** Empties the folder except for keys and what they have signed, under its lock. */
+/** Empties the folder under its lock, except for keys and vote journals. */
 async function remove({ dir }: LocalRun): Promise<void> {
   const lock = await takeLock(dir);
   try {
@@ -227,7 +233,7 @@ async function remove({ dir }: LocalRun): Promise<void> {
   } finally {
     await lock.release();
   }
-  // stays where a key does
+  // fails, and the folder stays, if a key is left in it
   await rmdir(dir).catch(() => undefined);
 }
 
@@ -243,7 +249,7 @@ async function empty(dir: string): Promise<void> {
 
 const LONGEST_KEY = 200;
 
-/** Whether a file is a lock or the vote journal, or holds a secret key, whatever it is called. */
+/** Reports whether a file must be kept: a lock, a vote journal, or any file that holds a secret key. */
 async function isKept(file: string): Promise<boolean> {
   if (KEPT.includes(basename(file))) return true;
   const { size } = await lstat(file);
@@ -266,6 +272,8 @@ function cleanWords(runs: readonly LocalRun[], bytes: number, isRemoved: boolean
     `changed ${formatAge(now - changedAtMs)}`,
   ]);
   const many = `${runs.length} run${runs.length === 1 ? '' : 's'}, ${formatBytes(bytes)}`;
-  const end = isRemoved ? `removed ${many}; keys stay` : `would remove ${many}; do it with --yes`;
+  const end = isRemoved
+    ? `removed ${many}; keys are kept`
+    : `would remove ${many}; use --yes to remove`;
   return `${[...alignColumns(rows, process.stdout.columns || 100), '', end].join('\n')}\n`;
 }

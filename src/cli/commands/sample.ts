@@ -1,4 +1,4 @@
-/** `nostrain sample`: text written by the shared parameters of a run, or by a published model as it is. */
+/** `nostrain sample`: shows what a trained or published model generates: text, a forecast, or picture classes. */
 
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
@@ -38,17 +38,17 @@ const DEFAULT_SEED = 1;
 
 const sampleFlags = {
   prompt: withDefault(text('<text>', 'text to continue'), '\n'),
-  chat: toggle('put the prompt as a question, by the chat template of the model'),
-  length: withDefault(whole('<n>', 'tokens to write at most', 1, 1_000_000), 400),
+  chat: toggle('send the prompt as a user message, using the chat template of the model'),
+  length: withDefault(whole('<n>', 'maximum tokens to generate', 1, 1_000_000), 400),
   temperature: withDefault(
     numeric('<x>', 'randomness; 0 always takes the likeliest token', 0, 100),
     0.8,
   ),
   topP: withDefault(
-    numeric('<x>', 'draw among the likeliest tokens that have this share together', 0, 1),
+    numeric('<x>', 'sample from the most likely tokens that together have this probability', 0, 1),
     1,
   ),
-  topK: withDefault(whole('<n>', 'draw among so many likeliest tokens; 0 among all', 0), 0),
+  topK: withDefault(whole('<n>', 'sample from the n most likely tokens; 0 for all', 0), 0),
   threads: whole('<n>', 'threads of the engine (default: all cores)', 1, 1024),
   ...settingFlags([
     'base',
@@ -70,9 +70,9 @@ const sampleFlags = {
     '<path>',
     'forecaster, vit: CSV file or picture folder of the run, unless its data is synthetic',
   ),
-  picture: text('<file>', 'vit: PNG or JPEG to guess the class of'),
+  picture: text('<file>', 'vit: PNG or JPEG to classify'),
   output: {
-    ...text('<file>', 'write it there instead of stdout (of a forecast: as CSV)'),
+    ...text('<file>', 'write to this file instead of stdout (a forecast as CSV)'),
     short: 'o',
   },
 };
@@ -82,8 +82,8 @@ type SampleFlags = FlagValues<typeof sampleFlags>;
 export const sample = (): Command =>
   commandWith(
     'sample',
-    'show what a run has learned: a text, a forecast or guesses; ' +
-      'or write with a published model (--base)',
+    'show what a run has learned: text, a forecast or picture classes; or generate text with ' +
+      'a published model (--base)',
     sampleFlags,
   )
     .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
@@ -102,12 +102,12 @@ export const sample = (): Command =>
       }),
     );
 
-/** What models of text have no use for. */
+/** Flags that text models do not use. */
 const OF_PATCHES = [
   { flags: ['corpus', 'picture'], goesWith: '--model forecaster and vit', holds: false },
 ];
 
-/** Shows a run whose model writes no text; returns whether it is one. */
+/** Shows the output of a model that is not a text model; returns false if it is one. */
 async function showOther(
   run: TrainedRun,
   flags: SampleFlags,
@@ -131,7 +131,7 @@ async function showOther(
 
 interface Opened {
   readonly writer: TextWriter;
-  /** Undefined for a model that began from nothing. */
+  /** Undefined for a model trained from random parameters. */
   readonly base: BaseModel | undefined;
   readonly seed: number;
 }
@@ -146,7 +146,7 @@ async function open(
   if (run === undefined) {
     const { base: from = '', seed = DEFAULT_SEED } = given;
     if (from === '') {
-      throw new ConfigError('flag/state', 'name a run, or a published model with --base', {
+      throw new ConfigError('flag/state', 'name a run, or use --base for a published model', {
         hint: '`nostrain runs` lists the runs on this machine',
       });
     }
@@ -162,7 +162,7 @@ async function open(
   return { writer: await openPublishedWriter(base, values, threads), base, seed };
 }
 
-/** Shows the text as it is written, or keeps it for the file. */
+/** Prints the text as it is generated, or collects it for the file. */
 async function write(
   { writer, base, seed }: Opened,
   { prompt, chat, output, ...choice }: SampleFlags,
@@ -186,7 +186,7 @@ async function write(
   if (output !== undefined) await writeResult(text, output);
 }
 
-/** Tokens of the text, after what the model expects before any. */
+/** Returns the tokens of the prompt, after the begin tokens that the model expects. */
 const plain = (
   { tokenizer }: TextWriter,
   base: BaseModel | undefined,
@@ -199,9 +199,9 @@ const plain = (
 async function question(base: BaseModel | undefined, prompt: string): Promise<readonly number[]> {
   const template = base?.pretrained.chatTemplate;
   if (!base || template === undefined) {
-    const name = base?.name ?? 'a model that began from nothing';
+    const name = base?.name ?? 'a model trained from random parameters';
     throw new ConfigError('sample/chat', `${name} has no chat template`, {
-      hint: 'leave out --chat, or take a model that was made for chats',
+      hint: 'leave out --chat, or use a chat model',
     });
   }
   const { config } = base.pretrained.tokenizerFiles;
@@ -214,7 +214,7 @@ async function question(base: BaseModel | undefined, prompt: string): Promise<re
   }
 }
 
-/** What the model's own files say ends a text. */
+/** Returns the end-of-text tokens that the model's files declare. */
 function endsOf(base: BaseModel | undefined): ReadonlySet<number> {
   if (!base) return new Set();
   const { eos_token_id: ids } = base.pretrained.config;
@@ -226,29 +226,29 @@ interface SampleRequest {
   readonly corpus?: string | undefined;
   readonly picture?: string | undefined;
   readonly output?: string | undefined;
-  /** What the run evaluates on, where each worker has its own data. */
+  /** Evaluation data of the run, if each worker has its own training data. */
   readonly evaluation?: Uint8Array | undefined;
   readonly signal: AbortSignal;
 }
 
 const SIZE = { width: 78, height: 9 };
-/** Pictures that are shown where none is named, and classes of each. */
+/** Number of pictures shown if none is named, and of classes for each. */
 const SHOWN = 4;
 const LIKELIEST = 5;
 
-/** Charts of all channels on the terminal, or the numbers as CSV in a file. */
+/** Draws charts of all channels on the terminal, or writes the numbers to a CSV file. */
 async function showForecast(
   run: TrainedRun,
   { corpus, output, evaluation, signal }: SampleRequest,
 ): Promise<void> {
   const fixed = evaluation && { evaluation };
-  const found = await forecastSeries(run, { corpus, fixed, onNotice: writeNote, signal });
-  if (output !== undefined) return writeResult(asCsv(found), output);
-  const { series, channels } = found;
+  const forecast = await forecastSeries(run, { corpus, fixed, onNotice: writeNote, signal });
+  if (output !== undefined) return writeResult(asCsv(forecast), output);
+  const { series, channels } = forecast;
   const isSure = channels.every((steps) => steps.every(({ low, high }) => low === high));
   writeOut(
-    `• what was   o the next ${channels[0]!.length} steps` +
-      `${isSure ? '' : ', : from quantile 0.1 to 0.9'}\n`,
+    `• observed   o the next ${channels[0]!.length} steps` +
+      `${isSure ? '' : ', : quantiles 0.1 to 0.9'}\n`,
   );
   channels.forEach((expected, channel) => {
     const observed = Array.from(
@@ -283,7 +283,7 @@ function timeAfter({ steps, times }: SeriesForecast['series'], step: number): st
   return new Date(date).toISOString().replace('T00:00:00.000Z', '');
 }
 
-/** The picture that is named, or some that nobody trained on, with what the model takes them for. */
+/** Shows the named picture, or some held-out ones, with the most likely classes. */
 async function showGuesses(
   run: TrainedRun,
   { corpus, picture, evaluation, signal }: SampleRequest,
@@ -312,7 +312,7 @@ async function showGuesses(
   }
 }
 
-/** Flags of other models. Throws `flag/unused` at the first. */
+/** Throws `flag/unused` at the first flag of another model. */
 function assertTakes(run: TrainedRun, typed: readonly string[]): void {
   const { model } = run.settings;
   const takes = model === 'vit' ? ['corpus', 'picture'] : ['corpus', 'output'];
@@ -320,6 +320,6 @@ function assertTakes(run: TrainedRun, typed: readonly string[]): void {
   if (odd === undefined) return;
   const flag = odd.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   throw new ConfigError('flag/unused', `--${flag} goes with other models than ${model}`, {
-    hint: `a ${model} takes ${takes.map((name) => `--${name}`).join(' and ')}`,
+    hint: `a ${model} accepts ${takes.map((name) => `--${name}`).join(' and ')}`,
   });
 }

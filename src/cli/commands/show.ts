@@ -1,4 +1,4 @@
-/** `nostrain show`: one run on this machine: loss curve, rounds, where its model is, and a sample of its text. */
+/** `nostrain show`: shows one run on this machine: loss curve, rounds, model file, and a sample of its text. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -22,22 +22,21 @@ import {
   summaryOf,
 } from './runs.ts';
 
-/** The command. */
 const showFlags = {
-  html: text('<file>', 'write one page with everything in it, to keep or to send'),
-  csv: text('<file>', 'write a line per round; - for stdout'),
-  tensorboard: text('<folder>', 'write an event file for TensorBoard there'),
+  html: text('<file>', 'write a self-contained HTML page'),
+  csv: text('<file>', 'write one CSV line per round; - for stdout'),
+  tensorboard: text('<folder>', 'write an event file for TensorBoard to this folder'),
   json: toggle('print JSON'),
 };
 
 type ShowFlags = FlagValues<typeof showFlags>;
 
 export const show = (): Command =>
-  commandWith('show', 'show a run of this machine: loss curve, rounds, model file', showFlags)
+  commandWith('show', 'show a run on this machine: loss curve, rounds, model file', showFlags)
     .argument('<run>', 'name of a run (`nostrain runs` lists them), or its folder')
     .action(async (name: string, { html, csv, tensorboard, json }: ShowFlags) => {
-      const found = await findLocalRun(name, undefined, { anyWorker: true });
-      const run = await withHistory(found);
+      const localRun = await findLocalRun(name, undefined, { anyWorker: true });
+      const run = await withHistory(localRun);
       if (html !== undefined) await writeResult(renderPage(run), html);
       if (csv !== undefined) await writeResult(toCsv(run), csv === '-' ? undefined : csv);
       if (json) writeOut(asJson(documentOf(run)));
@@ -116,7 +115,7 @@ function table({ history, lossUnit }: LocalRun): readonly string[] {
   return ['', ...unit, ...lines];
 }
 
-/** What the command to sample shows, by the form of data. */
+/** Text before the sample command, by form of data. */
 const LEADS = {
   tokens: 'write more text with',
   rows: 'see it with',
@@ -143,7 +142,7 @@ const toCsv = ({ history }: LocalRun): string => {
   return `${[`round,${all.join(',')}`, ...rows].join('\n')}\n`;
 };
 
-/** Losses and sizes by round; the time of a round is not kept, so all have that of the last change of the run. */
+/** Writes losses and sizes by round. Round times are not stored, so all rounds have the time of the last change. */
 async function writeTensorboard(run: LocalRun, folder: string): Promise<string> {
   const wallTime = Math.floor(run.changedAtMs / 1000);
   const scalars = run.history.flatMap((round): readonly Scalar[] => {
@@ -170,7 +169,7 @@ async function writeTensorboard(run: LocalRun, folder: string): Promise<string> 
     .then(() => writeFile(file, tensorboardFile(scalars)))
     .catch((cause: unknown) => {
       throw new ConfigError('output/file', `cannot write ${file}`, {
-        hint: 'name a folder that you may write to',
+        hint: 'name a writable folder',
         cause,
       });
     });
@@ -183,12 +182,12 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { font-size: 1.4rem; margin: 0 } .facts { opacity: .7; margin: 0 0 1.5rem }
 svg { width: 100%; height: auto } polyline { fill: none; stroke: #2a7de1; stroke-width: 2 }
 .axis { stroke: currentColor; opacity: .3 } text { font-size: 12px; fill: currentColor }
-htmlTable { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { text-align: right; padding: .15rem .5rem; border-bottom: 1px solid #8884 }
 pre { white-space: pre-wrap; border-left: 3px solid #8888; padding-left: 1rem }
 `;
 
-/** The page. */
+/** Renders the HTML page. */
 function renderPage(run: LocalRun): string {
   const { name, kind, state, model, parameters, rounds, played, history, lossUnit } = run;
   const facts = [
@@ -224,7 +223,7 @@ const WIDTH = 800;
 const HEIGHT = 240;
 const MARGIN = 60;
 
-/** Loss over rounds; nothing before there are two points. */
+/** Draws loss over rounds as SVG; empty if there are fewer than two points. */
 function curve({ history }: LocalRun): string {
   const points = history
     .map((round) => ({ round: round.index, loss: lossAfter(round) }))
@@ -280,7 +279,7 @@ function htmlTable({ history }: LocalRun): string {
     return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
   });
   const heading = HEADINGS.map((each) => `<th>${each}</th>`).join('');
-  return `<htmlTable>\n<tr>${heading}</tr>\n${rows.join('\n')}\n</htmlTable>\n`;
+  return `<table>\n<tr>${heading}</tr>\n${rows.join('\n')}\n</table>\n`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {

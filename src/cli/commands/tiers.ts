@@ -80,10 +80,10 @@ const inspectCommand = (): Command =>
     .argument('<dir>', 'folder of the full model, or of one tier')
     .action((folder: string, { tier, strategy, json }: TiersFlags) =>
       interruptibly(async (signal) => {
-        const found = await findTier(folder, { tier, strategy, signal });
-        if (json) return writeOut(asJson(found));
-        if (found.notice !== undefined) writeNote(found.notice);
-        writeOut(`${words(found).join('\n')}\n`);
+        const load = await findTier(folder, { tier, strategy, signal });
+        if (json) return writeOut(asJson(load));
+        if (load.notice !== undefined) writeNote(load.notice);
+        writeOut(`${words(load).join('\n')}\n`);
       }),
     );
 

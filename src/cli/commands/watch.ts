@@ -46,8 +46,8 @@ export const watch = (): Command =>
     .action((source: string, flags: WatchFlags) =>
       interruptibly(async (signal) => {
         const { relay, allowPrivateRelays } = flags;
-        const asked = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
-        const location = await locateRun(source, asked);
+        const options = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
+        const location = await locateRun(source, options);
         if (location.relays.length === 0) {
           throw new ConfigError('flag/relay', 'no relay of this run is known here', {
             hint: 'say where it is: --relay URL',
@@ -60,7 +60,7 @@ export const watch = (): Command =>
           reach,
           ({ relays, signal }) =>
             new Promise<void>((resolve, reject) => {
-              const told = teller(flags);
+              const told = createPrinter(flags);
               signal.addEventListener('abort', () => reject(signal.reason), { once: true });
               followRun(location.run, {
                 relays,
@@ -82,9 +82,9 @@ export const watch = (): Command =>
     );
 
 /** Says each thing once: what the run is, each round when it is decided, the one under way when it changes. */
-function teller({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
+function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
   let told = -1;
-  let said = '';
+  let lastLine = '';
   return (picture) => {
     if (!picture.isCaughtUp) return;
     if (ndjson) {
@@ -98,8 +98,8 @@ function teller({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
     }
     told = Math.max(told, ready);
     const now = picture.open ? openLine(picture.open) : endLine(picture);
-    if (now !== said) writeOut(`${now}\n`);
-    said = now;
+    if (now !== lastLine) writeOut(`${now}\n`);
+    lastLine = now;
     if (once && told >= 0) for (const line of workerLines(picture)) writeNote(line);
   };
 }

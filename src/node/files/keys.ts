@@ -94,7 +94,7 @@ export async function writeKeyFile(file: string, secretKey: Uint8Array): Promise
     const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
     throw new ConfigError(
       'key/file',
-      exists ? `${file} exists and is left as it is` : `cannot write the key file ${file}`,
+      exists ? `${file} exists and was not overwritten` : `cannot write the key file ${file}`,
       { hint: 'name a file that does not exist yet in a folder you may write to', cause },
     );
   });

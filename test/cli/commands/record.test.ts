@@ -99,12 +99,12 @@ describe('nostrain archive --folder', () => {
     expect(stdout).toMatch(/round +3 +chain/);
     expect(stdout).toMatch(/round +4 +full/);
     expect(exitCode).toBe(1);
-    expect(stderr).toContain('run.jsonl is lost, or not what record.json says');
+    expect(stderr).toContain('run.jsonl is missing or does not match record.json');
     await writeFile(events, texts[0]!);
   });
 
   test.each([
-    ['a state', 'states/6.state', 'states/6.state is lost'],
+    ['a state', 'states/6.state', 'states/6.state is missing or does not match record.json'],
     ['a root of the record', 'record.json', 'modelRoot is'],
   ])('%s that is changed is named', async (_, name, words) => {
     const file = `${folder}/${name}`;

@@ -118,7 +118,7 @@ describe('nostrain sample', () => {
       expect(exitCode).toBeGreaterThan(0);
       return stderr;
     };
-    expect(await refused()).toMatch(/name a run, or a published model/);
+    expect(await refused()).toMatch(/name a run, or use --base for a published model/);
     expect(await refused(adapters.dir, '--base', other)).toMatch(
       /base\/other.*model\.safetensors differs/,
     );

@@ -53,7 +53,7 @@ describe('a run that mixes in drand', () => {
     const file = await write(made);
     const without = await runCommand('replay', '--events', file);
     expect(without.exitCode).toBe(1);
-    expect(without.stdout).toMatch(/round {4}2 {2}not checked {2}not here: beacon 1790000030/);
+    expect(without.stdout).toMatch(/round {4}2 {2}not checked {2}missing: beacon 1790000030/);
     const asked = await runCommand('replay', '--events', file, '--drand', endpoint.url);
     expect(asked.exitCode, asked.stdout).toBe(0);
     const bad = await runCommand('replay', '--events', file, '--drand', 'http://127.0.0.1:9');
@@ -107,7 +107,7 @@ describe('a run that mixes in block hashes', () => {
     const file = await write(run, recorded(hashAfter));
     const { exitCode, stdout, stderr } = await runCommand('replay', '--events', file);
     expect(exitCode, stdout).toBe(0);
-    expect(stderr).toContain('2 block hashes of the beacon are as the file says');
+    expect(stderr).toContain('2 block hashes of the beacon are taken from the file unchecked');
   });
 
   it('another hash makes other committees: nobody decided anything', async () => {

@@ -151,7 +151,7 @@ describeWith(permissionsMissing)('a key file', () => {
     expect(await modeOf(file)).toBe(0o600);
     await expect(writeKeyFile(file, createSecretKey())).rejects.toMatchObject({
       code: 'key/file',
-      message: `${file} exists and is left as it is`,
+      message: `${file} exists and was not overwritten`,
     });
     expect(await readFile(file, 'utf8')).toBe(`${toNsec(key)}\n`);
     // its folder can be no folder

@@ -45,10 +45,9 @@ const pageFlags = {
   out: text('<folder>', 'write the page to this folder for any web server, and do not serve it'),
   publish: withDefault(
     several(
+      '<url>',
       'Blossom server to publish the page on as a Nostr static site (NIP-5A), repeatable; ' +
         'its manifest goes to --relay',
-      'Blossom server to put the page on as a Nostr static site (NIP-5A), repeatable; ' +
-        '--relay gets its manifest',
     ),
     [],
     'none',

@@ -44,15 +44,15 @@ import { findRun, withRelays } from '../../shared/with-relays.ts';
 export interface PlacementInput {
   readonly policy: PlacementPolicy;
   readonly holders: readonly Holder[];
-  /** Members of the run that is named, of whom nothing says that they hold. */
+  /** Members of the run that announce no holder. */
   readonly absent: readonly WorkerId[];
 }
 
 const HINT = 'docs/placement.md has an example of a placement document';
 
 /**
- * The one policy and all the holders of some files and of what `ask` brings. Events of holders are the newest that
- * hold at `now` (unix seconds).
+ * Reads the one policy and all holders from files and from the answer of `ask`. Of the holder events, the newest that
+ * is valid at `now` (unix seconds) counts.
  */
 export async function readPlacementFiles(
   files: readonly string[],
@@ -68,12 +68,12 @@ export async function readPlacementFiles(
   const refuse = (what: string) =>
     new ConfigError('placement/file', what, {
       hint:
-        'give one with [objects.<class>], and others with holders only, ' +
-        `or --run of a run that has a placement; ${HINT}`,
+        'give one file with [objects.<class>], and others only with holders, or --run of a ' +
+        `run that has a placement; ${HINT}`,
     });
-  if (policies.length > 1) throw refuse('two files say what is placed');
+  if (policies.length > 1) throw refuse('two files have [objects.<class>]');
   const { events: heard, members, policy } = await ask(policies[0]);
-  if (policy === undefined) throw refuse('nothing says what is placed');
+  if (policy === undefined) throw refuse('no file has [objects.<class>]');
   events.push(...heard);
   const written = documents.flatMap(({ holders }) => holders);
   const enclosed = written.flatMap(({ key, attestations }) =>
@@ -83,13 +83,13 @@ export async function readPlacementFiles(
   const known = new Set(written.map(({ key }) => key));
   if (known.size < written.length) {
     throw new ConfigError('placement/file', 'two files list the same holder', {
-      hint: 'leave one of them out',
+      hint: 'remove the holder from one of them',
     });
   }
   const isAble = ({ key }: { readonly key: WorkerId }) => members?.includes(key) !== false;
   const all = [...written, ...announced.filter(({ key }) => !known.has(key))].filter(isAble);
   const attested = withAttestations(all, [...events, ...enclosed], policy.attestors, now);
-  // of a run it is known how long an object is
+  // only a run fixes the object size, so only then is the capacity known
   const capacities = new Map(
     policies.length > 0
       ? []
@@ -123,21 +123,21 @@ const enclosedEvent = (key: string, text: string): SignedEvent =>
 function verified(text: string, where: string): SignedEvent {
   const refuse = (what: string) =>
     new ConfigError('placement/event', `${where} ${what}`, {
-      hint: 'each is a signed event of kind 37812 or 37813, as `nostrain relay` stores it',
+      hint: 'each must be a signed event of kind 37812 or 37813, as `nostrain relay` stores it',
     });
   const json = parseJson(text);
   if (!json.ok) throw refuse('is not JSON');
   const event = parseEvent(json.value);
-  if (!event.ok) throw refuse(`is no event: ${event.issue.message}`);
+  if (!event.ok) throw refuse(`is not an event: ${event.issue.message}`);
   const checked = verifyEvent(event.value, nativeCrypto);
   if (!checked.ok) throw refuse(`is refused: ${checked.issue.message}`);
   return checked.value;
 }
 
-/** `--relay`, `--run`, and how to deal with relays. */
+/** Flags of the queries: `--relay`, `--run`, and how to reach relays. */
 export const askFlags = {
   relay: several('<url>', 'relay to ask for holders, repeatable'),
-  run: text('<run>', 'members of this certified run alone (file, naddr1… or name)'),
+  run: text('<run>', 'only members of this certified run (file, naddr1… or name)'),
   allowPrivateRelays: privateRelaysFlag,
   ...connectionFlags,
   ...followFlags,
@@ -147,13 +147,13 @@ type AskFlags = FlagValues<typeof askFlags>;
 
 export interface PlacementQuery {
   readonly events: readonly SignedEvent[];
-  /** The roster of the run, if one is named: nobody else may hold. */
+  /** The roster of the run, if one is named: only members may be holders. */
   readonly members: readonly WorkerId[] | undefined;
-  /** What is placed: as a file says, else as the run does. */
+  /** The placement policy: of a file, otherwise of the run. */
   readonly policy: PlacementPolicy | undefined;
 }
 
-/** Refuses flags about relays and runs where none is named. */
+/** Refuses flags about relays and runs if none is named. */
 export function checkAskFlags(command: Command, { relay, run }: AskFlags): void {
   refuseUnused(command, [
     { flags: followFlagNames, goesWith: '--run', holds: run !== undefined },
@@ -165,7 +165,7 @@ export function checkAskFlags(command: Command, { relay, run }: AskFlags): void 
   ]);
 }
 
-/** Holders that announce themselves, what attestors say of them, and the members of the run that is named. */
+/** Returns the announced holders, the attestations about them, and the members of the named run. */
 export async function askRelays(
   flags: AskFlags,
   filePolicy: PlacementPolicy | undefined,
@@ -180,8 +180,8 @@ export async function askRelays(
       ? { relays: relay ?? [], connection, spec: undefined }
       : await findRun(run, { relays: relay, allowPrivateRelays, connection, signal });
   if (target.relays.length === 0) {
-    throw new ConfigError('flag/relay', 'the file of a run names no relay', {
-      hint: 'say where its workers meet: --relay URL',
+    throw new ConfigError('flag/relay', 'the spec file names no relay', {
+      hint: 'name the relays of its workers with --relay URL',
     });
   }
   const policy = filePolicy ?? target.spec?.placement ?? undefined;

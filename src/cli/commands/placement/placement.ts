@@ -1,4 +1,4 @@
-/** `nostrain placement`: who keeps which objects under a placement document, and why. */
+/** `nostrain placement`: prints which holders keep which objects under a placement document, and checks each rule. */
 
 import { Command } from 'commander';
 import { isHex32, utf8 } from '../../../base/bytes.ts';
@@ -33,7 +33,9 @@ import {
 
 export const placement = (): Command =>
   new Command('placement')
-    .description('say who keeps checkpoints and results of a run, and why each rule holds')
+    .description(
+      'show which holders keep the checkpoints and results of a run, and check each rule',
+    )
     .addCommand(placementCheck());
 
 interface ShownHolder {
@@ -41,34 +43,34 @@ interface ShownHolder {
   readonly region: string;
   readonly tier: string;
   readonly weight: number;
-  /** The attestor of each; what has none is self-reported. */
+  /** The attestor of each attribute; an attribute without one is self-reported. */
   readonly attested: Readonly<Partial<Record<Attribute, WorkerId>>>;
-  /** Of these objects so many. */
+  /** Number of the objects that it keeps. */
   readonly objects: number;
 }
 
 interface ShownRule {
-  /** Its path in the document. */
+  /** Path of the rule in the document. */
   readonly rule: string;
   readonly needed: string;
-  /** Of the object with the least. */
+  /** What the object with the fewest has. */
   readonly has: string;
   readonly holds: boolean;
 }
 
 interface ClassDocument {
   readonly class: string;
-  /** SHA-256 of the name that was given, or the 64 hex digits. */
+  /** SHA-256 of the given name, or the given 64 hex digits. */
   readonly object: string;
   readonly count: number;
-  /** False where nothing is placed. */
+  /** False if nothing is placed. */
   readonly placed: boolean;
-  /** Why the rule as it is written cannot hold. */
+  /** Why the rule as written cannot be satisfied. */
   readonly unsatisfied?: Unsatisfied;
   readonly rules: readonly ShownRule[];
-  /** In the order of the draw, those of the first object first. */
+  /** In the order of the draw, holders of the first object first. */
   readonly holders: readonly ShownHolder[];
-  /** Keys by object, the first of each the nearest to be asked. */
+  /** Holder keys by object; the first holder of each is the first to ask. */
   readonly objects: readonly (readonly WorkerId[])[];
   readonly excluded: readonly Exclusion[];
 }
@@ -77,12 +79,12 @@ const MOST_OBJECTS = 100_000;
 
 const checkFlags = {
   object: withDefault(
-    text('<id>', '64 hex digits, or a name whose SHA-256 stands for them'),
+    text('<id>', 'object: 64 hex digits, or a name, of which the SHA-256 is used'),
     'example',
   ),
   class: text('<name>', 'class of the object (default: each class of the document)'),
   count: withDefault(
-    whole('<n>', 'place so many, such as the chunks of a checkpoint', 1, MOST_OBJECTS),
+    whole('<n>', 'number of objects to place, such as the chunks of a checkpoint', 1, MOST_OBJECTS),
     1,
   ),
   json: toggle('print JSON'),
@@ -94,7 +96,7 @@ type PlacementFlags = FlagValues<typeof checkFlags>;
 export const placementCheck = (): Command =>
   commandWith(
     'check',
-    'print who keeps an object, and why each rule of the placement document holds',
+    'print the holders of an object, and check each rule of the placement document',
     checkFlags,
   )
     .argument(
@@ -130,7 +132,7 @@ async function check(
     writeNote(`${level} (placement/unsatisfied): ${wordShortage(each.unsatisfied)}`);
     if (!each.placed)
       writeNote(
-        `  nothing of class ${each.class} is placed: on_unsatisfiable is "${onUnsatisfiable}"`,
+        `  no object of class ${each.class} is placed: on_unsatisfiable is "${onUnsatisfiable}"`,
       );
     writeNote(`  try: ${wordRelaxation(each.unsatisfied)}`);
   }
@@ -177,7 +179,7 @@ function describe({ policy, holders, absent }: PlacementInput, objects: Objects)
   };
 }
 
-/** What each part of the rule asks, and what the object that has least of it has. */
+/** Compares each part of the rule with the object that has the fewest. */
 function rulesOf(
   name: string,
   rule: PlacementRule,
@@ -203,7 +205,7 @@ function rulesOf(
   });
   const all = [...new Set(objects.flat())];
   const demands = attested.map((each) => {
-    const by = [...new Set(all.map((holder) => holder.attested[each] ?? 'nobody'))].join(', ');
+    const by = [...new Set(all.map((holder) => holder.attested[each] ?? 'no attestor'))].join(', ');
     const holds = all.every((holder) => holder.attested[each] !== undefined);
     return ruleOf('attested', `${each} attested`, `by ${by}`, holds);
   });
@@ -217,12 +219,12 @@ function rulesOf(
 }
 
 const wordShortage = ({ rule, needed, available }: Unsatisfied): string =>
-  `${rule} needs ${needed}, ${available} ${available === 1 ? 'is' : 'are'} to be had`;
+  `${rule} needs ${needed}, ${available} ${available === 1 ? 'is' : 'are'} available`;
 
 function wordRelaxation({ relaxation }: Unsatisfied): string {
-  if (relaxation.length === 0) return 'more holders: no change of the rule is enough';
+  if (relaxation.length === 0) return 'add holders: no change of this rule is enough';
   const changes = relaxation.map(({ rule, from, to }) => `${rule} = ${to} (is ${from})`);
-  return `${changes.join(', ')}, or more holders`;
+  return `${changes.join(', ')}, or add holders`;
 }
 
 const MOST_SHOWN = 32;

@@ -1,4 +1,7 @@
-/** `nostrain plan`: what a run costs on the wire, and which relays can carry it. Nothing is trained or published. */
+/**
+ * `nostrain plan`: estimates the events and bytes of a run, and which relays can carry it. Trains and publishes
+ * nothing.
+ */
 
 import type { Command } from 'commander';
 import { CHUNK_BYTES, MAX_CHUNKS } from '../../../../kinds/chunk.ts';
@@ -32,34 +35,31 @@ import {
 import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
 import { protocolOf } from '../../shared/protocol.ts';
-import { checkRelaysHere } from '../relays.ts';
+import { checkRelaysWithPorts } from '../relays.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from './relay-fit.ts';
 import { advise, formatPlan, type PlanReport } from './words.ts';
 
 const CHECK_MS = 60_000;
-/** As long as chunks of one payload can be named. */
+/** Maximum payload of a round: as many chunks as a manifest can list. */
 const MOST_PAYLOAD_BYTES = CHUNK_BYTES * MAX_CHUNKS;
 
 const planFlags = {
-  settings: text('<file>', 'settings as JSON; flags win over it'),
+  settings: text('<file>', 'JSON file with settings; flags override it'),
   workers: whole(
     '<n>',
-    'workers of the run (default: those of --sync strict:N, else of --shard)',
+    'workers of the run (default: N of --sync strict:N, or of --shard K/N)',
     1,
     100_000,
   ),
-  workersPerIp: withDefault(
-    whole('<n>', 'workers that relays see behind one address', 1, 100_000),
-    1,
-  ),
-  roundSeconds: withDefault(positive('<s>', 'seconds that a round lasts, training included'), 60),
+  workersPerIp: withDefault(whole('<n>', 'workers behind one IP address', 1, 100_000), 1),
+  roundSeconds: withDefault(positive('<s>', 'length of a round in seconds, training included'), 60),
   payloadBytes: whole(
     '<n>',
-    'take this as the payload of a round instead of measuring one',
+    'payload bytes of a round, instead of measuring them',
     1,
     MOST_PAYLOAD_BYTES,
   ),
-  check: toggle('try the relays, as `nostrain relays check` does'),
+  check: toggle('test the relays as `nostrain relays check` does'),
   json: toggle('print JSON'),
   ...settingFlags(),
 };
@@ -85,18 +85,23 @@ export const plan = (): Command =>
     });
   });
 
-/** Preset, then file, then flags; a run without a name or relays can be planned too. */
+/** Combines preset, file and flags, in this order; the run name and relays are optional here. */
 async function readAll(command: Command, flags: PlanFlags): Promise<Settings> {
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
-  const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
-  const model = requestedModel(asked);
+  const given: PartialSettings = { ...file, ...settingsFromFlags(command) };
+  const model = requestedModel(given);
   if (model === undefined && flags.payloadBytes === undefined) {
     throw new ConfigError('flag/model', 'nothing to plan: give --model NAME or --payload-bytes N', {
       hint: `the models are ${Object.keys(presets).join(', ')}`,
     });
   }
-  const usual = model ?? 'char-gpt';
-  return combineSettings(presets[usual], { run: 'plan', relay: [], ...asked, model: usual });
+  const presetName = model ?? 'char-gpt';
+  return combineSettings(presets[presetName], {
+    run: 'plan',
+    relay: [],
+    ...given,
+    model: presetName,
+  });
 }
 
 async function makePlan(
@@ -159,10 +164,10 @@ async function factsOfAll(
 ): Promise<readonly RelayFacts[]> {
   if (urls.length === 0) return [];
   if (!isTried) return Promise.all(urls.map((url) => askRelay(url, signal)));
-  return (await checkRelaysHere(urls, { timeLimitMs: CHECK_MS, signal })).map(factsOf);
+  return (await checkRelaysWithPorts(urls, { timeLimitMs: CHECK_MS, signal })).map(factsOf);
 }
 
-/** JSON has no Infinity: null stands for "no round is long enough" and "no limit". */
+/** JSON has no Infinity: null means "no round is long enough" or "no limit". */
 const written = ({ input: { whole: _, ...input }, ...rest }: PlanReport) => ({
   ...input,
   ...rest,

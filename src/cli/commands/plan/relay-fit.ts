@@ -1,4 +1,4 @@
-/** Whether a relay can carry a run: from what it says of itself, or from what it did when it was tried. */
+/** Decides whether a relay can carry a run, from its information document or from measurements. */
 
 import { systemClock, within } from '../../../base/async.ts';
 import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
@@ -15,22 +15,22 @@ import { fetchRelayInfo, openSocket } from '../../../node/net/relays.ts';
 import type { CheckedRelay } from '../../../probe/index.ts';
 import { workerAbilities, workLimit } from '../../../probe/report.ts';
 
-/** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: what most public relays do. */
+/** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: typical of public relays. */
 export type Basis = 'tried' | 'stated' | 'assumed';
 
 export interface RelayFacts {
   readonly url: string;
-  /** Why no run can use it, and what to do. */
+  /** Why no run can use it; `next` says what to do. */
   readonly problem?: string;
   readonly next?: string;
   readonly limits: StatedLimits;
-  /** Larger events are not taken; Infinity where only the stated limits count. */
+  /** Maximum event size in bytes; Infinity if only the stated limits apply. */
   readonly mostBytes: number;
   readonly takesChunks: boolean;
   readonly sizeBasis: Basis;
-  /** Events a minute from one IP that are known to go through. */
+  /** Events per minute from one IP that are known to be accepted. */
   readonly perMinute: number;
-  /** The same for people. */
+  /** The rate in words. */
   readonly rateWords: string;
   readonly rateBasis: Basis;
 }
@@ -38,25 +38,25 @@ export interface RelayFacts {
 export interface RelayFit {
   readonly url: string;
   readonly manifests: boolean;
-  /** Undefined where the payload needs none. */
+  /** Undefined if the payload needs no chunks. */
   readonly chunks?: boolean;
   readonly sizeBasis: Basis;
   readonly rateBasis: Basis;
   readonly perMinute: number;
-  /** Shortest round it can keep up with; Infinity where none is long enough. */
+  /** Shortest round that it can keep up with, in seconds; Infinity if none is long enough. */
   readonly floorSeconds: number;
   readonly carries: boolean;
   readonly why: readonly string[];
 }
 
-/** What most relays take at least when they say nothing. */
+/** Event size that most relays accept if they state no limit. */
 const USUAL_BYTES = 65_536;
-/** Our own relay meters nobody, unless it was told to behave like another one, and then it has the other one's name. */
-const OWN_SOFTWARE = 'nostrain-relay';
+/** Software name of our relay, which limits no rate. With --strict it sends the name of the relay it imitates. */
+const NOSTRAIN_SOFTWARE = 'nostrain-relay';
 
-const UNMETERED = { perMinute: Number.POSITIVE_INFINITY, rateWords: 'takes any rate' } as const;
+const UNMETERED = { perMinute: Number.POSITIVE_INFINITY, rateWords: 'accepts any rate' } as const;
 
-/** What a relay says of itself, and what is assumed of the rest. */
+/** Reads the NIP-11 document of a relay and assumes the usual values for the rest. */
 export async function askRelay(url: string, signal: AbortSignal): Promise<RelayFacts> {
   const info = await fetchRelayInfo(url, { signal });
   const assumed: RelayFacts = {
@@ -66,12 +66,12 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
     takesChunks: true,
     sizeBasis: 'assumed',
     perMinute: PUBLIC_BUDGET.perMinute,
-    rateWords: `taken to take ${PUBLIC_BUDGET.perMinute} events a minute, as public relays do`,
+    rateWords: `assumed to accept ${PUBLIC_BUDGET.perMinute} events per minute, like public relays`,
     rateBasis: 'assumed',
   };
   if (!info.ok) {
     const { code, message } = info.issue;
-    // many relays answer no plain HTTP: only the WebSocket tells whether they are there
+    // many relays do not answer plain HTTP, so try a WebSocket before reporting the relay as unreachable
     const isThere = code !== 'unreachable' || (await opens(url, signal));
     return isThere ? assumed : { ...assumed, problem: `cannot be reached: ${message}` };
   }
@@ -82,24 +82,24 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
   const problem = paymentRequired
     ? 'requires payment'
     : authRequired && !workerAbilities.authenticates
-      ? 'asks for authentication, which nostrain does not do'
+      ? 'requires authentication, which nostrain does not do'
       : workLimit(bits) === 0
-        ? `asks for ${bits} bits of work, more than nostrain does`
+        ? `requires ${bits} bits of work, more than nostrain does`
         : undefined;
-  const isOwn = software === OWN_SOFTWARE;
+  const isNostrainRelay = software === NOSTRAIN_SOFTWARE;
   return {
     ...assumed,
     limits: limitation,
     mostBytes: Math.min(workLimit(bits), isStated ? Number.POSITIVE_INFINITY : USUAL_BYTES),
     sizeBasis: isStated ? 'stated' : 'assumed',
-    ...(isOwn ? { ...UNMETERED, rateBasis: 'stated' } : {}),
+    ...(isNostrainRelay ? { ...UNMETERED, rateBasis: 'stated' } : {}),
     ...(problem === undefined ? {} : { problem }),
   };
 }
 
 const OPEN_MS = 5000;
 
-/** Whether a WebSocket to the relay opens. */
+/** Reports whether a WebSocket to the relay opens. */
 async function opens(url: string, signal: AbortSignal): Promise<boolean> {
   const socket = openSocket(url);
   const opened = new Promise<boolean>((resolve) => {
@@ -113,7 +113,7 @@ async function opens(url: string, signal: AbortSignal): Promise<boolean> {
   }
 }
 
-/** What a relay did when it was tried. */
+/** Converts the measurements of `relays check`. */
 export function factsOf({ report, verdict }: CheckedRelay): RelayFacts {
   const { url, stated, size, rate, work } = report;
   const { carries, why, next } = verdict;
@@ -127,7 +127,7 @@ export function factsOf({ report, verdict }: CheckedRelay): RelayFacts {
     ),
     takesChunks: carries === 'chunks',
     sizeBasis: 'tried',
-    ...(stated?.software === OWN_SOFTWARE && rate.throttled === undefined
+    ...(stated?.software === NOSTRAIN_SOFTWARE && rate.throttled === undefined
       ? UNMETERED
       : rateOf(rate)),
     rateBasis: 'tried',
@@ -143,16 +143,16 @@ function rateOf({
   againAfterSeconds,
 }: CheckedRelay['report']['rate']): Pick<RelayFacts, 'perMinute' | 'rateWords'> {
   if (throttled === undefined) {
-    return { perMinute: accepted, rateWords: `took ${accepted} events; more was not tried` };
+    return { perMinute: accepted, rateWords: `accepted ${accepted} events; more was not tested` };
   }
-  const first = `took ${accepted} events at once`;
+  const first = `accepted ${accepted} events at once`;
   return againAfterSeconds === undefined
     ? {
         perMinute: Math.min(accepted, PUBLIC_BUDGET.perMinute),
-        rateWords: `${first} and no other in the time there was`,
+        rateWords: `${first} and no more within the time limit`,
       }
     : {
-        // a bucket that fills one by one, or a count that starts anew: up to the usual budget the better of both
+        // either a token bucket or a counter that resets: assume the better of both, up to the usual public budget
         perMinute: Math.max(
           60 / againAfterSeconds,
           Math.min((60 * accepted) / againAfterSeconds, PUBLIC_BUDGET.perMinute),
@@ -166,7 +166,7 @@ export interface Needs extends Omit<FloorInput, 'perMinute' | 'fixedEvents'> {
   readonly roundSeconds: number;
 }
 
-/** Whether the relay carries such rounds, and what speaks against it. */
+/** Reports whether the relay carries such rounds, and if not, why. */
 export function judgeFit(facts: RelayFacts, { cost, roundSeconds, ...rateNeeds }: Needs): RelayFit {
   const { url, problem, perMinute, sizeBasis, rateBasis } = facts;
   const manifests = problem === undefined && takes(facts, cost.commit.bytes);
@@ -202,10 +202,10 @@ const takes = (facts: RelayFacts, eventBytes: number): boolean =>
 
 const wordSize = (eventBytes: number, facts: RelayFacts): string => {
   const most = Math.min(facts.mostBytes, brokenBy(eventBytes, facts) ?? facts.mostBytes);
-  return `takes ${most} bytes (${facts.sizeBasis}), an event of this run has ${eventBytes}`;
+  return `accepts ${most} bytes (${facts.sizeBasis}), but an event of this run has ${eventBytes}`;
 };
 
 const describeRate = (floor: number, seconds: number, { rateWords }: RelayFacts): string =>
   Number.isFinite(floor)
-    ? `${rateWords}: rounds of ${wholeSeconds(floor)} s, not ${seconds} s`
-    : `${rateWords}: heartbeats alone are as many`;
+    ? `${rateWords}: needs rounds of ${wholeSeconds(floor)} s, not ${seconds} s`
+    : `${rateWords}: heartbeats alone use up this rate`;

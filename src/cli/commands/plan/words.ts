@@ -1,4 +1,4 @@
-/** A plan for people: what a round costs, how long it must last, which relays carry it, and what would help. */
+/** Formats a plan: what a round costs, its minimum length, which relays carry it, and advice. */
 
 import { CHUNK_BYTES } from '../../../../kinds/chunk.ts';
 import { safeLine } from '../../../base/errors.ts';
@@ -20,7 +20,7 @@ import type { RelayFit } from './relay-fit.ts';
 
 const WIDTH = 100;
 
-/** The run whose cost was worked out. */
+/** The run whose cost was estimated. */
 export interface PlanInput extends CostInput {
   readonly profile: ProfileName;
 }
@@ -33,15 +33,15 @@ export type Sharing = Pick<
 export interface PlanReport {
   readonly model: string | undefined;
   readonly parameters: number | undefined;
-  /** What workers send of the model, and how it moves by that. */
+  /** Which part of the model a round sends, and how the outer step applies it. */
   readonly sharing: Sharing | undefined;
   readonly rounds: number;
   readonly workersPerIp: number;
   readonly input: PlanInput;
   readonly cost: RoundCost;
-  /** What all workers send to all relays in the whole run. */
+  /** Everything that all workers send to all relays in the whole run. */
   readonly total: Load;
-  /** Shortest round on a public relay; Infinity where none is long enough. */
+  /** Shortest round on a public relay, in seconds; Infinity if none is long enough. */
   readonly floorSeconds: number;
   readonly relays: readonly RelayFit[];
   readonly advice: readonly string[];
@@ -86,7 +86,7 @@ function wordSharing(sharing: Sharing): string {
   const { owners, fragments, packing, outerLearningRate, momentum } = sharing;
   const what =
     fragments === 1 ? 'the full model' : `one of ${fragments} parts of the model in turn`;
-  const who = owners === 0 ? 'from everybody' : `each value from ${many(owners, 'worker')}`;
+  const who = owners === 0 ? 'from every worker' : `each value from ${many(owners, 'worker')}`;
   const step =
     outerLearningRate === 1 && momentum === 0
       ? 'plain averaging'
@@ -114,7 +114,7 @@ function costs({ input, cost, total, rounds }: PlanReport): readonly string[] {
       ...part('checkpoint', cost.checkpoint),
       ...(relays.length > 1 ? [row(`sent to all ${relays.length} relays`, sent)] : []),
       row(`received from ${many(workers - 1, 'other')}`, received),
-      ['events a minute to each relay', perMinute, ''],
+      ['events per minute to each relay', perMinute, ''],
       row(`whole run: ${many(workers, 'worker')}, ${many(rounds, 'round')}`, total),
     ],
     WIDTH,
@@ -132,16 +132,16 @@ function wordFloor({ floorSeconds, workersPerIp, input }: PlanReport): string {
       ? ''
       : `, which ${workersPerIp} workers share: each with --set relayRate=${rate}`;
   const budget =
-    `a public relay (${atOnce} events at once, ` +
-    `then ${perMinute} a minute from one IP${shared})`;
+    `a public relay (${atOnce} events at once, then ${perMinute} per minute from one ` +
+    `IP${shared})`;
   if (!Number.isFinite(floorSeconds)) {
     const heartbeats = `heartbeats every ${input.heartbeatSeconds} s`;
-    return `floor: none on ${budget}: ${heartbeats} are all it takes`;
+    return `floor: none on ${budget}: ${heartbeats} use up the rate`;
   }
   const wait = wholeSeconds(secondsBetweenEvents({ perMinute, workersPerIp }));
   return (
-    `floor: rounds of ${wholeSeconds(floorSeconds)} s on ${budget}; ` +
-    `up to ${wait} s of them an event waits for its turn`
+    `floor: rounds of ${wholeSeconds(floorSeconds)} s on ${budget}; an event waits up to ` +
+    `${wait} s of that in the queue`
   );
 }
 
@@ -166,7 +166,7 @@ function relayRows({ relays }: PlanReport): readonly string[] {
 }
 
 const help = ({ advice }: PlanReport): readonly string[] =>
-  advice.length === 0 ? [] : ['what would help, one of these or several:', ...bullets(advice)];
+  advice.length === 0 ? [] : ['what would help, one or more of:', ...bullets(advice)];
 
 const bullets = (notes: readonly string[]): readonly string[] =>
   notes.flatMap((note) =>
@@ -179,15 +179,18 @@ export interface AdviceInput {
   readonly relays: readonly RelayFit[];
 }
 
-/** Heartbeats so far apart leave the rest of a public relay's budget alone. */
+/** With heartbeats this far apart, most of a public relay's budget is left for contributions. */
 const CALM_SECONDS = 120;
 const MOST_PARTS = 8;
-/** What most public relays take. */
+/** Event size that most public relays accept. */
 const USUAL_BYTES = 65_536;
 
 type Floor = (change: Partial<CostInput>) => number;
 
-/** Sentences, the easiest first; empty when the relays, or public ones where none are given, carry the run as it is. */
+/**
+ * Returns advice, the easiest first; empty if the given relays, or public relays if none are given, carry the run as it
+ * is.
+ */
 export function advise({ input, workersPerIp, relays }: AdviceInput): readonly string[] {
   const floorOf: Floor = (change) => {
     const changed = { ...input, ...change };
@@ -203,7 +206,7 @@ export function advise({ input, workersPerIp, relays }: AdviceInput): readonly s
     ...(isSlow ? adviseRoundLength(input, floorOf) : []),
     ...(isSlow || isRefused ? adviseSize(input, floorOf) : []),
     ...(isSlow ? adviseErasure(input, floorOf) : []),
-    'a relay you run takes any rate: nostrain relay --host 0.0.0.0',
+    'run your own relay, which accepts any rate: nostrain relay --host 0.0.0.0',
   ];
 }
 
@@ -215,7 +218,7 @@ function adviseRoundLength({ heartbeatSeconds }: CostInput, floorOf: Floor): rea
   const isCalm = heartbeatSeconds >= CALM_SECONDS || !Number.isFinite(calm);
   return [
     ...(Number.isFinite(now)
-      ? [`longer rounds: at least ${wholeSeconds(now)} s, by more --inner-steps`]
+      ? [`longer rounds: at least ${wholeSeconds(now)} s, with more --inner-steps`]
       : []),
     ...(isCalm ? [] : [`--heartbeat-interval ${CALM_SECONDS}: ${within(calm)}`]),
   ];
@@ -233,7 +236,7 @@ function adviseSize({ whole, payloadBytes }: CostInput, floorOf: Floor): readonl
   ];
 }
 
-/** The fewest parts that bring the round down to what was asked, or else as far as parts can. */
+/** Returns the fewest parts with which rounds are short enough, or the number of parts with the shortest rounds. */
 function adviseErasure(
   { roundSeconds, stripe, payloadBytes, whole }: CostInput,
   floorOf: Floor,

@@ -1,4 +1,4 @@
-/** `nostrain run create`: a spec out of flags and a file, what it means, and where relays are given its publication. */
+/** `nostrain run create`: builds a run spec from flags and a file, prints its report, and publishes it to relays. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
@@ -53,35 +53,35 @@ import { withRelays } from '../../shared/with-relays.ts';
 import { summarizeReport } from './inspect.ts';
 
 const dataFlags = {
-  corpus: text('<file>', 'what everybody trains on (default: by the model)'),
+  corpus: text('<file>', 'text or data that all workers train on (default: by model)'),
   ...settingFlags(['base', ...namesIn('training', 'adapter', 'input')]),
   relay: setting(fields.relay),
 };
 
 const createFlags = {
-  evaluation: text('<path>', 'each worker has its own data and evaluates on this'),
-  baseFrom: several('<ref>', 'where others get the base, as hf:owner/name@revision'),
-  packed: several('<folder>', 'chunks of corpus or base, for joiners to fetch'),
-  packedAt: several('<source>', 'where those chunks are, next to the relays'),
-  keyFile: text('<file>', 'your secret key (default: made once)'),
-  secKey: text('<key>', 'secret key as hex or nsec; other users see it'),
+  evaluation: text('<path>', 'evaluation data, if each worker has its own training data'),
+  baseFrom: several('<ref>', 'source of the base for joiners, as hf:owner/name@revision'),
+  packed: several('<folder>', 'folder with chunks of the corpus or base, for joiners'),
+  packedAt: several('<source>', 'source of those chunks in addition to the relays'),
+  keyFile: text('<file>', 'your secret key (default: created on first use)'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users can see it'),
   workers: whole('<n>', 'workers to plan for (default: founders)', 1, 100_000),
   workersPerIp: withDefault(whole('<n>', 'workers behind one address', 1, 100_000), 1),
   roundSeconds: positive('<s>', 'length of a round, training included'),
-  output: { ...text('<file>', 'where the spec goes (default: NAME.run.json)'), short: 'o' },
+  output: { ...text('<file>', 'file for the spec (default: NAME.run.json)'), short: 'o' },
   stake: text('<file>', 'table of stakes; published with the run'),
-  placement: text('<file>', 'document that names keepers of chunks'),
+  placement: text('<file>', 'placement document for checkpoint chunks'),
   json: toggle('print JSON'),
   ...connectionFlags,
 };
 
 type CreateFlags = FlagValues<typeof dataFlags & typeof createFlags>;
 
-/** The command; flags win over the file. */
+/** Creates the command; flags override the file. */
 export const createRun = (): Command => {
   const made = new Command('create')
-    .description('make a run: write its spec, say what it means, publish it with --relay')
-    .argument('[file]', 'spec or part of one to start from, as TOML or JSON')
+    .description('create a run: write its spec, report what it means, publish it with --relay')
+    .argument('[file]', 'spec or partial spec to start from, as TOML or JSON')
     .addHelpText('after', '\nAll other fields and settings: nostrain help settings');
   return addFlags(addSpecFlags(addFlags(made, dataFlags)), createFlags).action(create);
 };
@@ -119,29 +119,29 @@ async function create(
     });
     const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
     if (relays.length > 0) assertAuthor(made.spec, signer);
-    if (stakes) assertSomebodySits(made.spec, stakes);
+    if (stakes) assertFounderHasSeat(made.spec, stakes);
     await writeSpec(output, made.spec);
     if (relays.length > 0) await publishStakes(made.spec, stakes, { flags, relays, signal });
     const published =
       relays.length === 0 ? [] : await publish(made, signer, { flags, relays, signal });
-    const told = { spec: made.spec, securityReport, output, published, stakeFile: flags.stake };
-    tell(told, flags.json === true);
+    const created = { spec: made.spec, securityReport, output, published, stakeFile: flags.stake };
+    printCreated(created, flags.json === true);
   });
 }
 
-/** Other sources of the base; a reference that is none is refused here, not by whoever joins. */
+/** Other sources of the base. Throws here if one is not a hub reference, instead of for each joiner. */
 function hintsIn({ baseFrom = [] }: CreateFlags): readonly string[] {
   for (const reference of baseFrom) parseHubReference(reference);
   return baseFrom;
 }
 
-/** What a flag goes with in the run that was made. */
+/** Returns which flags the created run can use. */
 function createRules(
   { data, training, start, files, aggregation, pace }: RunSpec,
   relays: readonly string[],
 ): readonly FlagRule[] {
-  const own = { ...training, ...aggregation, ...pace, profile: 'nostrain/1' };
-  const settings = { ...presets[training.model], ...own } as Settings;
+  const specSettings = { ...training, ...aggregation, ...pace, profile: 'nostrain/1' };
+  const settings = { ...presets[training.model], ...specSettings } as Settings;
   return [
     { flags: ['baseFrom'], goesWith: '--base', holds: start !== null },
     { flags: ['packedAt'], goesWith: '--packed', holds: files !== null },
@@ -160,7 +160,7 @@ function createRules(
   ];
 }
 
-/** Never overwrites the spec of another run, which others joined by. The same one may be made and published again. */
+/** Writes the spec. Never overwrites the spec of another run; the same spec may be created and published again. */
 async function writeSpec(file: string, spec: RunSpec): Promise<void> {
   const text = asJson(JSON.parse(canonicalSpec(spec)));
   const before = await readFile(file, 'utf8').catch(() => undefined);
@@ -169,7 +169,7 @@ async function writeSpec(file: string, spec: RunSpec): Promise<void> {
     const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
     throw new ConfigError(
       'output/file',
-      exists ? `${file} exists and is left as it is` : `cannot write ${file}`,
+      exists ? `${file} exists and was not overwritten` : `cannot write ${file}`,
       { hint: 'name another file with -o FILE', cause },
     );
   });
@@ -179,16 +179,16 @@ function assertAuthor(spec: RunSpec, signer: Signer): void {
   if (signer.publicKey === spec.author) return;
   throw new ConfigError(
     'run/author',
-    `your key is ${signer.publicKey}, the author ${spec.author}`,
-    { hint: "publish with the author's key (--key-file FILE), or leave the author out" },
+    `your key is ${signer.publicKey}, but the author is ${spec.author}`,
+    { hint: "publish with the author's key (--key-file FILE), or remove the author from the spec" },
   );
 }
 
-/** A corpus that was read from an address is there for others too. */
+/** Adds the https address of the corpus, so that joiners can download it. */
 const withAddress = (typed: Untyped, { corpus = '' }: Pick<CreateFlags, 'corpus'>): Untyped =>
   corpus.startsWith('https://') ? { dataFrom: corpus.replace(/#.*$/, ''), ...typed } : typed;
 
-/** Who keeps chunks of checkpoints, as a placement document says. */
+/** Adds the placement document, which determines the holders of checkpoint chunks. */
 const withPlacement = async (typed: Untyped, { placement }: CreateFlags): Promise<Untyped> =>
   placement === undefined
     ? typed
@@ -196,36 +196,36 @@ const withPlacement = async (typed: Untyped, { placement }: CreateFlags): Promis
 
 const PLACEMENT = 'docs/placement.md has an example of a placement document';
 
-/** What a table of stakes says of the run. */
+/** Adds the fields that follow from a stake table. Throws `stake/other` if the spec names another snapshot. */
 function withStakes(typed: Untyped, table: StakeSnapshot | undefined): Untyped {
   if (table === undefined) return typed;
   const snapshot = snapshotId(table);
-  const said = isObject(typed.stake) ? typed.stake : {};
-  if (said.snapshot !== undefined && said.snapshot !== snapshot) {
+  const stakeFields = isObject(typed.stake) ? typed.stake : {};
+  if (stakeFields.snapshot !== undefined && stakeFields.snapshot !== snapshot) {
     throw new ConfigError(
       'stake/other',
-      `stake.snapshot is ${String(said.snapshot)}, the table of --stake is ${snapshot}`,
-      { hint: 'say --stake FILE alone: it names its id' },
+      `stake.snapshot is ${String(stakeFields.snapshot)}, the table of --stake is ${snapshot}`,
+      { hint: 'use only --stake FILE: its id is taken from the file' },
     );
   }
   const source = SOURCES[table.strategy] ?? 'evm';
-  return { ...typed, stake: { source, ...said, snapshot } };
+  return { ...typed, stake: { source, ...stakeFields, snapshot } };
 }
 
-/** What a spec calls the strategies of tables; others are of an EVM chain. */
+/** Stake sources in a spec by strategy of the table; other strategies are of an EVM chain. */
 const SOURCES: Readonly<Record<string, string>> = { file: 'file', psyche: 'psyche' };
 
-/** Without a founder that may sit nobody decides the first round. */
-function assertSomebodySits({ founders, committee }: RunSpec, table: StakeSnapshot): void {
+/** Throws `run/no-seats` if no founder may sit: then the first round could not be decided. */
+function assertFounderHasSeat({ founders, committee }: RunSpec, table: StakeSnapshot): void {
   const rows = new Map(table.rows.map(({ key, stake }) => [key, stake]));
   const least = BigInt(committee.minStake);
   if (founders.some((key) => (rows.get(key) ?? -1n) >= least)) return;
-  throw new ConfigError('run/no-seats', 'no founder of the run has stake enough for a seat', {
-    hint: 'name founders of the table with --founder KEY, or --set committee.minStake=N with less',
+  throw new ConfigError('run/no-seats', 'no founder of the run has enough stake for a seat', {
+    hint: 'name founders from the table with --founder KEY, or lower --set committee.minStake=N',
   });
 }
 
-/** So that the line to send works: workers ask the relays of the run for its table. */
+/** Publishes the stake table, or checks that the relays have it: workers ask the relays of the run for it. */
 async function publishStakes(
   { stake }: RunSpec,
   table: StakeSnapshot | undefined,
@@ -234,10 +234,14 @@ async function publishStakes(
   if (stake.source === 'none') return;
   if (table !== undefined) return publishOver(relays, table, signal);
   await findOver(relays)(stake.snapshot, signal).catch((cause: unknown) => {
-    throw new ConfigError('stake/missing', `no relay here has the stakes ${stake.snapshot}`, {
-      hint: 'name their document with --stake FILE: it is published with the run',
-      cause,
-    });
+    throw new ConfigError(
+      'stake/missing',
+      `no relay of the run has the stake snapshot ${stake.snapshot}`,
+      {
+        hint: 'give the snapshot with --stake FILE: it is published with the run',
+        cause,
+      },
+    );
   });
 }
 
@@ -247,7 +251,7 @@ interface Sending {
   readonly signal: AbortSignal;
 }
 
-/** The relays that took it. Throws when none did. */
+/** Publishes the run and returns the relays that accepted it. Throws `run/not-published` if none did. */
 async function publish(
   { spec, slice }: Made,
   signer: Signer,
@@ -262,8 +266,8 @@ async function publish(
       const lines = failed.map(({ relay, message }) => `${relay} ${message}`);
       for (const line of lines) writeNote(line);
       if (accepted.length > 0) return accepted;
-      throw new RelayError('run/not-published', `no relay took the run: ${lines.join('; ')}`, {
-        hint: 'use another --relay, or send the file',
+      throw new RelayError('run/not-published', `no relay accepted the run: ${lines.join('; ')}`, {
+        hint: 'use another --relay, or send the spec file',
       });
     },
   );
@@ -277,10 +281,10 @@ interface CreatedRun {
   readonly stakeFile: string | undefined;
 }
 
-/** Lines of what a run asks for and warnings, so that there are eight before the one to send. */
+/** Maximum lines of report and warnings, so that at most eight lines precede the command to send. */
 const MOST_REPORTED = 5;
 
-function tell(
+function printCreated(
   { spec, securityReport, output, published, stakeFile }: CreatedRun,
   isJson: boolean,
 ): void {
@@ -289,7 +293,7 @@ function tell(
   const naddr = isPublished
     ? encodeRunAddress({ run, author: spec.author, relays: published })
     : undefined;
-  // on a stranger's word nobody dials a private address; who sends this line is none
+  // joiners refuse private relay addresses in an naddr unless they opt in, so the command carries the flag
   const isPrivate = isPublished && published.every((url) => hintProblem(url) !== undefined);
   const line = quoteWords([
     'nostrain',
@@ -297,7 +301,7 @@ function tell(
     'join',
     naddr ?? output,
     ...(isPrivate ? ['--allow-private-relays'] : []),
-    // relays have it where they have the run
+    // the relays of the run also have the snapshot
     ...(stakeFile === undefined || isPublished ? [] : ['--stake', stakeFile]),
   ]);
   if (isJson) {
@@ -312,7 +316,9 @@ function tell(
     `run id   ${run}`,
     `file     ${output}; every field: nostrain run inspect ${quoteWords([output])}`,
     ...summarizeReport(securityReport, MOST_REPORTED),
-    isPublished ? 'send this line to your friends:' : `send them ${files} and this line:`,
+    isPublished
+      ? 'send this command to your friends:'
+      : `send your friends ${files} and this command:`,
     `  ${line}`,
   ];
   writeOut(`${lines.join('\n')}\n`);

@@ -1,4 +1,4 @@
-/** `nostrain run inspect` and `run list`: the fields of a run, and which runs there are. Nothing is published. */
+/** `nostrain run inspect` and `run list`: show the fields of a run spec, and the runs on relays. Publish nothing. */
 import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { formatBytes } from '../../../base/numbers.ts';
@@ -41,8 +41,8 @@ type ListFlags = FlagValues<typeof listFlags>;
 
 const inspectFlags = {
   allowPrivateRelays: privateRelaysFlag,
-  workers: whole('<n>', 'workers to plan for (default: the founders)', 1, 100_000),
-  json: toggle('the spec and its security report as JSON ("securityReport")'),
+  workers: whole('<n>', 'number of workers to plan for (default: the founders)', 1, 100_000),
+  json: toggle('print the spec and its security report as JSON'),
   relay: setting(fields.relay),
   ...connectionFlags,
 };
@@ -53,20 +53,20 @@ const LIST_MS = 10_000;
 export const inspectRun = (): Command =>
   commandWith(
     'inspect',
-    'show the spec of a run field by field, and what its rounds send to relays',
+    'show the spec of a run field by field, and the load on relays per round',
     inspectFlags,
   )
     .argument('<run>', 'file, naddr1… or name of the run')
     .action(async (source: string, flags: FlagValues<typeof inspectFlags>) => {
       await interruptibly(async (signal) => {
         const { relay, allowPrivateRelays } = flags;
-        const asked = {
+        const options = {
           relays: relay,
           allowPrivateRelays,
           connection: connectionOf(flags),
           signal,
         };
-        const { run, spec, relays } = await findRun(source, asked);
+        const { run, spec, relays } = await findRun(source, options);
         const onNotice = writeNote;
         const securityReport = securityReportOf(spec, {
           workers: flags.workers,
@@ -88,21 +88,21 @@ export const inspectRun = (): Command =>
       });
     });
 
-/** Shows all runs of some relays. */
+/** Lists the runs on some relays. */
 export const listOfRuns = (): Command =>
-  commandWith('list', 'show the runs that relays have, the newest first', listFlags).action(
+  commandWith('list', 'list the runs on relays, newest first', listFlags).action(
     async (flags: ListFlags) => {
       await interruptibly(async (signal) => {
         const runs = await askForRuns(flags, signal);
-        const told = runs.map((each) => summary(each, flags.relay ?? []));
-        writeOut(flags.json ? asJson(told) : words(told));
+        const summaries = runs.map((each) => summary(each, flags.relay ?? []));
+        writeOut(flags.json ? asJson(summaries) : words(summaries));
       });
     },
   );
 
 async function askForRuns(flags: ListFlags, signal: AbortSignal): Promise<readonly PublishedRun[]> {
   if (flags.relay === undefined) {
-    throw new ConfigError('flag/relay', 'no relay to ask', { hint: 'give --relay URL' });
+    throw new ConfigError('flag/relay', 'no relay to ask', { hint: 'name one with --relay URL' });
   }
   return withRelays(flags.relay, { connection: connectionOf(flags), signal }, (relaySession) =>
     listRuns({ ...relaySession, timeoutMs: LIST_MS }),
@@ -132,14 +132,14 @@ function summary({ run, spec, createdAt }: PublishedRun, relays: readonly string
   };
 }
 
-/** A signed time may be beyond what a date can be. */
+/** Formats a signed time, which may be beyond the range of Date. */
 function timeOf(seconds: number): string {
   const date = new Date(seconds * 1000);
   return Number.isNaN(date.getTime()) ? 'never' : date.toISOString();
 }
 
 function words(runs: readonly Summary[]): string {
-  if (runs.length === 0) return 'no runs there\n';
+  if (runs.length === 0) return 'no runs on these relays\n';
   const lines = runs.flatMap(({ name, run, model, founders, author, publishedAt, naddr }) => [
     safeLine(`${name}: ${model}, ${founders} founder${founders === 1 ? '' : 's'}, ${publishedAt}`),
     `  run ${run}`,
@@ -150,13 +150,13 @@ function words(runs: readonly Summary[]): string {
 }
 
 const WIDTH = 100;
-/** Room for a path and a value before what it means. */
+/** Width of path and value, before the meaning. */
 const INDENT = 44;
 const MOST_KEYS = 8;
-/** Fields that hold keys, shown as npub. */
+/** Fields that hold keys; these are shown as npub. */
 const KEYS = ['author', 'founders', 'keys'];
 
-/** Every field in sections, one line each. */
+/** Formats every field by section, one line each. */
 function describeSpec(spec: RunSpec): readonly string[] {
   const groups = Object.entries<Group>(groupFields).flatMap(([name, fields]) => [
     '',
@@ -177,11 +177,11 @@ function describeSpec(spec: RunSpec): readonly string[] {
     ...groups,
     '',
     ...variants,
-    row('evaluation', evaluationWords(spec), 'data on which everybody evaluates'),
+    row('evaluation', evaluationWords(spec), 'data on which all workers evaluate'),
   ].flat();
 }
 
-/** The published model that a run starts from, and what of it is trained. */
+/** Describes the published model that a run starts from, and which part of it is trained. */
 function startWords({ start }: RunSpec): readonly string[] {
   if (start === null) return [];
   const { files, from, adapter, tokenizerSha256, rings: sliceHashes = [] } = start;
@@ -190,10 +190,10 @@ function startWords({ start }: RunSpec): readonly string[] {
       ? 'all parameters'
       : `adapters of rank ${adapter.rank} on ${adapter.targets} (both), alpha ${adapter.alpha}`;
   const shown = files.slice(0, MOST_KEYS);
-  const more = files.length > shown.length ? [`and ${files.length - shown.length} files more`] : [];
+  const more = files.length > shown.length ? [`and ${files.length - shown.length} more files`] : [];
   return [
     '',
-    ...row('start.adapter', trained, 'what is trained of the published model'),
+    ...row('start.adapter', trained, 'trained part of the published model'),
     ...shown.flatMap(({ name, bytes, sha256 }) =>
       row(`start ${name}`, `${formatBytes(bytes)}, SHA-256 ${sha256}`, ''),
     ),
@@ -202,22 +202,22 @@ function startWords({ start }: RunSpec): readonly string[] {
     ...sliceHashes.flatMap((sha256, slice) =>
       row(`start.rings of tier ${sliceHashes.length - 1 - slice}`, sha256, ''),
     ),
-    ...row('start.from', from.length === 0 ? 'nowhere said' : from.join(' '), 'hints'),
+    ...row('start.from', from.length === 0 ? 'no source' : from.join(' '), 'hints'),
   ];
 }
 
-/** What joiners fetch in chunks, and from where. */
+/** Describes the files that joiners fetch in chunks, and their sources. */
 function filesWords({ files }: RunSpec): readonly string[] {
   if (files === null) return [];
   const shown = files.each.slice(0, MOST_KEYS);
   const more = files.each.length - shown.length;
   return [
     '',
-    ...row('files.at', files.at.join(' ') || 'the relays of the run', 'where chunks are'),
+    ...row('files.at', files.at.join(' ') || 'the relays of the run', 'sources of the chunks'),
     ...shown.flatMap(({ name, bytes, manifest }) =>
       row(`files ${name}`, `${formatBytes(bytes)}, manifest ${manifest}`, ''),
     ),
-    ...(more > 0 ? [`and ${more} files more`] : []),
+    ...(more > 0 ? [`and ${more} more files`] : []),
   ];
 }
 
@@ -246,7 +246,7 @@ const rows = (values: object, fields: Group, path: string): readonly string[] =>
     ),
   );
 
-/** Path and value, and what it means beside them, or under them where they are long. */
+/** Formats path and value, with the meaning next to them, or below if they are long. */
 function row(path: string, value: string, meaning: string): readonly string[] {
   const head = safeLine(`${path.padEnd(30)} ${value}`);
   const words = meaning === '' ? [] : wrap(meaning, WIDTH - INDENT);
@@ -262,7 +262,7 @@ function formatValue(value: unknown, isKey = false): string {
   return `${shown.join(' ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
-/** What rounds will ask of relays, in sentences. */
+/** Describes the load of rounds on relays, in sentences. */
 export const describeReport = (report: SecurityReport): readonly string[] => [
   ...costWords(report),
   ...(report.stakeRule === undefined ? [] : wrap(report.stakeRule, WIDTH)),
@@ -271,7 +271,7 @@ export const describeReport = (report: SecurityReport): readonly string[] => [
   ),
 ];
 
-/** The same in at most so many lines, which a terminal may wrap: what does not fit is counted. */
+/** Describes the load in at most this many lines; warnings that do not fit are counted. */
 export function summarizeReport(report: SecurityReport, lines: number): readonly string[] {
   const { stakeRule, warnings } = report;
   const head = [costWords(report).join('; '), ...(stakeRule === undefined ? [] : [stakeRule])];
@@ -281,7 +281,7 @@ export function summarizeReport(report: SecurityReport, lines: number): readonly
   return [
     ...head,
     ...shown.map((warning) => `warning: ${warning}`),
-    ...(left > 0 ? [`and ${left} more warnings, which \`nostrain run inspect\` shows`] : []),
+    ...(left > 0 ? [`and ${left} more warnings: run \`nostrain run inspect\` to see them`] : []),
   ];
 }
 
@@ -294,8 +294,8 @@ function costWords(report: SecurityReport): readonly string[] {
     : 'longer than public relays allow';
   return [
     `${many(workers, 'worker')}: ${many(seats, 'seat')}, ${quorum} decide`,
-    `${eventsPerRound} events a round, ${eventsPerMember} of each member, ` +
-      `payload at most ${formatBytes(payloadBytes)}`,
+    `${eventsPerRound} events per round, ${eventsPerMember} from each member, payload at ` +
+      `most ${formatBytes(payloadBytes)}`,
     `a round lasts ${floor}`,
   ];
 }

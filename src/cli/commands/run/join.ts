@@ -1,4 +1,4 @@
-/** `nostrain run join`: one worker of a run that has a spec. Flags become options of `joinRun`, its events lines. */
+/** `nostrain run join`: trains as one worker of a run with a spec. Flags become options of `openJoin`. */
 import { Argument, Command, Option } from 'commander';
 import { openJoin } from '../../../node/join/join-run.ts';
 import {
@@ -34,22 +34,22 @@ import { runWorkerCommand } from '../../shared/run-worker.ts';
 import { createRefreshPort, readStakeFile } from '../../shared/stake-refresh.ts';
 
 const SHARD =
-  'part of the data to train on, such as 2/4 (default: by founder position, else by key)';
+  'part of the data to train on, such as 2/4 (default: by founder position, otherwise by key)';
 
-/** The command. */
+/** Creates the command. */
 export function joinRun(): Command {
   const command = new Command('join')
-    .description('train as one worker of a run; repeat the command to go on after a stop')
+    .description('train as one worker of a run; run the same command again to resume')
     .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
     .addOption(hintOption())
     .option(
       '--discover-relays',
-      'use relays too that workers of the run name in heartbeats and relay lists (NIP-65)',
+      'also use relays that workers of the run name in heartbeats and relay lists (NIP-65)',
     )
     .addOption(
       new Option(
         '--advertise-relay <url>',
-        'relay that heartbeats name, without user, password and query; repeatable (default: none)',
+        'relay to name in heartbeats, without user, password and query; repeatable (default: none)',
       ).argParser((url: string, before: readonly string[] = []) => [...before, url]),
     );
   addBringFlags(
@@ -59,15 +59,15 @@ export function joinRun(): Command {
   )
     .option(
       '--bunker <address>',
-      'take part in the name of the key behind this remote signer (bunker://…, ' +
-        'NIP-46), which signs that once; in runs made with --set sessions=true',
+      'train for the key behind this remote signer (bunker://…, NIP-46), which signs one ' +
+        'delegation; for runs created with --set sessions=true',
     )
     .option(
       '--no-seats',
-      'ask for no seats in committees, in runs made with --set seatWishes=true; ' +
-        'without it the next time it asks for them again',
+      'request no committee seats, in runs created with --set seatWishes=true; the next ' +
+        'start without this flag requests them again',
     );
-  // what the spec says already is taken too, and refused if it differs
+  // settings that the spec fixes are accepted too, and refused if they differ
   for (const option of command.options) {
     const name = option.attributeName();
     if (name === 'shard') option.description = SHARD;
@@ -84,11 +84,11 @@ interface JoinFlags extends BringFlags, MemberFlags, StateOutput {
   readonly seats?: boolean;
 }
 
-/** Trains in the run of this file or address, to its end or to Ctrl-C. */
+/** Trains in the run of this file or address until it ends or Ctrl-C. */
 export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
   assertWritable(flags);
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
-  const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
+  const requested: PartialSettings = { ...file, ...settingsFromFlags(command) };
   const stake = await readStakeFile(flags.stake);
   const interrupt = onInterrupt();
   const { signal } = interrupt;
@@ -96,14 +96,14 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
   try {
     const joined = await openJoin(source, {
       ...flags,
-      relays: asked.relay,
-      settings: asked,
+      relays: requested.relay,
+      settings: requested,
       connection: connectionOf(flags),
       advertise: flags.advertiseRelay,
       stake,
       wantsSeats: () => flags.seats !== false,
       onSpec: (spec) =>
-        refuseUnused(command, [...joinRules(spec, asked), ...holdRules(spec, flags)]),
+        refuseUnused(command, [...joinRules(spec, requested), ...holdRules(spec, flags)]),
       onNotice: writeNote,
       signal,
       beacon: (spec) => neededBeacon(spec, flags),
@@ -121,13 +121,16 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
   }
 }
 
-/** How the next stakes are read, if the worker names endpoints. It waits for their block for up to one round. */
+/**
+ * Access to the chain for the next stake snapshot, if the worker has endpoints. It waits for the block for up to one
+ * round.
+ */
 const chainOf = ({ timing }: RunSpec, flags: MemberFlags) =>
   flags.rpc.length === 0
     ? undefined
     : accessOf({ ...flags, wait: Math.ceil(timing.graceMaxMs / 1000) });
 
-/** The given settings that the spec of the run does not allow to change. */
+/** Returns which flags this run can use. */
 function joinRules(spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[] {
   const { sessions, seatWishes, start, tiers, data } = spec;
   const rule = (name: string, goesWith: string, holds: boolean) => ({
@@ -140,11 +143,11 @@ function joinRules(spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
     { flags: unspecifiedNames, goesWith: 'runs without a spec', holds: false },
     rule(
       'sync',
-      'runs without a spec; here strict:N alone says for how many workers to wait',
+      'runs without a spec; here only strict:N, which sets how many workers to wait for',
       isStrict,
     ),
-    rule('bunker', 'runs made with --set sessions=true', sessions),
-    rule('seats', 'runs made with --set seatWishes=true', seatWishes),
+    rule('bunker', 'runs created with --set sessions=true', sessions),
+    rule('seats', 'runs created with --set seatWishes=true', seatWishes),
     rule('base', 'runs that start from a published model', start !== null),
     rule('tier', 'runs with tiers', tiers > 0),
     rule('tierStrategy', 'runs with tiers of a published model', tiers > 0 && start !== null),

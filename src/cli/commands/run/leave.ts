@@ -1,4 +1,6 @@
-/** `nostrain run leave`: takes a key off the roster of a run. Its worker ends with the outcome that lists it. */
+/**
+ * `nostrain run leave`: removes a key from the roster of a run. Its worker stops at the outcome that lists the leave.
+ */
 import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
@@ -30,9 +32,9 @@ import { findRun, withRelays } from '../../shared/with-relays.ts';
 
 const leaveFlags = {
   allowPrivateRelays: privateRelaysFlag,
-  last: roundFlag('<round>', 'the last round to take part in (default: the one in progress)'),
+  last: roundFlag('<round>', 'last round to take part in (default: the one in progress)'),
   keyFile: text('<file>', 'secret key of the worker (default: in your data folder)'),
-  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine see it'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
   relay: setting(fields.relay),
   ...connectionFlags,
   ...followFlags,
@@ -41,31 +43,27 @@ const leaveFlags = {
 type LeaveFlags = FlagValues<typeof leaveFlags>;
 
 export const leaveRun = (): Command =>
-  commandWith(
-    'leave',
-    'leave the roster of a run; a worker that is running ends by itself',
-    leaveFlags,
-  )
+  commandWith('leave', 'leave the roster of a run; a running worker stops by itself', leaveFlags)
     .argument('<run>', 'file, naddr1… or name of the run')
     .action(leave);
 
 async function leave(source: string, flags: LeaveFlags): Promise<void> {
   const signer = await homeSigner(flags, writeNote);
   await interruptibly(async (signal) => {
-    const found = await findRun(source, {
+    const target = await findRun(source, {
       relays: flags.relay,
       allowPrivateRelays: flags.allowPrivateRelays,
       connection: connectionOf(flags),
       signer,
       signal,
     });
-    const { spec, connection } = found;
-    if (found.relays.length === 0) {
-      throw new ConfigError('flag/relay', 'the file of a run names no relay', {
-        hint: 'say where its workers meet: --relay URL',
+    const { spec, connection } = target;
+    if (target.relays.length === 0) {
+      throw new ConfigError('flag/relay', 'the spec file names no relay', {
+        hint: 'name the relays of its workers with --relay URL',
       });
     }
-    await withRelays(found.relays, { connection, signer, signal }, async (relaySession) => {
+    await withRelays(target.relays, { connection, signer, signal }, async (relaySession) => {
       const beacon = neededBeacon(spec, flags);
       const tables = tablesOf(await readStakeFile(flags.stake));
       const stand = await standOf(spec, { ...relaySession, beacon, tables, crypto: nativeCrypto });
@@ -76,15 +74,17 @@ async function leave(source: string, flags: LeaveFlags): Promise<void> {
   });
 }
 
-/** The round asked for, or the one in progress; the key must be in the roster by then. */
-function lastOf({ spec, round, ledger }: Chain, me: string, asked: number | undefined): number {
+/** Returns the requested round, or the one in progress; the key must have joined by then. Throws `run/not-a-member`. */
+function lastOf({ spec, round, ledger }: Chain, me: string, requested: number | undefined): number {
   const member = ledger.members.find(({ key }) => key === me);
   if (member === undefined) {
     throw new ConfigError('run/not-a-member', `key ${me} is not in the roster of ${spec.name}`, {
-      hint: 'name the key that joined with --key-file FILE, and relays that have the run',
+      hint: 'name the key of the member with --key-file FILE, and relays that have the run',
     });
   }
-  return asked === undefined ? Math.max(round, member.joined) : Math.max(asked, member.joined);
+  return requested === undefined
+    ? Math.max(round, member.joined)
+    : Math.max(requested, member.joined);
 }
 
 async function send(
@@ -98,7 +98,7 @@ async function send(
   const outcomes = await relays.publish(event, { signal });
   if (outcomes.some(({ status }) => status === 'accepted')) return;
   const words = outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
-  throw new RelayError('relay/refused', `no relay took the leave: ${words}`, {
-    hint: 'try again later, or over other relays with --relay URL',
+  throw new RelayError('relay/refused', `no relay accepted the leave event: ${words}`, {
+    hint: 'try again later, or use other relays with --relay URL',
   });
 }

@@ -1,4 +1,4 @@
-/** `nostrain run`: runs that have a spec, so that everybody knows by one id what all do alike. */
+/** `nostrain run`: commands for runs with a spec, whose id fixes all rules of the run. */
 import { Command } from 'commander';
 import { createRun } from './create.ts';
 import { inspectRun, listOfRuns } from './inspect.ts';
@@ -7,7 +7,7 @@ import { leaveRun } from './leave.ts';
 
 export const run = (): Command =>
   new Command('run')
-    .description('make a run, show one, list those on relays, join one, leave it')
+    .description('create a run, inspect one, list those on relays, join one, leave it')
     .addCommand(createRun())
     .addCommand(inspectRun())
     .addCommand(listOfRuns())

@@ -65,19 +65,23 @@ async function run(flags: LinkFlags): Promise<void> {
     flags.accountKey === undefined
       ? undefined
       : orRefuse(flags.accountKey, parseAccountKey(await readText(flags.accountKey)));
-  const said: Link = linkOf(flags, accountKey?.account ?? flags.account, publicKeyOf(secretKey));
-  const accountSig = accountKey ? signAsAccount(said, accountKey) : givenSig(flags);
+  const statement: Link = linkOf(
+    flags,
+    accountKey?.account ?? flags.account,
+    publicKeyOf(secretKey),
+  );
+  const accountSig = accountKey ? signAsAccount(statement, accountKey) : givenSig(flags);
   if (accountSig === undefined) {
-    writeOut(linkStatement(said));
+    writeOut(linkStatement(statement));
     writeNote(
-      `\nlet ${said.account} sign exactly this, without a newline at its end, ` +
-        `then add: --made ${said.made} --account-sig SIGNATURE`,
+      `\nlet ${statement.account} sign exactly this, without a newline at its end, ` +
+        `then add: --made ${statement.made} --account-sig SIGNATURE`,
     );
     return;
   }
-  const made = completeLink(said, accountSig, secretKey, nativeCrypto.schnorr);
+  const made = completeLink(statement, accountSig, secretKey, nativeCrypto.schnorr);
   if (!made.ok) {
-    throw new ConfigError('stake/link', `no link of ${said.account}: ${made.issue.message}`, {
+    throw new ConfigError('stake/link', `no link of ${statement.account}: ${made.issue.message}`, {
       hint: 'say the same --run, --chain, --made, --days and Nostr key as when it was signed',
     });
   }
@@ -97,9 +101,9 @@ function linkOf(flags: LinkFlags, account: string | undefined, key: string): Lin
   }
   const made = flags.made ?? Math.floor(systemClock.now() / 1000);
   const { chain, run } = flags;
-  const said = { chain, account, key, run, made, expires: made + DAY * flags.days };
-  const issue = linkIssue(said);
-  if (issue === undefined) return said;
+  const statement = { chain, account, key, run, made, expires: made + DAY * flags.days };
+  const issue = linkIssue(statement);
+  if (issue === undefined) return statement;
   throw new ConfigError('flag/link', issue, { hint: 'docs/stake.md has an example of a link' });
 }
 

@@ -119,8 +119,8 @@ async function shown(
     return await sendTransaction(sender, call);
   } catch (error) {
     if (!(error instanceof ChainError) || !/refused|reverted/.test(error.code)) throw error;
-    const said = REFUSALS.find(([name]) => error.message.includes(callData(name).slice(2, 10)));
-    return said?.[1] ?? `${REFUSED} (${error.message})`;
+    const refusal = REFUSALS.find(([name]) => error.message.includes(callData(name).slice(2, 10)));
+    return refusal?.[1] ?? `${REFUSED} (${error.message})`;
   }
 }
 
@@ -135,13 +135,17 @@ const nothingProved = ({ events, dir, run }: SlashFlags): ConfigError =>
 /** Verified events that may be proofs, and the chunks of their bodies. */
 async function eventsOf(flags: SlashFlags, signal: AbortSignal): Promise<readonly SignedEvent[]> {
   const { events: file, dir, run } = flags;
-  const kept = dir === undefined ? [] : await keptBy(dir);
+  const stored = dir === undefined ? [] : await readStoredEvents(dir);
   const archived = file === undefined ? [] : (await readArchiveFile(file)).events;
-  return [...kept, ...archived, ...(run === undefined ? [] : await asked(run, flags, signal))];
+  return [
+    ...stored,
+    ...archived,
+    ...(run === undefined ? [] : await fetchProofs(run, flags, signal)),
+  ];
 }
 
 /** What a worker keeps of past rounds: bodies that travel beside are left out, but proofs hardly ever have one. */
-async function keptBy(dir: string): Promise<readonly SignedEvent[]> {
+async function readStoredEvents(dir: string): Promise<readonly SignedEvent[]> {
   const folder = join(dir, 'past');
   const names = await readdir(folder).catch((cause: unknown) => {
     throw new ConfigError('run/folder', `${dir} has nothing of past rounds`, {
@@ -154,7 +158,7 @@ async function keptBy(dir: string): Promise<readonly SignedEvent[]> {
 }
 
 /** Proofs of the run that relays have, whoever sent them. */
-async function asked(
+async function fetchProofs(
   name: string,
   flags: SlashFlags,
   signal: AbortSignal,
@@ -165,17 +169,17 @@ async function asked(
   const connection = { ...connectionOf(flags), ...(location.publicOnly && { publicOnly: true }) };
   const reach = { connection, signal };
   return withRelays(location.relays ?? relay, reach, async (relaySession) => {
-    const found: SignedEvent[] = [];
-    const take = (event: SignedEvent) => void found.push(event);
+    const proofs: SignedEvent[] = [];
+    const take = (event: SignedEvent) => void proofs.push(event);
     await collectEvents(
       [membersFilter(location.run), faultsFilter(location.run)],
       relaySession,
       take,
     );
-    const bodies = found.flatMap((event) => apartIn(event) ?? []);
+    const bodies = proofs.flatMap((event) => apartIn(event) ?? []);
     const wanted = bodies.filter(({ bytes }) => bytes <= MOST_BODY_BYTES);
     await collectChunks(wanted, relaySession, take);
-    return found;
+    return proofs;
   });
 }
 

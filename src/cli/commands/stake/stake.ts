@@ -160,24 +160,24 @@ const verify = (): Command =>
     .argument('<file>', 'the document')
     .action(async (file: string, flags: VerifyFlags) => {
       await interruptibly(async (signal) => {
-        const said = await readDocument(file);
-        const id = snapshotId(said);
+        const document = await readDocument(file);
+        const id = snapshotId(document);
         if (flags.id !== undefined && flags.id !== id) {
           throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`, {
             hint: 'ask whoever made the run for the document with that id',
           });
         }
         writeOut(`snapshot ${id}: the document is whole\n`);
-        if (said.strategy === 'file' || flags.rpc.length === 0) {
-          const why = said.strategy === 'file' ? 'it is of no chain' : 'no --rpc is given';
+        if (document.strategy === 'file' || flags.rpc.length === 0) {
+          const why = document.strategy === 'file' ? 'it is of no chain' : 'no --rpc is given';
           writeOut(`its numbers were not compared with anything: ${why}\n`);
           return;
         }
         const keys = flags.keys === undefined ? undefined : await readKeys(flags.keys);
-        const source = sourceOf(said, { access: accessOf(flags), keys });
-        const difference = stakeDifference(said, await source.snapshot(0, signal));
+        const source = sourceOf(document, { access: accessOf(flags), keys });
+        const difference = stakeDifference(document, await source.snapshot(0, signal));
         if (difference === undefined) {
-          writeOut(`${source.name} gives the same at block ${said.height}\n`);
+          writeOut(`${source.name} gives the same at block ${document.height}\n`);
           return;
         }
         const { field, one, other } = difference;
@@ -278,10 +278,10 @@ async function chainSource(flags: SnapshotFlags, signal: AbortSignal): Promise<S
       hint: 'give 0x and 40 hex digits',
     });
   const access = accessOf(flags);
-  const spell = (number: number | undefined) => `eip155:${number}`;
+  const chainId = (number: number | undefined) => `eip155:${number}`;
   const ask = async (endpoint: (typeof access.endpoints.all)[number]) =>
     numberOf(await endpoint.call('eth_chainId', [], signal));
-  const chain = spell(await agree(access.endpoints, 'the chain', ask, spell));
+  const chain = chainId(await agree(access.endpoints, 'the chain', ask, chainId));
   const final = flags.from === 'erc5805' ? -1 : 0;
   const base =
     flags.height ?? Math.max(0, (await waitFinal({ ...access, chain }, 0, signal)) + final);

@@ -255,11 +255,11 @@ const witnessInspect = (): Command =>
         holds: flags.spec !== undefined,
       },
     ]);
-    const said = await committeeSource(flags);
+    const defaults = await committeeSource(flags);
     const counted =
-      flags.members === undefined ? said.keys : (await readMembers(flags.members)).size;
-    const { json, differ, keys = counted, quorum: rule = said.rule } = flags;
-    const { hostile = [0.1, 0.2, 0.33], seats = said.seats, rounds = said.rounds } = flags;
+      flags.members === undefined ? defaults.keys : (await readMembers(flags.members)).size;
+    const { json, differ, keys = counted, quorum: rule = defaults.rule } = flags;
+    const { hostile = [0.1, 0.2, 0.33], seats = defaults.seats, rounds = defaults.rounds } = flags;
     const input = { keys, hostile, seats, rule, differ, rounds };
     const rows = oddsOf(input);
     writeOut(json ? asJson({ keys, rule, rounds, rows }) : formatOdds(input, rows));
@@ -272,8 +272,8 @@ async function committeeSource(flags: InspectFlags) {
     return { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 } as const;
   }
   return interruptibly(async (signal) => {
-    const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
-    const { founders, committee, training } = (await findRun(spec, asked)).spec;
+    const options = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
+    const { founders, committee, training } = (await findRun(spec, options)).spec;
     const { size, quorum: rule } = committee;
     return { keys: founders.length, seats: [size], rule, rounds: training.rounds };
   });

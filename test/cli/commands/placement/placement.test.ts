@@ -64,9 +64,9 @@ describe('placement check', () => {
     const { exitCode, stderr, stdout } = await check(rules, list, '--class', 'checkpoint');
     expect(exitCode).toBe(1);
     expect(stderr).toContain(
-      'error (placement/unsatisfied): objects.checkpoint.min_distinct.regions needs 3, 2 are to be had',
+      'error (placement/unsatisfied): objects.checkpoint.min_distinct.regions needs 3, 2 are available',
     );
-    expect(stderr).toContain('nothing of class checkpoint is placed: on_unsatisfiable is "fail"');
+    expect(stderr).toContain('no object of class checkpoint is placed: on_unsatisfiable is "fail"');
     expect(stderr).toContain('objects.checkpoint.min_distinct.regions = 2 (is 3)');
     expect(stdout).not.toContain(keyOf(0));
     const json = await check(rules, list, '--class', 'checkpoint', '--json');
@@ -143,9 +143,9 @@ describe('placement check', () => {
     const missing = await check(file('none.toml'));
     expect(missing.stderr).toContain('cannot read the placement document');
     const none = await check(await written('only.toml', holders(2)));
-    expect(none.stderr).toContain('nothing says what is placed');
+    expect(none.stderr).toContain('no file has [objects.<class>]');
     const rules = await written('rules.toml', policy());
-    expect((await check(rules, rules)).stderr).toContain('two files say what is placed');
+    expect((await check(rules, rules)).stderr).toContain('two files have [objects.<class>]');
     expect((await check(rules, '--class', 'chekpoint')).stderr).toContain('has no class chekpoint');
   });
 });

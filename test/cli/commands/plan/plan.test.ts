@@ -210,11 +210,11 @@ describe('relays', () => {
     expect(stdout).toMatch(/^relay +manifests +chunks +floor +carries the run$/m);
     expect(stdout).toMatch(/ yes +yes +\d+ s \(assumed\) +NO$/m);
     for (const words of [
-      /longer rounds: at least \d+ s, by more --inner-steps/,
+      /longer rounds: at least \d+ s, with more --inner-steps/,
       /--heartbeat-interval 120: rounds of \d+ s/,
       /--set packing=auto --set eventBudget=65536: one event per worker and round/,
       /--set stripe=\d\/\d over \d relays/,
-      /a relay you run takes any rate/,
+      /run your own relay, which accepts any rate/,
     ]) {
       expect(stdout).toMatch(words);
     }
@@ -232,7 +232,7 @@ describe('relays', () => {
 it('heartbeats that are all a public relay takes are named', async () => {
   const { stdout } = await runCommand(...HUNDRED, '--workers-per-ip', '5');
   expect(stdout).toContain('floor: none on a public relay');
-  expect(stdout).toContain('heartbeats every 60 s are all it takes');
+  expect(stdout).toContain('heartbeats every 60 s use up the rate');
 });
 
 it('docs/with-friends.md and docs/public-relays.md tell the numbers of the plan', async () => {
@@ -262,7 +262,7 @@ it('workers behind one address are told the share of each', async () => {
   const floor = stdout.slice(stdout.indexOf('floor:')).replaceAll(/\s+/g, ' ');
   expect(floor).toContain('floor: rounds of 240 s');
   expect(floor).toContain('which 4 workers share: each with --set relayRate=1.25)');
-  expect(floor).toContain('up to 48 s of them an event waits for its turn');
+  expect(floor).toContain('an event waits up to 48 s of that in the queue');
 });
 
 it('a small run on a public relay needs no advice', async () => {

@@ -48,5 +48,5 @@ test('events between what was kept and what was refused do not count as taken', 
   };
   expect(judged(48_000)).toMatchObject({ manifests: true, carries: true, why: [] });
   expect(judged(60_000)).toMatchObject({ manifests: false, carries: false });
-  expect(judged(60_000).why[0]).toContain('takes 65536 bytes (tried)');
+  expect(judged(60_000).why[0]).toContain('accepts 65536 bytes (tried)');
 });

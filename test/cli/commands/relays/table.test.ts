@@ -38,9 +38,9 @@ it('one relay is one row and some notes', () => {
       'wss://relay.example  142  64 KiB   20+      no    no    -        ok     chunks',
       '',
       'wss://relay.example: carries chunks',
-      '  - says it is: one; strfry 1.1.1; NIP 40, 77; states messages 131072',
+      '  - describes itself as: one; strfry 1.1.1; NIP 40, 77; states messages 131072',
       '  - refuses an event of 100 KiB: invalid: event too large',
-      '  - tried with 22 events, 243 kB, in 3.2 s',
+      '  - tested with 22 events, 243 kB, in 3.2 s',
       '',
     ].join('\n'),
   );
@@ -63,11 +63,11 @@ it('what is not as it should be stands in the row and in a note', () => {
   const [, row] = text.split('\n');
   expect(row).toMatch(/ 64 KiB +5 +no +no +33333 +-75 s +chunks$/);
   for (const note of [
-    'rate-limited after 5 events in 0.5 s (rate-limited: slow down); took another one after 13 s',
+    'rate-limited after 5 events in 0.5 s (rate-limited: slow down); accepted another one after 13 s',
     'refuses kind 33333: blocked: not here',
-    'accepts kind 27811 and does not bring it',
-    'its #c filter brings more than was asked for',
-    'does not delete on request',
+    'accepts kind 27811 but does not return it',
+    'its #c filter returns events that do not match',
+    'does not delete events on request',
     'this machine is 75 s behind its clock',
     'try: nostrain plan --model NAME --relay wss://relay.example --check',
   ]) {

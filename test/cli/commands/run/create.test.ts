@@ -58,12 +58,12 @@ describe('nostrain run create', () => {
       ...{ data: { kind: 'made', shards: 1 }, stake: { source: 'none' }, evaluation: null },
     });
     expect(stdout).toContain(`run id   ${runIdOf(spec)}`);
-    expect(stdout).toContain('3 events a round');
+    expect(stdout).toContain('3 events per round');
     expect(stdout).toContain(`nostrain run join ${file('run.json')}`);
     expect((await create('--model', 'linear')).exitCode).toBe(0);
     const again = await create('--model', 'linear', '--rounds', '9');
     expect(again).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(again.stderr).toContain('exists and is left as it is');
+    expect(again.stderr).toContain('exists and was not overwritten');
   });
 
   it('names a base by its files, also out of a document, and what is trained of it', async () => {
@@ -119,7 +119,7 @@ describe('nostrain run create', () => {
       expect(lines.at(-1)).toBe(`  nostrain run join ${file('run.json')}`);
     }
     const { stdout } = await create('--model', 'linear', ...noisy, ...forking);
-    expect(stdout).toMatch(/and \d more warnings, which `nostrain run inspect` shows/);
+    expect(stdout).toMatch(/and \d more warnings: run `nostrain run inspect` to see them/);
   });
 
   it('with a table of stakes: the spec names it, the line carries it, and who weighs is said', async () => {
@@ -132,7 +132,7 @@ describe('nostrain run create', () => {
     const { stake } = await written();
     expect(stake).toEqual({ source: 'file', snapshot: expect.stringMatching(/^[0-9a-f]{64}$/) });
     expect(stdout).toContain('own nothing and count for nothing');
-    expect(stdout).toContain('send them both files and this line');
+    expect(stdout).toContain('send your friends both files and this command');
     const line = `nostrain run join ${file('run.json')} --stake ${file('stakes.json')}`;
     expect(stdout.trimEnd().endsWith(line)).toBe(true);
     const other = ['--set', `stake.snapshot=${'c'.repeat(64)}`, '--stake', file('stakes.json')];
@@ -224,7 +224,7 @@ describe('nostrain run create', () => {
   it("publishes under the author's key only", async () => {
     const author = ['--set', `author=${toNpub(bob!)}`, '--relay', 'ws://127.0.0.1:9'];
     const { stderr } = await create('--model', 'linear', ...author);
-    expect(stderr).toContain(`your key is ${alice}, the author ${bob}`);
+    expect(stderr).toContain(`your key is ${alice}, but the author is ${bob}`);
   });
 
   it.each([
@@ -249,7 +249,7 @@ describe('nostrain run inspect and list', () => {
     const { stdout } = await runCommand('run', 'inspect', file('run.json'), '--workers', '16');
     expect(stdout).toMatch(/timing\.viewMs +10000 +time for one proposal/);
     expect(stdout).toContain('16 workers: 16 seats, 11 decide');
-    expect(stdout).toContain('48 events a round, 3 of each member');
+    expect(stdout).toContain('48 events per round, 3 from each member');
     const shown = await runCommand('run', 'inspect', file('run.json'), '--json');
     expect(JSON.parse(shown.stdout).spec).toEqual(
       JSON.parse(await readFile(file('run.json'), 'utf8')),
@@ -259,7 +259,7 @@ describe('nostrain run inspect and list', () => {
   it.each([
     [['inspect', '/none.json'], 'cannot read the run spec /none.json'],
     [['inspect', 'naddr1xyz'], 'cut or mistyped'],
-    [['list'], 'give --relay URL'],
+    [['list'], 'name one with --relay URL'],
     [['list', '--relay', 'ws://127.0.0.1:9'], 'no relay can be reached'],
   ])('%j fails in words', async (argv, message) => {
     const { exitCode, stderr } = await runCommand('run', ...argv);
