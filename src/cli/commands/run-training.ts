@@ -123,7 +123,7 @@ async function train(
   try {
     if (state !== undefined && dataset !== undefined) {
       refuseUnused(command, [{ flags: [...byModel, 'start'], goesWith: '--model', holds: false }]);
-      await runReference({ state, dataset, asked: requested }, flags, interrupt);
+      await runReference({ state, dataset, settings: requested }, flags, interrupt);
       return;
     }
     assertNoReferenceFlags(command);
