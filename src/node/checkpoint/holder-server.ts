@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, isIPv6, type Socket } from 'node:net';
 import { Readable, Transform } from 'node:stream';
 import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
@@ -17,6 +17,7 @@ import {
   manifestText,
   piecesOf,
 } from '../../network/chunks/manifest.ts';
+import { isPublicIp } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { chunkFile, pieceFileState } from './folder.ts';
@@ -29,6 +30,8 @@ export interface HolderOptions {
   readonly rate?: number | undefined;
   /** Maximum number of concurrent responses; further requests get 503 with `retry-after`. */
   readonly most?: number;
+  /** Maximum concurrent responses to one IPv4 address or IPv6 /64; by default only public addresses have a limit. */
+  readonly mostPerAddress?: number;
   /** How often one chunk is sent in `windowMs`, never twice at once; undefined for no limit. */
   readonly servesPerWindow?: number | undefined;
   readonly windowMs?: number;
@@ -39,8 +42,16 @@ export interface HolderOptions {
 }
 
 /** Default for `most`. */
-const MOST_AT_ONCE = 32;
+const MOST_AT_ONCE = 64;
+/** Default for `mostPerAddress`: it takes four addresses to occupy a server. */
+const MOST_PER_ADDRESS = 16;
+/** A response to a slower reader ends, in bytes per second; clients give up on slower sources as well. */
+const LEAST_RATE = 16_384;
+/** Time that every response has in addition to that of its bytes at the least rate, in milliseconds. */
+const GRACE_MS = 10_000;
 const MOST_CONNECTIONS = 256;
+/** Maximum connections of one public address. */
+const CONNECTIONS_PER_ADDRESS = 32;
 /** Default for `windowMs`. */
 const WINDOW_MS = 60_000;
 /** Time limit for the headers of a request, in milliseconds. */
@@ -139,6 +150,8 @@ export class Shelf {
 interface Reply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Length of the body. */
+  readonly bytes?: number;
   body?(): Readable;
   /** Hash of the chunk in the body; undefined if the response has none. */
   readonly sha256?: Digest;
@@ -153,6 +166,21 @@ interface Content {
   readonly sha256?: Digest;
 }
 
+/** Counts by name; a name whose count is zero takes no memory. */
+class Tally {
+  readonly #counts = new Map<string, number>();
+
+  of(name: string): number {
+    return this.#counts.get(name) ?? 0;
+  }
+
+  add(name: string, change: number): void {
+    const count = this.of(name) + change;
+    if (count === 0) this.#counts.delete(name);
+    else this.#counts.set(name, count);
+  }
+}
+
 /** Serves the chunks of the folders that were passed to `shelve`. */
 export class HolderServer {
   readonly #options: HolderOptions;
@@ -162,6 +190,8 @@ export class HolderServer {
   /** Chunks being sent now; tracked only if `servesPerWindow` is set. */
   readonly #going = new Set<Digest>();
   #active = 0;
+  readonly #responses = new Tally();
+  readonly #connections = new Tally();
   /** Time at which the bytes sent so far fit the rate. */
   #freeMs = 0;
   sentBytes = 0;
@@ -175,6 +205,13 @@ export class HolderServer {
     });
     this.#server.maxConnections = MOST_CONNECTIONS;
     this.#server.setTimeout(IDLE_MS);
+    this.#server.on('connection', (socket: Socket) => {
+      const address = addressOf(socket);
+      this.#connections.add(address, 1);
+      socket.on('close', () => this.#connections.add(address, -1));
+      const isFull = this.#connections.of(address) > CONNECTIONS_PER_ADDRESS;
+      if (isFull && isPublicIp(address)) socket.destroy();
+    });
     this.#server.on('request', (request, response) => this.#answer(request, response));
     this.#server.on('clientError', (_, socket) => socket.destroy());
   }
@@ -220,14 +257,45 @@ export class HolderServer {
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     if (this.#options.beside?.(request, response)) return;
-    const { status, headers = {}, body, sha256 } = this.#replyTo(request);
+    const address = addressOf(request.socket);
+    const { status, headers = {}, body, bytes = 0, sha256 } = this.#replyTo(request, address);
     response.setHeader('access-control-allow-origin', '*');
     response.writeHead(status, { 'content-length': '0', ...headers });
-    if (body === undefined) response.end();
-    else this.#send(body(), response, sha256);
+    if (body === undefined) {
+      response.end();
+      return;
+    }
+    this.#responses.add(address, 1);
+    response.on('close', () => this.#responses.add(address, -1));
+    this.#endLate(response, bytes);
+    this.#send(body(), response, sha256);
   }
 
-  #replyTo({ method, url = '', headers: { range: header } }: IncomingMessage): Reply {
+  /** Ends a response whose reader is slower than the least rate, or than its share of the server's own rate. */
+  #endLate(response: ServerResponse, bytes: number): void {
+    const { clock, rate = Number.POSITIVE_INFINITY } = this.#options;
+    const least = Math.min(LEAST_RATE, rate / (2 * this.#most));
+    const ended = new AbortController();
+    response.on('close', () => ended.abort());
+    void clock.sleep(GRACE_MS + (1000 * bytes) / least, ended.signal).then(
+      () => response.destroy(),
+      () => undefined,
+    );
+  }
+
+  get #most(): number {
+    return this.#options.most ?? MOST_AT_ONCE;
+  }
+
+  #isFull(address: string): boolean {
+    const { mostPerAddress = isPublicIp(address) ? MOST_PER_ADDRESS : this.#most } = this.#options;
+    return this.#active >= this.#most || this.#responses.of(address) >= mostPerAddress;
+  }
+
+  #replyTo(
+    { method, url = '', headers: { range: header } }: IncomingMessage,
+    address: string,
+  ): Reply {
     if (method !== 'GET' && method !== 'HEAD')
       return { status: 405, headers: { allow: 'GET, HEAD' } };
     const content = this.#find(url);
@@ -246,10 +314,15 @@ export class HolderServer {
     const status = isPart ? 206 : 200;
     if (method === 'HEAD') return { status, headers };
     const later = { 'retry-after': String(RETRY_SECONDS) };
-    const { most = MOST_AT_ONCE } = this.#options;
-    if (this.#active >= most) return { status: 503, headers: later };
+    if (this.#isFull(address)) return { status: 503, headers: later };
     if (sha256 !== undefined && !this.#mayServe(sha256)) return { status: 429, headers: later };
-    return { status, headers, body: () => content.open(from, to), ...(sha256 && { sha256 }) };
+    return {
+      status,
+      headers,
+      bytes: to - from,
+      body: () => content.open(from, to),
+      ...(sha256 && { sha256 }),
+    };
   }
 
   /** Returns the content at a URL. Only hashes are names, so no URL reaches another file. */
@@ -311,6 +384,14 @@ export class HolderServer {
       },
     });
   }
+}
+
+/** The IPv4 address of a socket, or the first four groups (the /64 network) of an IPv6 address as `…::`. */
+function addressOf({ remoteAddress }: Socket): string {
+  const address = (remoteAddress ?? '').replace(/^::ffff:(?=[\d.]+$)/i, '');
+  if (!isIPv6(address)) return address;
+  const groups = address.split('::')[0]!.split(':').slice(0, 4);
+  return groups.join(':') === '' ? address : `${groups.join(':')}::`;
 }
 
 /**
