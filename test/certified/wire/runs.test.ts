@@ -75,8 +75,8 @@ describe('an address', () => {
   });
 
   it.each([
-    ['', 'cut or mistyped'],
-    [encodeRunAddress({ ...address, relays: [] }).slice(0, -1), 'cut or mistyped'],
+    ['', 'cut off or mistyped'],
+    [encodeRunAddress({ ...address, relays: [] }).slice(0, -1), 'cut off or mistyped'],
     ['npub180cvv07tjdrrgpa0j7j7tmnyl2yr6yr7l8j4s3evf6u64th6gkwsyjh6w6', 'a npub'],
     [
       'naddr1qqzkjurnw4ksz9thwden5te0wfjkccte9ehx7um5wghx7un8qgs2d90kkcq3nk2jry62dyf50k0h36rhpdtd594my40w9pkal876jxgrqsqqqa28pccpzu',

@@ -258,7 +258,7 @@ describe('nostrain run inspect and list', () => {
 
   it.each([
     [['inspect', '/none.json'], 'cannot read the run spec /none.json'],
-    [['inspect', 'naddr1xyz'], 'cut or mistyped'],
+    [['inspect', 'naddr1xyz'], 'cut off or mistyped'],
     [['list'], 'name one with --relay URL'],
     [['list', '--relay', 'ws://127.0.0.1:9'], 'no relay can be reached'],
   ])('%j fails in words', async (argv, message) => {
@@ -414,7 +414,7 @@ describe('a place in a run', () => {
     assertAdmitted(spec, carol!);
     assertAdmitted(spec, alice!);
     expect(() => assertAdmitted(spec, signerOf(9).publicKey)).toThrow(
-      'not among those the run admits',
+      'the run does not admit the key',
     );
   });
 });
