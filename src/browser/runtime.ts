@@ -1,7 +1,7 @@
 /** onnxruntime-web as trainer threads use it; each script brings the build that it needs. */
 import type { Env, InferenceSession, Tensor } from 'onnxruntime-common';
 import { ConfigError } from '../base/errors.ts';
-import type { Answer, Ask } from '../trainer/messages.ts';
+import type { ThreadRequest, ThreadResponse } from '../trainer/messages.ts';
 import type { Runtime } from '../trainer/runtime.ts';
 import { serveTrainer } from '../trainer/serve.ts';
 
@@ -42,7 +42,8 @@ export function serveThread(build: WebBuild): void {
   const openStored = () => {
     throw new ConfigError('training/data', 'a page holds its text in memory, not in files');
   };
-  const post = (answer: Answer, handOver: ArrayBuffer[]) => self.postMessage(answer, handOver);
+  const post = (answer: ThreadResponse, transfer: ArrayBuffer[]) =>
+    self.postMessage(answer, transfer);
   const serve = serveTrainer({ ort: webRuntime(build), openStored }, post);
-  self.onmessage = ({ data }: MessageEvent<Ask>) => serve(data);
+  self.onmessage = ({ data }: MessageEvent<ThreadRequest>) => serve(data);
 }

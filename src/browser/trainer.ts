@@ -2,7 +2,7 @@
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import type { OpenStored } from '../model/data/tokens.ts';
 import type { StartThread } from '../trainer/engine.ts';
-import type { Answer, Device } from '../trainer/messages.ts';
+import type { Device, ThreadResponse } from '../trainer/messages.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import { NO_DEVICE, type Opening, type OpenTrainer, openOn } from '../trainer/setup.ts';
 import { createTrainerOn, type EngineTrainer } from '../trainer/trainer.ts';
@@ -24,11 +24,11 @@ const startOn =
   (device: Device): StartThread =>
   ({ onAnswer, onEnd }) => {
     const worker = new Worker(new URL(scripts[device], import.meta.url), { type: 'module' });
-    worker.onmessage = ({ data }: MessageEvent<Answer>) => onAnswer(data);
+    worker.onmessage = ({ data }: MessageEvent<ThreadResponse>) => onAnswer(data);
     worker.onerror = ({ message }) => onEnd(`the trainer thread failed: ${message}`);
     worker.onmessageerror = () => onEnd('the trainer thread sent what cannot be read');
     return {
-      post: (ask, handOver) => worker.postMessage(ask, [...handOver]),
+      post: (ask, transfer) => worker.postMessage(ask, [...transfer]),
       terminate: async () => worker.terminate(),
     };
   };

@@ -242,10 +242,14 @@ export function importTorchStateDict(stateDict: Params, expected?: RegressionTas
     runtimeOfState(params, runtime);
     return params;
   }
-  const nameSet = given.slice(0, 4).map(({ name }) => name.slice(0, 80));
-  throw new ConfigError('state/model', `no ${runtimes.join(' or ')} has tensors named ${nameSet}`, {
-    hint: 'use a PyTorch state of nn.Linear, or of an mlp with a hidden and an output layer',
-  });
+  const examples = given.slice(0, 4).map(({ name }) => name.slice(0, 80));
+  throw new ConfigError(
+    'state/model',
+    `no ${runtimes.join(' or ')} has tensors named ${examples}`,
+    {
+      hint: 'use a PyTorch state of nn.Linear, or of an mlp with a hidden and an output layer',
+    },
+  );
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Reads and writes zip archives as NumPy and PyTorch do (APPNOTE 6.3.10). fflate compresses; the directory is read here,
+ * Reads and writes zip archives as NumPy and PyTorch do (APPNOTE 6.3.10). fflate compresses; directories are read here,
  * because fflate does not check CRC-32, encryption or repeated names, and sizes must be checked before allocating.
  */
 import { inflateSync, zipSync } from 'fflate';

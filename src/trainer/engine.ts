@@ -1,46 +1,46 @@
-/** The trainer threads as one: a single thread that does everything, or several replicas that share the work. */
+/** Runs the trainer threads behind one interface: a single thread, or several replicas that share the work. */
 
 import { TrainingError } from '../base/errors.ts';
 import type { Feeds } from '../model/forms/form.ts';
 import type {
-  Answer,
-  AnswerTo,
-  Ask,
-  AskOf,
+  ArgumentOf,
   CallName,
   OpenRequest,
   ReplicaTraining,
+  ResultOf,
   RowLosses,
   SharedState,
   SingleTraining,
+  ThreadRequest,
+  ThreadResponse,
   TrainerCalls,
 } from './messages.ts';
 import { CONTROL_LENGTH, resetBarrier } from './replica.ts';
 
-/** The calls of all threads as one; `evaluate` takes multiples of `rows` rows. */
+/** The calls of all threads as one. `evaluate` needs a multiple of `rows` rows. */
 export interface Engine extends Omit<TrainerCalls, 'open'> {
   readonly rows: number;
   close(): Promise<void>;
 }
 
-/** A thread that `serveTrainer` answers in. */
+/** A thread that runs `serveTrainer`. */
 export interface TrainerThread {
-  post(ask: Ask, handOver: readonly ArrayBuffer[]): void;
+  post(ask: ThreadRequest, transfer: readonly ArrayBuffer[]): void;
   terminate(): Promise<void>;
 }
 
-/** Starts one, which tells of its answers, and of its end. */
-export type StartThread = (hears: {
-  onAnswer(answer: Answer): void;
+/** Starts a thread that reports its responses, and its end. */
+export type StartThread = (listener: {
+  onAnswer(answer: ThreadResponse): void;
   onEnd(message: string, cause?: unknown): void;
 }) => TrainerThread;
 
 type Opening = Omit<OpenRequest, 'training' | 'frozen'> & {
-  /** Makes the frozen tensors, once for each thread, which takes them over. */
+  /** Creates the frozen tensors; called once per thread, which takes ownership of them. */
   readonly frozen: () => Promise<Feeds>;
 };
 
-/** One thread, with as many threads inside onnxruntime as it is given. */
+/** Opens an engine with one thread; onnxruntime uses all of `opening.threads` inside it. */
 export async function openSingle(
   start: StartThread,
   opening: Opening,
@@ -55,7 +55,10 @@ export async function openSingle(
   };
 }
 
-/** `threads` replicas at most; more threads than parts are left to onnxruntime inside each replica. */
+/**
+ * Opens an engine with one replica per part of the batch, at most `opening.threads`. Threads beyond that go to
+ * onnxruntime inside each replica.
+ */
 export async function openReplicas(
   start: StartThread,
   opening: Opening,
@@ -90,15 +93,15 @@ export async function openReplicas(
   };
 }
 
-/** The part that does not train: every thread holds the parameters, rows are dealt out evenly. */
+/** The calls that do not train. Every thread has the parameters; rows to evaluate are divided evenly. */
 function reading(
   links: readonly TrainerLink[],
   rows: number,
 ): Omit<Engine, 'begin' | 'advance' | 'finish'> {
   return {
     rows,
-    hold: async (params) => {
-      await Promise.all(links.map((link) => link.call('hold', params)));
+    setParams: async (params) => {
+      await Promise.all(links.map((link) => link.call('setParams', params)));
     },
     evaluate: async ({ on, rows: all }) => {
       const share = Math.ceil(all.length / rows / links.length) * rows;
@@ -110,8 +113,8 @@ function reading(
       const joined = (name: keyof RowLosses) =>
         Float32Array.from(answers.flatMap((part) => [...(part[name] ?? [])]));
       const hits = joined('hits');
-      const told = { losses: joined('losses'), counts: joined('counts') };
-      return hits.length > 0 ? { ...told, hits } : told;
+      const evaluated = { losses: joined('losses'), counts: joined('counts') };
+      return hits.length > 0 ? { ...evaluated, hits } : evaluated;
     },
     forward: (inputs) => links[0]!.call('forward', inputs),
     openReader: (request) => links[0]!.call('openReader', request),
@@ -122,7 +125,7 @@ function reading(
   };
 }
 
-/** One thread per request; all of them end when one does not open. */
+/** Opens one thread per request. If one fails to open, all are closed. */
 async function openLinks(
   start: StartThread,
   requests: readonly (Opening & Pick<OpenRequest, 'training'>)[],
@@ -142,7 +145,7 @@ async function openLinks(
   }
 }
 
-/** Each buffer once, to be handed over rather than copied. */
+/** Returns each buffer once, to be transferred to the thread instead of copied. */
 function buffersOf(feeds: Feeds): readonly ArrayBuffer[] {
   const buffers = Object.values(feeds).map(({ elements }) => elements.buffer);
   return [...new Set(buffers.filter((buffer) => buffer instanceof ArrayBuffer))];
@@ -167,9 +170,9 @@ function shareState(
 interface TrainerLink {
   call<K extends CallName>(
     call: K,
-    ask: AskOf<K>,
-    handOver?: readonly ArrayBuffer[],
-  ): Promise<AnswerTo<K>>;
+    ask: ArgumentOf<K>,
+    transfer?: readonly ArrayBuffer[],
+  ): Promise<ResultOf<K>>;
   close(): Promise<void>;
 }
 
@@ -178,7 +181,7 @@ interface Pending {
   readonly fail: (error: Error) => void;
 }
 
-/** Starts a trainer thread. */
+/** Starts a trainer thread and matches its responses to calls. */
 function createTrainerLink(start: StartThread): TrainerLink {
   const pending = new Map<number, Pending>();
   let calls = 0;
@@ -186,8 +189,8 @@ function createTrainerLink(start: StartThread): TrainerLink {
   const breakOff = (message: string, cause?: unknown) => {
     broken ??= new TrainingError('training/thread', message, {
       hint:
-        'the state before this round is kept: start again, with fewer --threads if memory ' +
-        'is short',
+        'the state before this round is saved: run the same command again, with fewer --threads ' +
+        'if memory is short',
       cause,
     });
     for (const { fail } of pending.values()) fail(broken);
@@ -205,16 +208,16 @@ function createTrainerLink(start: StartThread): TrainerLink {
   return {
     call: async <K extends CallName>(
       call: K,
-      ask: AskOf<K>,
-      handOver: readonly ArrayBuffer[] = [],
+      ask: ArgumentOf<K>,
+      transfer: readonly ArrayBuffer[] = [],
     ) => {
       if (broken) throw broken;
       const id = calls++;
       const answer = await new Promise<unknown>((settle, fail) => {
         pending.set(id, { settle, fail });
-        thread.post({ id, call, ask } as Ask, handOver);
+        thread.post({ id, call, ask } as ThreadRequest, transfer);
       });
-      return answer as AnswerTo<K>;
+      return answer as ResultOf<K>;
     },
     close: () => thread.terminate(),
   };

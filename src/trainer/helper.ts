@@ -1,32 +1,32 @@
-/** Trains for a helper: full-model values come in and go out, a narrower program trains the tier's and one slice's. */
+/** The trainer of a helper: it takes and returns full-model values, and trains a small tier and one more slice. */
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { Range } from '../tensor/partial-vector.ts';
 import type { EngineTrainer } from './trainer.ts';
 
-interface Helped {
-  /** Of the full model. */
+interface HelperLayout {
+  /** Layout of the full model. */
   readonly layout: Layout;
-  /** Where the tier's own numbers end. */
-  readonly own: number;
-  /** Where the slice of a round lies. */
-  sliceAt(round: number): Range;
+  /** Number of values in the helper's tier, which come first in the full model. */
+  readonly tierEnd: number;
+  /** Returns the range of the extra slice of a round. */
+  sliceRange(round: number): Range;
 }
 
-/** The trainer of the narrower model, as one of the whole; it evaluates and writes as the tier alone. */
+/** Wraps the trainer of the narrower model as one of the full model. It evaluates and samples with the tier alone. */
 export function helperTrainer(
   narrow: EngineTrainer,
-  { layout, own, sliceAt }: Helped,
+  { layout, tierEnd, sliceRange }: HelperLayout,
 ): EngineTrainer {
   const gather = (values: Vector, slice?: Range): Float32Array => {
     const part = new Float32Array(narrow.layout.size);
-    part.set(values.subarray(0, own));
-    if (slice) part.set(values.subarray(slice.from, slice.to), own);
+    part.set(values.subarray(0, tierEnd));
+    if (slice) part.set(values.subarray(slice.from, slice.to), tierEnd);
     return part;
   };
   const scatter = (into: Vector, part: Vector, { from, to }: Range): Float32Array => {
     const all = Float32Array.from(into);
-    all.set(part.subarray(0, own));
-    all.set(part.subarray(own, own + to - from), from);
+    all.set(part.subarray(0, tierEnd));
+    all.set(part.subarray(tierEnd, tierEnd + to - from), from);
     return all;
   };
   const isFull = (moment: Float32Array) => moment.length === layout.size;
@@ -34,7 +34,7 @@ export function helperTrainer(
     ...narrow,
     layout,
     async train({ keeping: _, ...task }, onProgress, signal) {
-      const slice = sliceAt(task.round);
+      const slice = sliceRange(task.round);
       const moments = task.moments.map((each) => (isFull(each) ? gather(each, slice) : each));
       const params = gather(task.params, slice);
       const trained = await narrow.train({ ...task, params, moments }, onProgress, signal);

@@ -1,32 +1,32 @@
-/** What the main thread asks a trainer thread, and what comes back. */
+/** Messages between the main thread and the trainer threads. */
 import type { Data, DataName, Feed, Feeds } from '../model/forms/form.ts';
 import type { Half } from '../model/graph/lower.ts';
 import type { RangeUpdate } from '../model/training-program.ts';
 import type { TensorSlot } from '../tensor/params.ts';
 
-/** Where graphs run. */
+/** Execution provider that runs the graphs. */
 export type Device = 'cpu' | 'cuda' | 'webgpu';
 
-/** What every trainer thread gets, however it trains. */
+/** Everything a trainer thread needs to open. */
 export interface OpenRequest {
   readonly device: Device;
   readonly threads: number;
   readonly data: Readonly<Partial<Record<DataName, Data>>>;
-  /** The model's frozen tensors, the same for every run. */
+  /** The frozen tensors of the model, fed to every program. */
   readonly frozen: Feeds;
   readonly evaluate: Uint8Array;
   readonly forward: Uint8Array;
   /** Rows per run of `evaluate`. */
   readonly rows: number;
   readonly training: SingleTraining | ReplicaTraining;
-  /** What products of the steps are in, where not in f32. */
+  /** Type of matrix products in training; default f32. */
   readonly half?: Half;
 }
 
-/** One thread takes every step alone, inside onnxruntime as far as the device can. */
+/** Training in one thread, which takes all steps. */
 export interface SingleTraining {
   readonly kind: 'single';
-  /** A Loop over many steps; on WebGPU one step, which is called again and again. */
+  /** ONNX program: a Loop over many steps; on WebGPU a single step, which is called repeatedly. */
   readonly model: Uint8Array;
   /** Names of the state inputs, `params` first, each replaced by the output `<name>.next`. */
   readonly state: readonly string[];
@@ -34,12 +34,12 @@ export interface SingleTraining {
   readonly rateCount: number;
 }
 
-/** Several threads, called replicas, share every step. */
+/** Training in several threads (replicas) that share every step. */
 export interface ReplicaTraining {
   readonly kind: 'replica';
   readonly replica: number;
   readonly replicas: number;
-  /** Of one part of the batch. */
+  /** ONNX program for the gradient of one part of the batch. */
   readonly gradient: Uint8Array;
   readonly combine: Uint8Array;
   readonly updates: readonly RangeUpdate[];
@@ -48,37 +48,37 @@ export interface ReplicaTraining {
   readonly rowsPerPart: number;
   readonly rateCount: number;
   readonly clipNorm: number;
-  /** Only some tokens count: parts weigh as many as count in them. */
+  /** Whether the loss is masked; parts are then weighted by their number of counted tokens. */
   readonly masked: boolean;
   readonly shared: SharedState;
 }
 
-/** Memory that all replicas see. */
+/** Memory shared by all replicas. */
 export interface SharedState {
-  /** See `replica.ts`. */
+  /** Barrier and ticket counter; see `replica.ts`. */
   readonly control: Int32Array<SharedArrayBuffer>;
   /** Parameters and moments. */
   readonly state: readonly Float32Array<SharedArrayBuffer>[];
-  /** The gradient of every part. */
+  /** Gradient of each part. */
   readonly gradients: readonly Float32Array<SharedArrayBuffer>[];
-  /** The loss of every part. */
+  /** Loss of each part. */
   readonly losses: Float32Array<SharedArrayBuffer>;
-  /** How many tokens of every part count, where only some do. */
+  /** Number of counted tokens in each part, if the loss is masked. */
   readonly counts: Float32Array<SharedArrayBuffer>;
-  /** The sum of squares of every range of the combined gradient. */
+  /** Sum of squares of each range of the combined gradient. */
   readonly squares: Float32Array<SharedArrayBuffer>;
 }
 
-/** How the held parameters continue texts. */
+/** How to decode text with the current parameters. */
 export interface ReadingRequest {
   readonly vocabulary: number;
   readonly layers: number;
   readonly cached: { readonly heads: number; readonly size: number };
-  /** The longest text. */
+  /** Maximum length of a text, in tokens. */
   readonly capacity: number;
-  /** By the number of tokens that they read at a time. */
+  /** ONNX programs by the number of tokens they read per call. */
   readonly programs: ReadonlyMap<number, Uint8Array>;
-  /** Where tensors lie in the parameters. */
+  /** Positions of the tensors in the parameters. */
   readonly slots: readonly TensorSlot[];
 }
 
@@ -93,42 +93,42 @@ export interface Advanced {
   readonly seconds: number;
 }
 
-/** One of each per row. */
+/** Results of an evaluation, one value per row. */
 export interface RowLosses {
   readonly losses: Float32Array;
-  /** How many tokens of the row count, where only some do; else 1. */
+  /** Number of counted tokens in the row if the loss is masked; else 1. */
   readonly counts: Float32Array;
-  /** 1 where the model has the row right, of models that are right or wrong. */
+  /** 1 if the model classifies the row correctly; classifiers only. */
   readonly hits?: Float32Array;
 }
 
-/** Everything a thread is asked, by name. */
+/** The calls that a trainer thread serves, by name. */
 export interface TrainerCalls {
   open(request: OpenRequest): Promise<void>;
-  /** Sets the state that `advance` moves; replicas find it in shared memory instead. */
+  /** Sets the state that `advance` updates. Replicas read it from shared memory instead. */
   begin(vectors: readonly Float32Array[]): Promise<void>;
   advance(task: Advance): Promise<Advanced>;
-  /** Gives the state back. */
+  /** Returns the state. */
   finish(): Promise<readonly Float32Array[]>;
-  /** Sets the parameters that `evaluate` and `forward` read. */
-  hold(params: Float32Array): Promise<void>;
-  /** The number of rows is a multiple of `OpenRequest.rows`. */
+  /** Sets the parameters for `evaluate`, `forward` and `openReader`. */
+  setParams(params: Float32Array): Promise<void>;
+  /** Evaluates rows; their number must be a multiple of `OpenRequest.rows`. */
   evaluate(ask: { readonly on: DataName; readonly rows: Int32Array }): Promise<RowLosses>;
   forward(inputs: Feed): Promise<Float32Array>;
-  /** Before `read`, and again when other parameters are held. */
+  /** Prepares `read`; call it again after `setParams`. */
   openReader(request: ReadingRequest): Promise<void>;
-  /** Logits after these tokens, which begin a text or follow those of the last call. */
+  /** Returns the logits after these tokens, which begin a new text or continue the last call's. */
   read(ask: { readonly tokens: Int32Array; readonly begins: boolean }): Promise<Float32Array>;
 }
 
 export type CallName = keyof TrainerCalls;
-export type AskOf<K extends CallName> = Parameters<TrainerCalls[K]>[0];
-export type AnswerTo<K extends CallName> = Awaited<ReturnType<TrainerCalls[K]>>;
+export type ArgumentOf<K extends CallName> = Parameters<TrainerCalls[K]>[0];
+export type ResultOf<K extends CallName> = Awaited<ReturnType<TrainerCalls[K]>>;
 
-export type Ask = {
-  readonly [K in CallName]: { readonly id: number; readonly call: K; readonly ask: AskOf<K> };
+export type ThreadRequest = {
+  readonly [K in CallName]: { readonly id: number; readonly call: K; readonly ask: ArgumentOf<K> };
 }[CallName];
 
-export type Answer =
-  | { readonly id: number; readonly ok: true; readonly answer: AnswerTo<CallName> }
+export type ThreadResponse =
+  | { readonly id: number; readonly ok: true; readonly answer: ResultOf<CallName> }
   | { readonly id: number; readonly ok: false; readonly message: string };

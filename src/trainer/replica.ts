@@ -1,7 +1,7 @@
 /**
- * Training by several threads: each replica takes parts of the batch and computes their gradients, then combines and
- * updates its own ranges of the vectors. Parts and ranges are numbered and summed in that order, so the bits do not
- * depend on the number of replicas or on which was faster.
+ * Training in several threads: each replica computes the gradients of some parts of the batch, then combines and
+ * updates its own ranges of the vectors. Sums follow the order of parts and ranges, so the bits do not depend on the
+ * number of replicas or on their speed.
  */
 import type { InferenceSession } from 'onnxruntime-common';
 import { clipFactorOf } from '../model/optimizers/optimizer.ts';
@@ -10,12 +10,12 @@ import type { Advance, Advanced, Device, ReplicaTraining } from './messages.ts';
 import { floats, type Runtime, runInto, type Tensors, vector } from './runtime.ts';
 import type { ShardFeeds, Stepper } from './stepper.ts';
 
-/** A range of the flat vectors that one replica keeps up to date. */
+/** A range of the flat vectors that one replica updates. */
 interface ReplicaRange extends Range {
   readonly index: number;
   readonly session: InferenceSession;
   readonly gradient: Float32Array;
-  /** Parameters and moments, and the buffers for what follows them. */
+  /** Parameters and moments of the range. `next` holds the buffers for the result of the next step. */
   state: readonly Float32Array[];
   next: readonly Float32Array[];
 }
@@ -83,8 +83,8 @@ async function advance(replica: Replica, { rates, rows }: Advance): Promise<Adva
   replica.params.set(shared.state[0]!);
   for (const range of replica.ranges) loadRange(range, shared.state);
   for (let i = 0; i < losses.length; i++) {
-    const own = rates.slice(i * rateCount, (i + 1) * rateCount);
-    const loss = await step(replica, rows.subarray(i * batch, (i + 1) * batch), own);
+    const stepRates = rates.slice(i * rateCount, (i + 1) * rateCount);
+    const loss = await step(replica, rows.subarray(i * batch, (i + 1) * batch), stepRates);
     if (loss === undefined) break;
     losses[i] = loss;
   }
@@ -92,7 +92,7 @@ async function advance(replica: Replica, { rates, rows }: Advance): Promise<Adva
   return { losses, seconds: (performance.now() - start) / 1000 };
 }
 
-/** The loss before the step; undefined when another replica failed. */
+/** Takes one step and returns the loss before it; undefined if another replica failed. */
 async function step(
   replica: Replica,
   rows: Int32Array,
@@ -102,7 +102,7 @@ async function step(
   const { shared, parts, masked } = replica.training;
   await differentiate(replica, rows);
   if (!barrier.meet()) return undefined;
-  // until the last meeting of the step nobody writes the parts' losses and counts
+  // losses and counts of the parts do not change before the last barrier of the step
   const shares = masked ? sharesOf(shared.counts) : undefined;
   const loss = shares
     ? shared.losses.reduce((sum, part, i) => sum + part * shares[i]!, 0)
@@ -120,9 +120,9 @@ async function differentiate(replica: Replica, all: Int32Array): Promise<void> {
   const { parts, rowsPerPart, masked, shared } = replica.training;
   const wanted = { into: { gradient }, others: ['loss', ...(masked ? ['count'] : [])] };
   for (let part = barrier.ticket(); part < parts; part = barrier.ticket()) {
-    const own = shard.source.at(all.slice(part * rowsPerPart, (part + 1) * rowsPerPart));
-    const rows = new ort.Tensor('int32', own.rows);
-    const data = { ...shard.frozen, ...own.tensors, rows, params: vector(ort, params) };
+    const stepRates = shard.source.at(all.slice(part * rowsPerPart, (part + 1) * rowsPerPart));
+    const rows = new ort.Tensor('int32', stepRates.rows);
+    const data = { ...shard.frozen, ...stepRates.tensors, rows, params: vector(ort, params) };
     const results = await runInto(ort, gradientModel, data, wanted);
     shared.gradients[part]!.set(gradient);
     shared.losses[part] = floats(results.loss)[0]!;
@@ -130,7 +130,7 @@ async function differentiate(replica: Replica, all: Int32Array): Promise<void> {
   }
 }
 
-/** How much each part weighs: as many tokens as count in it. */
+/** Returns the weight of each part: its share of the counted tokens. */
 function sharesOf(counts: Float32Array): Float32Array {
   const total = counts.reduce((sum, count) => sum + count, 0);
   return Float32Array.from(counts, (count) => count / Math.max(1, total));
@@ -149,7 +149,7 @@ async function combine(
   replica.training.shared.squares[index] = squares;
 }
 
-/** Writes the mean of the parts' gradients from `from` on, and gives the sum of its squares. */
+/** Writes the mean of the parts' gradients from `from` on, and returns the sum of its squares. */
 async function combineRange(
   { ort, training, combineModel, stack }: Replica,
   from: number,
@@ -192,7 +192,7 @@ async function update(replica: Replica, range: ReplicaRange, rates: Float32Array
   shared.state[0]!.set(range.state[0]!, range.from);
 }
 
-/** This replica's ranges, which are dealt out in turn, with one session for every model among them. */
+/** Opens this replica's ranges, dealt out in turn, with one session per distinct model. */
 async function openRanges(
   { replica, replicas, state, updates }: ReplicaTraining,
   open: (model: Uint8Array) => Promise<InferenceSession>,
@@ -236,18 +236,18 @@ const TICKET = 3;
 
 export const CONTROL_LENGTH = 4;
 
-/** How long a sleeping replica may miss that another one failed. */
+/** Interval at which a waiting replica checks whether another one failed, in milliseconds. */
 const FAILURE_CHECK_MS = 200;
 
 export interface Barrier {
-  /** Blocks until all replicas have arrived; false when one of them failed instead. */
+  /** Blocks until all replicas have arrived. Returns false if one of them failed. */
   meet(): boolean;
-  /** The next number from 0, each given to one replica only; starts again at every meeting. */
+  /** Returns the next number from 0, each to one replica only. Restarts at every `meet`. */
   ticket(): number;
   fail(): void;
 }
 
-/** One replica's view of the barrier. */
+/** Creates one replica's view of the barrier in shared memory. */
 const createBarrier = (control: Int32Array<SharedArrayBuffer>, replicas: number): Barrier => ({
   meet: () => {
     const generation = Atomics.load(control, GENERATION);
@@ -270,7 +270,7 @@ const createBarrier = (control: Int32Array<SharedArrayBuffer>, replicas: number)
   },
 });
 
-/** Forgets a failure and whoever was waiting; only while no replica is running. */
+/** Clears failures and arrivals. Call it only while no replica is running. */
 export function resetBarrier(control: Int32Array<SharedArrayBuffer>): void {
   for (const at of [ARRIVED, FAILED, TICKET]) Atomics.store(control, at, 0);
 }

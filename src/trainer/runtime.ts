@@ -1,4 +1,4 @@
-/** What a trainer thread needs of any build of onnxruntime: tensors, results, rows of data, a half-precision check. */
+/** Wraps a build of onnxruntime for the trainer threads: tensors, results, rows of data, a check of half precision. */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import { type OpenStored, storeTokens } from '../model/data/tokens.ts';
 import type { Data, Feed, Feeds } from '../model/forms/form.ts';
@@ -19,17 +19,17 @@ import {
 import { encodeModel } from '../model/onnx.ts';
 import type { Device } from './messages.ts';
 
-/** One build of onnxruntime: that of Node.js, or the one for browsers. */
+/** A build of onnxruntime: for Node.js or for browsers. */
 export interface Runtime {
   readonly Tensor: typeof Tensor;
-  /** Loads a model without rewriting its graph. Outputs in `resident` stay in GPU memory with WebGPU. */
+  /** Loads a model without graph optimizations. On WebGPU, outputs in `resident` stay in GPU memory. */
   createSession(
     model: Uint8Array,
     device: Device,
     threads: number,
     resident?: readonly string[],
   ): Promise<InferenceSession>;
-  /** True where results are written into tensors that the caller gives; else every call makes new ones. */
+  /** Whether results can be written into tensors of the caller; otherwise each call allocates new ones. */
   readonly writesInPlace: boolean;
 }
 
@@ -50,13 +50,14 @@ export const tensorsOf = (ort: Runtime, feeds: Feeds = {}): Tensors =>
 export const vector = ({ Tensor }: Runtime, elements: Float32Array): Tensor =>
   new Tensor('float32', elements, [elements.length]);
 
-/** The elements of an f32 result. */
+/** Returns the elements of an f32 result. */
 export function floats(tensor: Tensor | undefined): Float32Array {
-  if (!(tensor?.data instanceof Float32Array)) throw new TypeError('a model gave no f32 result');
+  if (!(tensor?.data instanceof Float32Array))
+    throw new TypeError('the result is not an f32 tensor');
   return tensor.data;
 }
 
-/** Runs a model. Results named in `into` are written there; they and the others asked for are returned. */
+/** Runs a model. Writes the results named in `into` there; returns them and those named in `others`. */
 export async function runInto(
   ort: Runtime,
   session: InferenceSession,
@@ -76,9 +77,9 @@ export async function runInto(
   return results;
 }
 
-/** The data of a trainer thread: all of it at once, or the windows of a file that some rows need. */
+/** The data of a trainer thread: all of it in memory, or windows of a file, read as rows need them. */
 export interface DataSource {
-  /** What programs are fed, and the numbers by which these rows are found in it. */
+  /** Returns the tensors to feed for these rows, and the index of each row in them. */
   at(rows: Int32Array): { readonly tensors: Tensors; readonly rows: Int32Array };
 }
 
@@ -87,7 +88,7 @@ interface Reading {
   readonly openStored: OpenStored;
 }
 
-/** On WebGPU, where all data would be sent with every step, each step gets its own rows only. */
+/** Opens the data. On WebGPU each call gets only its rows, since feeding sends all data to the GPU every time. */
 export function openSource(
   data: Data | undefined,
   device: Device,
@@ -134,7 +135,7 @@ export function openSource(
   };
 }
 
-/** The entries of these rows one after the other. */
+/** Returns the entries of these rows, one after the other. */
 function takeRows({ elements, shape: [, ...inner] }: Feed, rows: Int32Array, window: number): Feed {
   const width = inner.reduce((product, dim) => product * dim, 1);
   const taken = Reflect.construct(elements.constructor, [rows.length * window * width]);
@@ -144,27 +145,28 @@ function takeRows({ elements, shape: [, ...inner] }: Feed, rows: Int32Array, win
   return { elements: taken, shape: [rows.length * window, ...inner] };
 }
 
-/** A number that half precision rounds to 1, and the sum of two squares of 300 there. */
-const TELLING: Readonly<Record<Half, { readonly near: number; readonly large: number }>> = {
+/** For each type: a number that it rounds to 1, and the result of 300² + 300² in it. */
+const PROBES: Readonly<Record<Half, { readonly near: number; readonly large: number }>> = {
   f16: { near: 1 + 2 ** -12, large: Number.POSITIVE_INFINITY },
   bf16: { near: 1 + 2 ** -9, large: 180_224 },
 };
 
 /**
- * Throws in words if the device does not really multiply in half precision: it may compute in f32 silently, or make
- * finite numbers of those that are too large, which loss scaling has to see.
+ * Throws an error if the device does not really multiply in half precision: it may compute in f32 silently, or turn
+ * overflow into finite numbers, which loss scaling must be able to detect.
  */
 export async function requireHalf(ort: Runtime, device: Device, half: Half): Promise<void> {
-  const { near, large } = TELLING[half];
+  const { near, large } = PROBES[half];
   const numbers = Float32Array.of(near, near, near, near, 300, 300, 300, 300);
   const { one, many, counts } = await multiply(ort, device, half, numbers).catch((cause) => {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`it has no ${half}: ${reason}`, { cause });
+    throw new Error(`it does not support ${half}: ${reason}`, { cause });
   });
   if (floats(one).some((value) => value !== 2)) throw new Error(`it does not multiply in ${half}`);
   const isLarge = floats(many).every((value) => value === large);
   const areSeen = floats(counts).every((count) => count === (half === 'f16' ? 0 : 1));
-  if (!isLarge || !areSeen) throw new Error(`numbers too large for ${half} do not stand out there`);
+  if (!isLarge || !areSeen)
+    throw new Error(`it does not report numbers too large for ${half} as infinite`);
 }
 
 async function multiply(ort: Runtime, device: Device, half: Half, numbers: Float32Array) {
@@ -172,7 +174,10 @@ async function multiply(ort: Runtime, device: Device, half: Half, numbers: Float
   return await session.run({ numbers: vector(ort, numbers) });
 }
 
-/** Squares of two 2 x 2 matrices, of numbers near 1 and large ones, and whether those and 0 times those are bounded. */
+/**
+ * A graph that squares 2 x 2 matrices of numbers near 1 (`one`) and of large ones (`many`). `counts` is 1 if a large
+ * square and its product with 0 both count as finite.
+ */
 function products(target: Device, half: Half) {
   const graph = createGraph();
   const numbers = graph.input('numbers', { dtype: 'f32', shape: [8] });

@@ -1,19 +1,19 @@
 /**
- * What a trainer thread does: onnxruntime blocks its thread, so it never runs on the main one. Calls are answered in
- * order.
+ * Serves the calls of a trainer thread, in order. onnxruntime blocks the thread it runs on, so it never runs on the
+ * main thread.
  */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { OpenStored } from '../model/data/tokens.ts';
 import type { DataName, Feed } from '../model/forms/form.ts';
 import type {
-  Answer,
-  AnswerTo,
-  Ask,
-  AskOf,
+  ArgumentOf,
   CallName,
   OpenRequest,
   ReadingRequest,
+  ResultOf,
   RowLosses,
+  ThreadRequest,
+  ThreadResponse,
   TrainerCalls,
 } from './messages.ts';
 import { createReplicaStepper } from './replica.ts';
@@ -39,7 +39,7 @@ import {
 } from './stepper.ts';
 import { createTextReader } from './text-reader.ts';
 
-/** What a thread has of its machine. */
+/** The platform's onnxruntime and token files, for use in a thread. */
 export interface ThreadParts {
   readonly ort: Runtime;
   readonly openStored: OpenStored;
@@ -49,15 +49,15 @@ interface Opened {
   readonly rows: number;
   readonly data: Readonly<Record<DataName, DataSource>>;
   readonly frozen: Tensors;
-  /** Frozen tensors where the device reads them. */
+  /** Frozen tensors in the memory of the device. */
   readonly frozenOnDevice: Tensors;
   readonly memory: GpuMemory | undefined;
   readonly stepper: Stepper;
   readonly threads: number;
-  /** Loaded when first needed. */
+  /** Returns the session of a program; loads it when first needed. */
   readonly session: (name: 'evaluate' | 'forward') => Promise<InferenceSession>;
-  held: Tensor;
-  /** The same on the GPU, once it was needed there. */
+  paramsTensor: Tensor;
+  /** The parameters in GPU memory, uploaded when first needed. */
   uploaded?: Tensor | undefined;
   reader?: ReturnType<typeof createTextReader>;
 }
@@ -88,7 +88,7 @@ async function open(parts: ThreadParts, request: OpenRequest): Promise<Opened> {
       sessions.set(name, session);
       return session;
     },
-    held: vector(ort, new Float32Array(0)),
+    paramsTensor: vector(ort, new Float32Array(0)),
   };
 }
 
@@ -106,18 +106,18 @@ function createStepper(
     : createSingleStepper(training, device, threads, shard, ort);
 }
 
-/** The held parameters where the device reads them. */
+/** Returns the parameters in the memory of the device. */
 async function paramsOnDevice(opened: Opened): Promise<Tensor> {
-  const { held, memory } = opened;
-  if (!memory) return held;
-  opened.uploaded ??= await memory.upload(held);
+  const { paramsTensor, memory } = opened;
+  if (!memory) return paramsTensor;
+  opened.uploaded ??= await memory.upload(paramsTensor);
   return opened.uploaded;
 }
 
 async function evaluate(
   { Tensor }: Runtime,
   opened: Opened,
-  { on, rows }: AskOf<'evaluate'>,
+  { on, rows }: ArgumentOf<'evaluate'>,
 ): Promise<RowLosses> {
   const { session, data, frozenOnDevice, rows: count } = opened;
   const model = await session('evaluate');
@@ -152,8 +152,8 @@ async function openReader(
   opened: Opened,
   { programs, slots, capacity, ...sizes }: ReadingRequest,
 ): Promise<void> {
-  const { held, frozen, reader, threads } = opened;
-  const params = floats(held);
+  const { paramsTensor, frozen, reader, threads } = opened;
+  const params = floats(paramsTensor);
   const own = slots.map(({ name, shape, offset, size }) => {
     const view = params.subarray(offset, offset + size);
     return [name, new ort.Tensor('float32', view, shape)] as const;
@@ -169,8 +169,11 @@ async function openReader(
   });
 }
 
-async function read({ reader }: Opened, { tokens, begins }: AskOf<'read'>): Promise<Float32Array> {
-  if (!reader) throw new TypeError('no reader was opened');
+async function read(
+  { reader }: Opened,
+  { tokens, begins }: ArgumentOf<'read'>,
+): Promise<Float32Array> {
+  if (!reader) throw new TypeError('no reader is open');
   if (begins) reader.clear();
   return reader.read(tokens);
 }
@@ -179,7 +182,7 @@ function answersOf(parts: ThreadParts): TrainerCalls {
   const { ort } = parts;
   let opened: Opened | undefined;
   const current = (): Opened => {
-    if (!opened) throw new TypeError('the trainer thread was not opened');
+    if (!opened) throw new TypeError('the trainer thread is not open');
     return opened;
   };
   return {
@@ -189,8 +192,8 @@ function answersOf(parts: ThreadParts): TrainerCalls {
     begin: async (vectors) => current().stepper.begin(vectors),
     advance: async (task) => current().stepper.advance(task),
     finish: async () => current().stepper.finish(),
-    hold: async (params) => {
-      current().held = vector(ort, params);
+    setParams: async (params) => {
+      current().paramsTensor = vector(ort, params);
       current().uploaded?.dispose();
       current().uploaded = undefined;
     },
@@ -201,19 +204,19 @@ function answersOf(parts: ThreadParts): TrainerCalls {
   };
 }
 
-/** Whole buffers among the parts of an answer: handed over rather than copied. */
-function buffersOf(answer: AnswerTo<CallName>): ArrayBuffer[] {
+/** Returns the buffers in a result that can be transferred instead of copied. */
+function buffersOf(answer: ResultOf<CallName>): ArrayBuffer[] {
   const arrays = Array.isArray(answer) ? answer : [];
   return arrays.flatMap((array) =>
     array instanceof Float32Array && array.buffer instanceof ArrayBuffer ? [array.buffer] : [],
   );
 }
 
-/** Answers what comes in, one after the other; `post` hands over the buffers that it names. */
+/** Returns a handler that serves requests one at a time; `post` transfers the given buffers. */
 export function serveTrainer(
   parts: ThreadParts,
-  post: (answer: Answer, handOver: ArrayBuffer[]) => void,
-): (ask: Ask) => void {
+  post: (answer: ThreadResponse, transfer: ArrayBuffer[]) => void,
+): (ask: ThreadRequest) => void {
   const answers = answersOf(parts);
   const answerTo = (call: CallName, ask: unknown) => answers[call](ask as never);
   let last: Promise<void> = Promise.resolve();

@@ -1,6 +1,4 @@
-/**
- * What a trainer is given, checked before it is opened, and the engine that is opened for it on the device that works.
- */
+/** Checks the setup of a trainer, and opens its engine on a device. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import type { FrozenTensor } from '../model/architectures/architecture.ts';
 import { type AnyModel, dataFormOf, modelOf } from '../model/architectures/table.ts';
@@ -15,35 +13,35 @@ import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
 import { type Engine, openReplicas, openSingle, type StartThread } from './engine.ts';
 import type { Device } from './messages.ts';
 
-/** The numbers of a frozen tensor, or what reads them. */
+/** The values of a frozen tensor, or a function that reads them. */
 export type FrozenNumbers = Float32Array | (() => Promise<Float32Array>);
 
-/** What `createTrainer` takes: model, optimizer, data and device. */
+/** Options of `createTrainer`: model, optimizer, data and device. */
 export interface TrainerSetup {
   readonly model: AnyModel;
   readonly optimizer: OptimizerSpec;
   /** Rows per step. */
   readonly batch: number;
   readonly data: TrainerData;
-  /** `auto` is CUDA where it works, else the CPU; WebGPU only when asked for. */
+  /** `auto` uses CUDA if it works, else the CPU. WebGPU must be named. */
   readonly device: 'auto' | Device;
   /**
-   * Makes the frozen tensors by name, or reads each one, so that no two are in memory in f32 at once. Called once a
+   * Returns the frozen tensors by name, or functions that read them one at a time to save memory. Called once per
    * thread.
    */
   readonly frozen?: (() => Promise<Readonly<Record<string, FrozenNumbers>>>) | undefined;
-  /** Computes the inside of layers again for backward: less memory, a third more time. */
+  /** Recomputes activations in the backward pass: less memory, a third more time. */
   readonly recompute?: boolean;
-  /** Micro-batches of every step, one after the other; as they need less memory, replicas are then not used. */
+  /** Micro-batches per step, run one after the other to save memory; replicas are not used then. */
   readonly accumulate?: number;
-  /** Type of matrix products in training, default f32; the device must have it, and replicas are not used. */
+  /** Type of matrix products in training; default f32. The device must support it; replicas are not used then. */
   readonly precision?: Arithmetic;
-  /** Defaults to the physical cores. */
+  /** Default: the number of physical cores. */
   readonly threads?: number | undefined;
 }
 
-/** The data as the model reads it. Throws a `ConfigError` where it does not fit the model or itself. */
-export function holdSetup(
+/** Checks the data and returns it in the form that the model reads. Throws a ConfigError if it does not fit. */
+export function checkSetup(
   { model, data, batch }: TrainerSetup,
   openStored: OpenStored,
 ): CheckedData {
@@ -53,7 +51,7 @@ export function holdSetup(
   return holdData(dataFormOf(model), data, { model: model.architecture, openStored });
 }
 
-/** The frozen tensors in the shapes of the model. Throws a ConfigError when one is missing or of another size. */
+/** Returns the frozen tensors in the model's shapes. Throws a ConfigError if one is missing or has another size. */
 export async function frozenOf({
   model,
   frozen,
@@ -64,9 +62,9 @@ export async function frozenOf({
   for (const tensor of tensors) {
     const numbers = arrays?.[tensor.name];
     const elements = typeof numbers === 'function' ? await numbers() : numbers;
-    const held = narrow(checkFrozen(tensor, elements), tensor);
+    const narrowed = narrow(checkFrozen(tensor, elements), tensor);
     partsOf(tensor).forEach(({ name, shape }, i) => {
-      feeds[name] = { elements: held[i]!, shape };
+      feeds[name] = { elements: narrowed[i]!, shape };
     });
   }
   return feeds;
@@ -77,45 +75,47 @@ function checkFrozen({ name, shape }: FrozenTensor, elements?: Float32Array): Fl
   if (elements?.length === size) return elements;
   const found = elements === undefined ? 'is missing' : `has ${elements.length} numbers`;
   throw new ConfigError('training/frozen', `frozen tensor ${name} ${found}; it needs ${size}`, {
-    hint: 'give the tensors of the model that the parameters belong to',
+    hint: 'pass the frozen tensors that belong to this model',
   });
 }
 
-/** Throws `model/losses` if a user's own model gives a loss that is no number with its first parameters. */
+/** Throws `model/losses` if a user's model has a loss that is not finite with its initial parameters. */
 export async function checkFirstLosses(
   model: AnyModel,
   { bound }: CheckedData,
-  engine: Pick<Engine, 'hold' | 'evaluate' | 'rows'>,
+  engine: Pick<Engine, 'setParams' | 'evaluate' | 'rows'>,
 ): Promise<void> {
   if (model.architecture !== 'own') return;
   const drawn = bound('shard');
   const rows = Int32Array.from({ length: engine.rows }, (_, i) => i % drawn);
-  await engine.hold(initialParameters(model, 1));
+  await engine.setParams(initialParameters(model, 1));
   const { losses } = await engine.evaluate({ on: 'shard', rows });
   const at = losses.findIndex((loss) => !Number.isFinite(loss));
   if (at < 0) return;
   throw new ConfigError(
     'model/losses',
-    `Your model's loss of row ${rows[at]} is ${losses[at]} with its first parameters.`,
-    { hint: 'look for logarithms or divisions of 0, in the losses and in that row of the data' },
+    `Your model's loss of row ${rows[at]} is ${losses[at]} with its initial parameters.`,
+    {
+      hint: 'look for a logarithm of 0 or a division by 0 in the loss, and in that row of the data',
+    },
   );
 }
 
 export interface Opening {
-  /** The program for batches of `rows`, for one device. */
+  /** Compiles the program for batches of `rows` on a device. */
   readonly compile: (rows: number, target: Device) => TrainingProgram;
   readonly data: Readonly<Partial<Record<DataName, Data>>>;
-  /** Only some tokens of the data count. */
+  /** Whether the loss counts only some tokens. */
   readonly masked?: boolean;
   readonly frozen: () => Promise<Feeds>;
-  /** The model is the user's own: what the CPU cannot open is more likely its fault. */
-  readonly isOwn: boolean;
+  /** Whether the user wrote the model: if the CPU cannot open it, the model is probably at fault. */
+  readonly isUserModel: boolean;
   /** Rows per step. */
   readonly batch: number;
-  /** Into how many parts a batch is cut on the CPU; 1 leaves it whole. */
+  /** Parts that a batch is divided into on the CPU; 1 leaves it whole. */
   readonly parts: number;
   readonly threads: number;
-  /** What products of the steps are in, where not in f32; the batch is whole then. */
+  /** Type of matrix products in training, if not f32; the batch is not divided then. */
   readonly half?: Half;
 }
 
@@ -126,16 +126,16 @@ export interface OpenTrainer {
   readonly notice?: string;
 }
 
-/** The code of the error that says that a device does not work. */
+/** Code of the error for a device that does not work. */
 export const NO_DEVICE = 'training/no-device';
 
-/** How threads are started here, and what to say of a device that does not work. */
+/** How to start threads on this platform, and the hint for each device that does not work. */
 export interface Devices {
   readonly start: StartThread;
   readonly hints: Readonly<Record<Device, string>>;
 }
 
-/** An error while compiling is the model's and is rethrown; an error while opening is the device's. */
+/** Opens the engine on a device. Errors from compiling are thrown as they are; those from opening blame the device. */
 export async function openOn(
   device: Device,
   opening: Opening,
@@ -148,40 +148,40 @@ export async function openOn(
     return { ...(await open()), device };
   } catch (error) {
     if (error instanceof ConfigError) throw error;
-    throw device === 'cpu' && opening.isOwn
+    throw device === 'cpu' && opening.isUserModel
       ? notRunnable(error)
       : noDevice(device, error, opening.half ? HALF_HINT : hints[device]);
   }
 }
 
-const HALF_HINT = 'leave --precision out: training in f32 takes no half precision of the device';
+const HALF_HINT = 'leave --precision out to train in f32';
 
 const noBrainFloat = (): ConfigError =>
-  new ConfigError('training/precision', 'onnxruntime has no bf16 on WebGPU', {
-    hint: 'take --precision f16 where the GPU has it, or leave --precision out',
+  new ConfigError('training/precision', 'onnxruntime does not support bf16 on WebGPU', {
+    hint: 'use --precision f16 if the GPU supports it, or leave --precision out',
   });
 
 function notRunnable(cause: unknown): TrainingError {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new TrainingError('model/engine', `onnxruntime does not run your model: ${reason}`, {
-    hint: 'look at the ops that it names; `nostrain doctor` tells whether other models train here',
+  return new TrainingError('model/engine', `onnxruntime cannot run your model: ${reason}`, {
+    hint: 'check the ops that it names; `nostrain doctor` shows whether other models train here',
     cause,
   });
 }
 
 type Opened = Pick<OpenTrainer, 'engine' | 'program'>;
 
-/** The error that says so. */
+/** Returns the error for a device that does not work. */
 export function noDevice(device: Device, cause: unknown, hint: string): TrainingError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   const message = `${device} does not work here: ${reason}`;
   return new TrainingError(NO_DEVICE, message, { hint, cause });
 }
 
-/** Rows of one run of the evaluation program: few, so that measuring on few rows wastes none. */
+/** Rows per run of the evaluation program; small, so that evaluating a few rows wastes little. */
 const EVALUATED_ROWS = 8;
 
-/** Several threads, each with parts of the batch. */
+/** Compiles for several threads that each take parts of the batch. Returns the function that opens them. */
 function prepareParts(start: StartThread, opening: Opening): () => Promise<Opened> {
   const { compile, data, masked = false, frozen, batch, parts, threads } = opening;
   const rows = batch / parts;
@@ -207,7 +207,7 @@ function prepareParts(start: StartThread, opening: Opening): () => Promise<Opene
   };
 }
 
-/** One thread with the whole batch, in a Loop where the device has one. */
+/** Compiles for one thread with the whole batch, in a Loop unless on WebGPU. Returns the function that opens it. */
 function prepareSingle(
   start: StartThread,
   device: Device,
@@ -225,7 +225,7 @@ function prepareSingle(
       { kind: 'single', model, state, batch, rateCount },
     );
     try {
-      // a session may open on a device that then cannot run it
+      // a session may open on a device and then fail to run there
       await engine.begin(program.state.map(({ first }) => first()));
       const rates = new Float32Array(rateCount).fill(1e-6);
       if (device !== 'cpu') await engine.advance({ rates, rows: new Int32Array(batch) });

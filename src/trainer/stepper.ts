@@ -1,4 +1,4 @@
-/** Training by one thread: many steps in one Loop, or on WebGPU step by step, the state staying in GPU memory. */
+/** Training in one thread: many steps in one Loop; on WebGPU one step per call, with the state in GPU memory. */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { Feed, Feeds } from '../model/forms/form.ts';
 import { type DType, encodeModel, type OnnxGraph } from '../model/onnx.ts';
@@ -13,13 +13,13 @@ import {
   vector,
 } from './runtime.ts';
 
-/** What a trainer thread trains on: rows of its shard, and the model's frozen tensors. */
+/** Inputs of training: the rows of the shard and the frozen tensors of the model. */
 export interface ShardFeeds {
   readonly source: DataSource;
   readonly frozen: Tensors;
 }
 
-/** How a trainer thread moves the state. */
+/** The calls of a trainer thread that update the state. */
 export type Stepper = Pick<TrainerCalls, 'begin' | 'advance' | 'finish'>;
 
 export async function createSingleStepper(
@@ -33,17 +33,17 @@ export async function createSingleStepper(
   const { Tensor } = ort;
   const session = await ort.createSession(model, device, threads);
   let state: Tensors = {};
-  /** A second set of buffers, which results are written into; the two change places after every run. */
+  /** Buffers for the results; swapped with `state` after every run. */
   let spare: Tensors = {};
 
   const run = async ({ rates, rows }: Advance): Promise<Float32Array> => {
     const steps = rows.length / batch;
-    const own = source.at(rows);
+    const selected = source.at(rows);
     const feeds = {
-      ...own.tensors,
+      ...selected.tensors,
       steps: new Tensor('int64', BigInt64Array.of(BigInt(steps)), []),
       rates: new Tensor('float32', rates, [steps, rateCount]),
-      rows: new Tensor('int32', own.rows, [steps, batch]),
+      rows: new Tensor('int32', selected.rows, [steps, batch]),
     };
     const fetches: Record<string, Tensor | null> = { losses: null };
     for (const name of training.state) fetches[`${name}.next`] = spare[name] ?? null;
@@ -75,16 +75,16 @@ export async function createSingleStepper(
   };
 }
 
-/** Copies between the memory of this process and that of the GPU. */
+/** Copies tensors between this process and GPU memory. */
 export interface GpuMemory {
   upload(tensor: Tensor): Promise<Tensor>;
-  /** Of f32 elements. */
+  /** Downloads a tensor of f32 elements. */
   download(tensor: Tensor): Promise<Float32Array>;
 }
 
 const TYPES: Readonly<Record<string, DType>> = { float32: 'f32', int32: 'i32', uint8: 'u8' };
 
-/** Programs that copy are loaded when they are first needed, one for every type and rank. */
+/** Opens copying to and from the GPU. Its programs are loaded when first needed, one per type and rank. */
 export function openGpuMemory(ort: Runtime): GpuMemory {
   const sessions = new Map<string, Promise<InferenceSession>>();
   const copy = async (tensor: Tensor, resident: readonly string[]): Promise<Tensor> => {
@@ -102,7 +102,7 @@ export function openGpuMemory(ort: Runtime): GpuMemory {
   };
 }
 
-/** Expand, as the only operator that copies every type. */
+/** A graph that copies a tensor with Expand, the only operator that copies every type. */
 function copying(dtype: DType, rank: number): OnnxGraph {
   const shape = Array.from({ length: rank }, (_, i) => `dim.${i}`);
   const none = { name: 'none', dtype: 'i64', shape: [0], bytes: new Uint8Array(0) } as const;
@@ -123,20 +123,20 @@ function copying(dtype: DType, rank: number): OnnxGraph {
   };
 }
 
-/** Frozen tensors on the GPU, in the types that `lower` holds them in there. */
+/** Uploads the frozen tensors to the GPU, in the types that `lower` expects there. */
 export async function uploadFrozen(
   ort: Runtime,
   feeds: Feeds,
   memory: GpuMemory,
 ): Promise<Tensors> {
-  const held: Tensors = {};
+  const uploaded: Tensors = {};
   for (const [name, feed] of Object.entries(feeds)) {
-    held[name] = await memory.upload(tensorOf(ort, asHeld(feed)));
+    uploaded[name] = await memory.upload(tensorOf(ort, gpuFeedOf(feed)));
   }
-  return held;
+  return uploaded;
 }
 
-function asHeld({ elements, shape }: Feed): Feed {
+function gpuFeedOf({ elements, shape }: Feed): Feed {
   if (elements instanceof Uint16Array) {
     return { elements: Float32Array.from(elements, halfToNumber), shape };
   }
@@ -146,7 +146,7 @@ function asHeld({ elements, shape }: Feed): Feed {
   return { elements, shape };
 }
 
-/** `frozen` is on the GPU. */
+/** Creates a stepper with its state in GPU memory; `frozen` must be there already. */
 export async function createResidentStepper(
   { model, batch, rateCount, state: names }: SingleTraining,
   { source, frozen }: ShardFeeds,
@@ -157,11 +157,11 @@ export async function createResidentStepper(
   let state: Tensors = {};
 
   const step = async (rates: Float32Array, rows: Int32Array): Promise<Tensor> => {
-    const own = source.at(rows);
+    const selected = source.at(rows);
     const feeds = {
-      ...own.tensors,
+      ...selected.tensors,
       rates: new ort.Tensor('float32', rates),
-      rows: new ort.Tensor('int32', own.rows),
+      rows: new ort.Tensor('int32', selected.rows),
     };
     const { loss, ...after } = await session.run({ ...state, ...frozen, ...feeds });
     drop(state);
@@ -182,8 +182,8 @@ export async function createResidentStepper(
       const start = performance.now();
       const pending: Tensor[] = [];
       for (let i = 0; i < rows.length / batch; i++) {
-        const own = rates.subarray(i * rateCount, (i + 1) * rateCount);
-        pending.push(await step(own, rows.subarray(i * batch, (i + 1) * batch)));
+        const selected = rates.subarray(i * rateCount, (i + 1) * rateCount);
+        pending.push(await step(selected, rows.subarray(i * batch, (i + 1) * batch)));
       }
       const losses = new Float32Array(pending.length);
       for (const [i, loss] of pending.entries()) {

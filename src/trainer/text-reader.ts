@@ -1,4 +1,4 @@
-/** Reading texts for samples with the parameters of a trainer thread, decoding with a cache of keys and values. */
+/** Decodes text with the parameters of a trainer thread, using a cache of keys and values. */
 import type { InferenceSession } from 'onnxruntime-common';
 import { ConfigError } from '../base/errors.ts';
 import type { Decoding } from '../model/architectures/architecture.ts';
@@ -13,22 +13,22 @@ import type { TrainerSetup } from './setup.ts';
 export interface TextReaderSetup {
   readonly ort: Runtime;
   readonly decoding: Omit<Decoding, 'inParts'>;
-  /** Everything the decoder reads, by name. */
+  /** Parameters and frozen tensors, by name. */
   readonly tensors: Tensors;
-  /** The longest text, in tokens. */
+  /** Maximum length of a text, in tokens. */
   readonly capacity: number;
-  /** Room for so many tokens at first, which is doubled when it is full; default for the longest text. */
+  /** Initial cache size in tokens, doubled whenever it is full; default `capacity`. */
   readonly first?: number;
   readonly threads: number;
 }
 
-/** Programs are compiled when they are first needed. */
+/** Creates a reader of one text at a time. Programs are compiled when first needed. */
 export function createTextReader(setup: TextReaderSetup): TextReader & { close(): Promise<void> } {
   const { ort, decoding, tensors, first = setup.capacity } = setup;
   const { Tensor } = ort;
-  let kept = createKept(ort, decoding, Math.min(first, setup.capacity));
+  let cache = createCache(ort, decoding, Math.min(first, setup.capacity));
   let sessions = new Map<number, Promise<InferenceSession>>();
-  let held = 0;
+  let readCount = 0;
 
   const close = async () => {
     const opened = [...sessions.values()];
@@ -36,22 +36,22 @@ export function createTextReader(setup: TextReaderSetup): TextReader & { close()
     for (const session of opened) await (await session).release();
   };
 
-  /** Room for so many tokens. */
+  /** Enlarges the cache to hold `needed` tokens. Throws a RangeError above the capacity. */
   const grow = async (needed: number) => {
     if (needed > setup.capacity) {
-      throw new RangeError(`${needed} tokens, and the reader holds ${setup.capacity}`);
+      throw new RangeError(`${needed} tokens exceed the capacity of ${setup.capacity}`);
     }
-    let { capacity } = kept;
+    let { capacity } = cache;
     while (capacity < needed) capacity *= 2;
-    if (capacity === kept.capacity) return;
+    if (capacity === cache.capacity) return;
     await close();
-    const larger = createKept(ort, decoding, Math.min(capacity, setup.capacity));
-    larger.copy(kept, held);
-    kept = larger;
+    const larger = createCache(ort, decoding, Math.min(capacity, setup.capacity));
+    larger.copy(cache, readCount);
+    cache = larger;
   };
 
   const sessionFor = (piece: number) => {
-    const { capacity } = kept;
+    const { capacity } = cache;
     const { threads } = setup;
     const compile = () =>
       ort.createSession(decoding.compile({ capacity, tokens: piece }), 'cpu', threads);
@@ -66,13 +66,13 @@ export function createTextReader(setup: TextReaderSetup): TextReader & { close()
     const filled = Int32Array.from({ length: piece }, (_, i) => tokens[i] ?? 0);
     const results = await session.run({
       ...tensors,
-      ...kept.feeds,
+      ...cache.feeds,
       tokens: new Tensor('int32', filled, [1, piece]),
-      start: integer(held),
+      start: integer(readCount),
       last: integer(tokens.length - 1),
     });
-    kept.store(results, { start: held, count: tokens.length, piece });
-    held += tokens.length;
+    cache.store(results, { start: readCount, count: tokens.length, piece });
+    readCount += tokens.length;
     return floats(results.logits);
   };
 
@@ -80,11 +80,12 @@ export function createTextReader(setup: TextReaderSetup): TextReader & { close()
     capacity: setup.capacity,
     async read(tokens) {
       const all = Array.from(tokens);
-      await grow(held + all.length);
+      await grow(readCount + all.length);
       let logits: Float32Array = new Float32Array(0);
       for (let at = 0; at < all.length; ) {
         const left = all.length - at;
-        const piece = PIECES.find((size) => 2 * left > size && held + size <= kept.capacity) ?? 1;
+        const piece =
+          PIECES.find((size) => 2 * left > size && readCount + size <= cache.capacity) ?? 1;
         const part = all.slice(at, at + piece);
         logits = await readPiece(part, piece);
         at += part.length;
@@ -92,20 +93,20 @@ export function createTextReader(setup: TextReaderSetup): TextReader & { close()
       return logits;
     },
     clear: () => {
-      held = 0;
+      readCount = 0;
     },
     close,
   };
 }
 
-interface Stored {
+interface CacheWrite {
   readonly start: number;
   readonly count: number;
   readonly piece: number;
 }
 
-/** Keys and values of every layer, for so many tokens. */
-function createKept({ Tensor }: Runtime, decoding: TextReaderSetup['decoding'], capacity: number) {
+/** Creates a cache of the keys and values of every layer, for `capacity` tokens. */
+function createCache({ Tensor }: Runtime, decoding: TextReaderSetup['decoding'], capacity: number) {
   const { heads, size } = decoding.cached;
   const shape = cacheShape(decoding, capacity);
   const names = Array.from({ length: decoding.layers }, (_, i) => [`keys.${i}`, `values.${i}`]);
@@ -118,8 +119,8 @@ function createKept({ Tensor }: Runtime, decoding: TextReaderSetup['decoding'], 
     feeds: Object.fromEntries(
       [...arrays].map(([name, array]) => [`past.${name}`, new Tensor('float32', array, shape)]),
     ),
-    /** Takes over what a call gave for the tokens from `start` on. */
-    store(results: Tensors, { start, count, piece }: Stored): void {
+    /** Stores the keys and values of a call, for the tokens from `start` on. */
+    store(results: Tensors, { start, count, piece }: CacheWrite): void {
       for (const [name, array] of arrays) {
         const fresh = floats(results[name]);
         for (let head = 0; head < heads; head++) {
@@ -128,7 +129,7 @@ function createKept({ Tensor }: Runtime, decoding: TextReaderSetup['decoding'], 
         }
       }
     },
-    /** Takes over the first tokens of a smaller one. */
+    /** Copies the first `count` tokens from a smaller cache. */
     copy(
       smaller: { readonly capacity: number; readonly arrays: typeof arrays },
       count: number,
@@ -145,8 +146,8 @@ function createKept({ Tensor }: Runtime, decoding: TextReaderSetup['decoding'], 
 }
 
 /**
- * Published decoders keep what they have read; others read the window again for every token. Throws a ConfigError
- * (`model/sample`) if the model is not one of text.
+ * Opens a reader of text. Published decoders cache keys and values; other models read the window again for every token.
+ * Throws a ConfigError (`model/sample`) if the model does not generate text.
  */
 export async function openReader(
   { model }: Pick<TrainerSetup, 'model'>,
@@ -155,8 +156,8 @@ export async function openReader(
 ): Promise<TextReader> {
   const form = dataFormOf(model);
   if (form.kind !== 'tokens') {
-    throw new ConfigError('model/sample', `a ${model.architecture} model writes no text`, {
-      hint: 'sample a model of text: char-gpt or gpt',
+    throw new ConfigError('model/sample', `a ${model.architecture} model does not generate text`, {
+      hint: 'sample a text model: char-gpt or gpt',
     });
   }
   const { context } = form;

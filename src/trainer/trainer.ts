@@ -1,4 +1,4 @@
-/** Training on onnxruntime: inner phases in short slices on a thread of their own, so that the caller stays live. */
+/** Trains on onnxruntime, in calls of about a second on threads of their own, so that the caller stays responsive. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import { type AnyModel, dataFormOf, modelOf } from '../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../model/batches.ts';
@@ -21,8 +21,8 @@ import type {
 import type { Device } from './messages.ts';
 import {
   checkFirstLosses,
+  checkSetup,
   frozenOf,
-  holdSetup,
   type Opening,
   type OpenTrainer,
   type TrainerSetup,
@@ -32,43 +32,44 @@ import { openReader } from './text-reader.ts';
 export interface TrainerDevice {
   readonly device: Device;
   readonly threads: number;
-  /** What products of training are in, where not in f32. */
+  /** Type of matrix products in training; default f32. */
   readonly half?: Half;
-  /** Why it is not the device one might have expected. */
+  /** Explains why an unexpected device is used. */
   readonly notice?: string;
 }
 
 export interface EngineTrainer extends TrainerPort {
   readonly device: TrainerDevice;
-  /** Moment vectors after the first inner phase; the last one counts the steps they have seen. */
+  /** Number of moment vectors after the first inner phase; the last one counts the steps taken. */
   readonly momentSlots: number;
   train(...task: Parameters<TrainerPort['train']>): Promise<TrainedSingle>;
-  /** What the model makes of one row: a forecast, or logits. */
+  /** Returns the model's output for one row: a forecast, or logits. */
   predict(params: Vector, inputs: Float32Array): Promise<Float32Array>;
 }
 
-/** Batches per call while evaluating. */
-const EVALUATED_AT_ONCE = 4;
+/** Batches per engine call in an evaluation. */
+const BATCHES_PER_CALL = 4;
 
-/** What trains on one kind of machine. */
+/** The environment of a trainer: Node.js or a browser. */
 export interface TrainerHost {
-  /** Threads where the setup says nothing. */
+  /** Default number of threads. */
   readonly threads: number;
   readonly openStored: OpenStored;
-  /** Throws `training/no-device` when a device was named and does not work. */
+  /** Opens the engine. Throws `training/no-device` if the device was named and does not work. */
   open(wanted: TrainerSetup['device'], opening: Opening): Promise<OpenTrainer>;
 }
 
 /**
- * Starts trainer threads and loads the model. Throws `training/no-device`, or a `ConfigError` if the data does not fit.
+ * Starts the trainer threads and loads the model. Throws `training/no-device`, or a ConfigError if the data does not
+ * fit the model.
  */
 export async function createTrainerOn(
   host: TrainerHost,
   given: TrainerSetup,
 ): Promise<EngineTrainer> {
-  const setup = { ...given, held: holdSetup(given, host.openStored) };
+  const setup = { ...given, checked: checkSetup(given, host.openStored) };
   const { model, optimizer, batch, recompute = false, accumulate = 1, precision = 'f32' } = setup;
-  const { masked, feeds } = setup.held;
+  const { masked, feeds } = setup.checked;
   const threads = setup.threads ?? host.threads;
   const isWhole = accumulate > 1 || precision !== 'f32';
   const opened = await host.open(setup.device, {
@@ -77,21 +78,21 @@ export async function createTrainerOn(
     data: feeds,
     masked,
     frozen: () => frozenOf(setup),
-    isOwn: model.architecture === 'own',
+    isUserModel: model.architecture === 'own',
     batch,
     parts: isWhole ? 1 : countParts(model, batch),
     threads,
     ...(precision !== 'f32' && { half: precision }),
   });
   const { engine, program, device, notice } = opened;
-  await checkFirstLosses(model, setup.held, engine).catch(async (error: unknown) => {
+  await checkFirstLosses(model, setup.checked, engine).catch(async (error: unknown) => {
     await engine.close();
     throw error;
   });
   const moments = program.optimizer.moments.length;
-  // of the loss, in f16: what one phase found out holds for the next, and nobody else hears of it
+  // the loss scale of f16 is kept from one phase to the next, and stays local to this worker
   const scaling = program.state.slice(1 + moments).map(({ first }) => first());
-  // inner phases come one after the other; between two of their slices others may use the engine
+  // inner phases run one at a time; between two of their calls other tasks may use the engine
   const queuePhase = createTaskQueue();
   const withEngine = createTaskQueue();
   const measured = (...[params, on, limit]: Parameters<TrainerPort['evaluate']>) =>
@@ -109,19 +110,19 @@ export async function createTrainerOn(
       queuePhase(() => train(setup, opened, task, { onProgress, withEngine, signal, scaling })),
     evaluate: async (params, on, limit) => (await measured(params, on, limit)).loss,
     ...(modelOf(model).hits && {
-      accuracy: async (...asked: Parameters<TrainerPort['evaluate']>) =>
-        (await measured(...asked)).accuracy,
+      accuracy: async (...args: Parameters<TrainerPort['evaluate']>) =>
+        (await measured(...args)).accuracy,
     }),
     predict: (params, inputs) =>
       withEngine(async () => {
-        await engine.hold(asFloat32(params));
+        await engine.setParams(asFloat32(params));
         const { shape } = rulesOf(dataFormOf(model)).single('f32');
         return engine.forward({ elements: inputs, shape });
       }),
     measure: (params, on, draw) => withEngine(() => measure(setup, opened, params, on, draw)),
     sample: (params, request, onToken) =>
       withEngine(async () => {
-        await engine.hold(params);
+        await engine.setParams(params);
         const reader = await openReader(setup, engine, program.layout);
         const tokens = request.prompt.length === 0 ? [0] : Array.from(request.prompt);
         for await (const token of continueText(reader, request)) {
@@ -151,7 +152,7 @@ function vocabularyOf(model: AnyModel): number {
   return form.kind === 'tokens' ? form.vocabulary : 0;
 }
 
-/** Mean loss over evenly spaced rows that share nothing, in f64, and the share of them that is right. */
+/** Returns the mean loss over evenly spaced rows without overlap, in f64, and the share classified correctly. */
 async function evaluate(
   setup: OpenedSetup,
   { engine }: OpenTrainer,
@@ -159,13 +160,16 @@ async function evaluate(
   on: DataName,
   batches: number,
 ): Promise<{ readonly loss: number; readonly accuracy: number }> {
-  const { batch, held } = setup;
-  const rows = held.evaluationRows(on, evenRows(held.bound(on), held.stride, batches * batch));
+  const { batch, checked } = setup;
+  const rows = checked.evaluationRows(
+    on,
+    evenRows(checked.bound(on), checked.stride, batches * batch),
+  );
   if (rows.length === 0) throw tooShort(on);
-  await engine.hold(asFloat32(params));
+  await engine.setParams(asFloat32(params));
   let [sum, weight, right] = [0, 0, 0];
-  for (let at = 0; at < rows.length; at += EVALUATED_AT_ONCE * batch) {
-    const part = rows.subarray(at, at + EVALUATED_AT_ONCE * batch);
+  for (let at = 0; at < rows.length; at += BATCHES_PER_CALL * batch) {
+    const part = rows.subarray(at, at + BATCHES_PER_CALL * batch);
     const { losses, counts, hits } = await lossesOf(engine, on, part);
     for (let i = 0; i < part.length; i++) {
       sum += losses[i]! * counts[i]!;
@@ -176,23 +180,23 @@ async function evaluate(
   return { loss: sum / weight, accuracy: right / weight };
 }
 
-/** One loss for each of the rows that a key draws; 0 where nothing of a row counts. */
+/** Returns the loss of each row drawn with a key; 0 for a row without counted tokens. */
 async function measure(
-  { held }: OpenedSetup,
+  { checked }: OpenedSetup,
   { engine }: OpenTrainer,
   params: Vector,
   on: DataName,
   { key, rows: batch }: RowDraw,
 ): Promise<Float32Array> {
-  const bound = held.bound(on);
+  const bound = checked.bound(on);
   if (bound < 1) throw tooShort(on);
-  await engine.hold(asFloat32(params));
+  await engine.setParams(asFloat32(params));
   const drawn = drawRows({ key, round: 0, firstStep: 0, steps: 1, batch, bound });
-  const { losses, counts } = await lossesOf(engine, on, held.offsetsOf(on, drawn));
+  const { losses, counts } = await lossesOf(engine, on, checked.offsetsOf(on, drawn));
   return Float32Array.from(drawn, (_, i) => (counts[i]! > 0 ? losses[i]! : 0));
 }
 
-/** The losses of rows, by the parameters that are held. Filled up with row 0, whose losses come after theirs. */
+/** Evaluates rows with the current parameters. Pads them with row 0; its results come after those of the rows. */
 function lossesOf(engine: OpenTrainer['engine'], on: DataName, rows: Int32Array) {
   const padded = new Int32Array(Math.ceil(rows.length / engine.rows) * engine.rows);
   padded.set(rows);
@@ -206,25 +210,25 @@ const tooShort = (on: DataName): ConfigError =>
 
 export type TrainedSingle = TrainingResult & { readonly params: Float32Array };
 
-/** The setup, with its data as the model reads it. */
-export type OpenedSetup = TrainerSetup & { readonly held: CheckedData };
+/** The setup, with its data checked and in the form that the model reads. */
+export type OpenedSetup = TrainerSetup & { readonly checked: CheckedData };
 
-/** How long one call into onnxruntime should take: progress, heartbeats and Ctrl-C wait for it. */
-const SLICE_SECONDS = 1;
+/** Target duration of one call into onnxruntime: progress, heartbeats and Ctrl-C wait for it. */
+const CALL_SECONDS = 1;
 
-/** What the graphs hold. */
+/** Converts parameters to f32, the type of the graphs. */
 const asFloat32 = (params: Vector): Float32Array =>
   params instanceof Float32Array ? params : Float32Array.from(params);
 
 interface Training {
   readonly withEngine: <T>(task: () => Promise<T>) => Promise<T>;
   readonly signal: AbortSignal;
-  /** State beside parameters and moments, which training moves. */
+  /** Loss-scaling state, which training updates along with parameters and moments. */
   readonly scaling: readonly Float32Array[];
   onProgress(progress: TrainProgress): void;
 }
 
-/** Runs steps until all are taken, or `remainingSteps` of the task is 0. */
+/** Takes the steps of a task, until all are done or `remainingSteps` returns 0. */
 async function train(
   setup: OpenedSetup,
   { engine, program }: OpenTrainer,
@@ -240,11 +244,11 @@ async function train(
   const losses = new Float32Array(steps);
   let { done, seconds, vectors: state } = beginningOf(task, { vectors, scaling }, losses);
   await engine.begin(state);
-  let slice = 1;
+  let stepsPerCall = 1;
   for (;;) {
     signal.throwIfAborted();
     const remaining = task.remainingSteps?.(done) ?? Infinity;
-    const count = Math.min(slice, steps - done, Math.max(done === 0 ? 1 : 0, remaining));
+    const count = Math.min(stepsPerCall, steps - done, Math.max(done === 0 ? 1 : 0, remaining));
     if (count <= 0) break;
     const rates = new Float32Array(count * optimizer.rateCount);
     for (let i = 0; i < count; i++) {
@@ -256,7 +260,7 @@ async function train(
     losses.set(part.losses, done);
     done += count;
     seconds += part.seconds;
-    slice = Math.max(1, Math.floor((SLICE_SECONDS * count) / Math.max(part.seconds, 1e-6)));
+    stepsPerCall = Math.max(1, Math.floor((CALL_SECONDS * count) / Math.max(part.seconds, 1e-6)));
     onProgress({
       step: done,
       steps,
@@ -273,12 +277,12 @@ async function train(
   requireFiniteParams(params!, firstStep + done - 1);
   const moments = others.slice(0, vectors.length);
   keepScaling(scaling, others.slice(vectors.length));
-  const counted = moments.length === 0 ? [] : [...moments, Float32Array.of(seen + done)];
+  const allMoments = moments.length === 0 ? [] : [...moments, Float32Array.of(seen + done)];
   const taken = { steps: done, losses: losses.slice(0, done), examples: done * batch };
-  return { params: params!, moments: counted, ...taken, seconds };
+  return { params: params!, moments: allMoments, ...taken, seconds };
 }
 
-/** The beginning of the phase, or where it was left; losses of steps that were taken are put in their places. */
+/** Returns the state to start from: of the whole phase, or where a saved half phase stopped. Restores its losses. */
 function beginningOf(
   { params, steps, keeping }: TrainTask,
   own: Readonly<Record<'vectors' | 'scaling', readonly Float32Array[]>>,
@@ -296,17 +300,17 @@ function beginningOf(
   return { ...from, vectors: left };
 }
 
-/** The rows of the next steps. */
+/** Draws the rows of the next steps. */
 function rowsOf(
-  { held, batch }: OpenedSetup,
+  { checked, batch }: OpenedSetup,
   { batchKey: key, round }: TrainTask,
   { done: firstStep, count: steps }: { readonly done: number; readonly count: number },
 ): Int32Array {
-  const bound = held.bound('shard');
-  return held.offsetsOf('shard', drawRows({ key, round, firstStep, steps, batch, bound }));
+  const bound = checked.bound('shard');
+  return checked.offsetsOf('shard', drawRows({ key, round, firstStep, steps, batch, bound }));
 }
 
-/** The optimizer's vectors and how many steps they have seen; zeros before the first step. */
+/** Returns the optimizer's moments and the steps they have seen; zeros before the first step. */
 function readMoments({ moments }: TrainTask, names: readonly string[], size: number) {
   if (moments.length === 0) return { vectors: names.map(() => new Float32Array(size)), seen: 0 };
   const vectors = moments.slice(0, -1);
@@ -326,7 +330,7 @@ function readMoments({ moments }: TrainTask, names: readonly string[], size: num
 }
 
 const notFinite = (step: number, what: string): TrainingError =>
-  new TrainingError('training/not-finite', `at step ${step} ${what} stopped being finite`, {
+  new TrainingError('training/not-finite', `${what} is not finite at step ${step}`, {
     hint: 'lower the learning rate, or clip the gradient norm',
     data: { step },
   });
@@ -336,14 +340,18 @@ function requireFinite(losses: Float32Array, firstStep: number): void {
   if (at >= 0) throw notFinite(firstStep + at, 'the loss');
 }
 
-/** Throws where every scale that was tried left gradients infinite. */
+/** Saves the loss-scaling state. Throws if gradients overflow even at the smallest scale. */
 function keepScaling(scaling: readonly Float32Array[], after: readonly Float32Array[]): void {
   scaling.forEach((vector, i) => {
     vector.set(after[i]!);
     if (!hasGivenUp(vector)) return;
-    throw new TrainingError('training/not-finite', 'gradients are larger than f16 has numbers', {
-      hint: 'leave --precision out, or take bf16 where the device has it',
-    });
+    throw new TrainingError(
+      'training/not-finite',
+      'gradients overflow f16 even with the smallest loss scale',
+      {
+        hint: 'leave --precision out, or use bf16 if the device supports it',
+      },
+    );
   });
 }
 

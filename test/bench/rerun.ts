@@ -10,7 +10,7 @@ import { createTrainer, nativeSha256, type TrainerSetup } from 'nostrain/node';
 import type { OptimizerSpec } from 'nostrain/run';
 import { env, InferenceSession, Tensor } from 'onnxruntime-web/wasm';
 import { encodePrivate, rootOf } from '../../src/certified/features/disclosure.ts';
-import type { Ask } from '../../src/trainer/messages.ts';
+import type { ThreadRequest } from '../../src/trainer/messages.ts';
 import type { Runtime } from '../../src/trainer/runtime.ts';
 import { serveTrainer } from '../../src/trainer/serve.ts';
 import { openOn } from '../../src/trainer/setup.ts';
@@ -47,7 +47,7 @@ function createWasmTrainer(setup: TrainerSetup, isCut: boolean) {
   const hints = { cpu: '', cuda: '', webgpu: '' };
   const start: Parameters<typeof openOn>[2]['start'] = ({ onAnswer }) => {
     const serve = serveTrainer({ ort, openStored }, (answer) => onAnswer(answer));
-    return { post: (ask: Ask) => serve(ask), terminate: async () => undefined };
+    return { post: (ask: ThreadRequest) => serve(ask), terminate: async () => undefined };
   };
   return createTrainerOn(
     {

@@ -101,7 +101,7 @@ describeWith(swiftShaderMissing)('half precision on a GPU without it', () => {
       ];
       const { exit, output } = startProgram(args, undefined, undefined, swiftShader());
       expect(await exit).not.toBe(0);
-      expect(output.stderr).toContain('webgpu does not work here: it has no f16: ');
+      expect(output.stderr).toContain('webgpu does not work here: it does not support f16: ');
       expect(output.stderr).toContain('leave --precision out');
     },
     PATIENCE_MS,

@@ -87,7 +87,7 @@ describe('a model of the user is at fault, not the device', () => {
     });
     expect(error).toMatchObject({
       code: 'model/losses',
-      message: "Your model's loss of row 2 is NaN with its first parameters.",
+      message: "Your model's loss of row 2 is NaN with its initial parameters.",
     });
   });
 });
@@ -109,15 +109,15 @@ describe('data is at fault, not the device', () => {
 });
 
 it.each([
-  [true, 'model/engine', /^onnxruntime does not run your model: /],
+  [true, 'model/engine', /^onnxruntime cannot run your model: /],
   [false, 'training/no-device', /^cpu does not work here: /],
-])('what the engine cannot open is a model of the user: %s', async (isOwn, code, message) => {
+])('what the engine cannot open is a model of the user: %s', async (isUserModel, code, message) => {
   const program = compileTraining(model, sgd, 4);
   const opening = {
     compile: () => ({ ...program, loop: () => Uint8Array.of(1, 2, 3) }),
     data: {},
     frozen: async () => ({}),
-    ...{ isOwn, batch: 4, parts: 1, threads: 1 },
+    ...{ isUserModel, batch: 4, parts: 1, threads: 1 },
   };
   await expect(openTrainer('cpu', opening)).rejects.toMatchObject({
     code,

@@ -68,7 +68,7 @@ describe('a char model', async () => {
   test('learns, and reports every step once', async () => {
     const steps: number[] = [];
     const again = await trainer.train(task(), ({ step }) => steps.push(step), never);
-    expect(steps[0]).toBe(1); // a first short slice, so that something shows soon
+    expect(steps[0]).toBe(1); // a first short call, so that progress shows soon
     expect(steps[steps.length - 1]).toBe(6);
     expect(trained.losses).toHaveLength(6);
     expect(trained.losses[5]).toBeLessThan(trained.losses[0]!);
@@ -77,7 +77,7 @@ describe('a char model', async () => {
   });
 
   test.each([1, 2])(
-    'measures rows that a key draws between slices of an inner phase, which learns the same bits (%i threads)',
+    'measures rows that a key draws between calls of an inner phase, which learns the same bits (%i threads)',
     async (threads) => {
       const other = await start({ threads });
       const params = initialParameters(smallGpt, 1);
@@ -165,7 +165,7 @@ describe('a char model', async () => {
     await expect(start({ accumulate: 3 })).rejects.toMatchObject({ code: 'training/accumulate' });
   });
 
-  test('stops between slices when aborted, and goes on afterwards', async () => {
+  test('stops between calls when aborted, and continues afterwards', async () => {
     const controller = new AbortController();
     const reason = new Error('enough');
     const long = trainer.train(

@@ -60,8 +60,8 @@ function asHelper(
   const run = { count, rotation: helperRotation };
   return helperTrainer(trainer, {
     layout: modelLayout(full),
-    own: slices[2 ** (count - own) - 1]!.to,
-    sliceAt: (round) => slices[helperSlice(run, own, round)]!,
+    tierEnd: slices[2 ** (count - own) - 1]!.to,
+    sliceRange: (round) => slices[helperSlice(run, own, round)]!,
   });
 }
 

@@ -5,7 +5,7 @@ import { openStored } from '../data/token-file.ts';
 import { nodeRuntime } from './sessions.ts';
 
 const port = parentPort;
-const serve = serveTrainer({ ort: nodeRuntime, openStored }, (answer, handOver) =>
-  port?.postMessage(answer, handOver),
+const serve = serveTrainer({ ort: nodeRuntime, openStored }, (answer, transfer) =>
+  port?.postMessage(answer, transfer),
 );
 port?.on('message', serve);

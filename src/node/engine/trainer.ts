@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { TrainingError } from '../../base/errors.ts';
 import type { Half } from '../../model/graph/lower.ts';
 import type { StartThread } from '../../trainer/engine.ts';
-import type { Answer, Device } from '../../trainer/messages.ts';
+import type { Device, ThreadResponse } from '../../trainer/messages.ts';
 import type { TrainerSetup } from '../../trainer/setup.ts';
 import {
   type Devices,
@@ -27,11 +27,11 @@ const hints: Readonly<Record<Device, string>> = {
 
 const start: StartThread = ({ onAnswer, onEnd }) => {
   const worker = startThread('engine/thread');
-  worker.on('message', (answer: Answer) => onAnswer(answer));
+  worker.on('message', (answer: ThreadResponse) => onAnswer(answer));
   worker.on('error', (error) => onEnd(`the trainer thread failed: ${error.message}`, error));
   worker.on('exit', (code) => onEnd(`the trainer thread ended with code ${code}`));
   return {
-    post: (ask, handOver) => worker.postMessage(ask, handOver),
+    post: (ask, transfer) => worker.postMessage(ask, transfer),
     terminate: async () => {
       await worker.terminate();
     },

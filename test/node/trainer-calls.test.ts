@@ -17,7 +17,7 @@ describe('an engine', () => {
   });
   afterAll(() => trainer.close());
 
-  it('evaluates and writes between two slices of a phase: a round does not wait for the end of the next one', async () => {
+  it('evaluates and writes between two calls of a phase: a round does not wait for the end of the next one', async () => {
     const abort = new AbortController();
     const params = initialParameters(smallGpt, 1);
     const batchKey = deriveKey('test', 'worker');
