@@ -1,5 +1,5 @@
 /**
- * What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files, keys; joining a certified run.
+ * The entry point for Node.js: training on onnxruntime-node, WebSockets, files, keys, and joining a certified run.
  *
  * @module nostrain/node
  */

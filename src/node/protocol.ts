@@ -1,6 +1,6 @@
 /**
- * What a worker of one kind of run is made of: its wire, its first state, and how it plays rounds. Plain averaging is
- * here; certified runs and the Python reference's profile bring their own.
+ * A protocol: the wire, the first state and the round loop of one kind of run. Plain averaging is defined here;
+ * certified runs and the Python reference's profile define their own.
  */
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Journal } from '../certified/rounds/journal.ts';
@@ -17,26 +17,26 @@ import type { WorkerState } from '../worker/state.ts';
 import { type AddedMembers, noMembers } from '../worker/state-file.ts';
 import type { BaseModel } from './pretrained/base-model.ts';
 
-/** What of a machine a protocol may use beside the ports of the loop. */
+/** Parts of the machine that a protocol may use in addition to the ports of the loop. */
 export interface Surroundings {
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly secretKey: Uint8Array;
-  /** The published model that is trained, or whose adapters are. */
+  /** The published model that is trained, in full or by adapters. */
   readonly base?: BaseModel | undefined;
-  /** Where votes are kept. */
+  /** Stores votes. */
   readonly journal: Journal;
 }
 
-/** The session of the loop; whatever a protocol reports is heard. */
+/** The session of the loop; its `report` takes the events of any protocol. */
 export interface ProtocolSession extends Session {
   readonly ports: Ports & { report(event: RunEvent): void };
 }
 
-/** A protocol whose wire is open. */
+/** A protocol with an open wire. */
 export interface OpenProtocol<M extends object> {
   readonly wire: Wire;
-  /** Plays the rounds that are left and returns the final state. */
+  /** Plays the remaining rounds and returns the final state. */
   play(
     start: WorkerState & M,
     session: ProtocolSession,
@@ -44,25 +44,25 @@ export interface OpenProtocol<M extends object> {
   ): Promise<WorkerState>;
 }
 
-/** Sizes of the events of a protocol that sends each payload whole, in one event. */
+/** Event sizes of a protocol that sends each payload in one event. */
 export interface ProtocolSizes extends SingleEventSizes {
   /** Encodes a random delta to measure the event of a round. */
   largestEvent(run: string, layout: Layout, ratio: number): EventSize;
-  /** Bytes of the checkpoint event after a round; undefined where the state does not fit one. */
+  /** Returns the bytes of the checkpoint event after a round; undefined if the state does not fit one event. */
   checkpointBytes(layout: Layout, settings: Settings): number | undefined;
 }
 
-/** `M` is what it adds to a worker's state. */
+/** One kind of run. `M` is the type of the members that it adds to a worker's state. */
 export interface Protocol<M extends object = object> {
-  /** How that is written to disk. */
+  /** Reads and writes the added members. */
   readonly members: AddedMembers<M>;
-  /** Larger payloads are refused unread; default as large as the model may need. */
+  /** Maximum bytes of a payload; larger ones are refused unread. By default as large as the model may need. */
   readonly maxPayloadBytes?: number | undefined;
-  /** Longer events are passed over unread; default any that a frame holds. */
+  /** Maximum bytes of an event; longer ones are ignored unread. By default any that fits a frame. */
   readonly longestEventBytes?: number | undefined;
-  /** Absent where payloads are sent as a manifest and chunks. */
+  /** Absent if payloads are sent as a manifest and chunks. */
   readonly sizes?: ProtocolSizes | undefined;
-  /** The state of a worker that has none yet. */
+  /** Returns the state of a new worker. */
   first(
     genesis: WorkerState,
     parts: Pick<Surroundings, 'relays'> & {
@@ -73,10 +73,10 @@ export interface Protocol<M extends object = object> {
   open(options: WireOptions): Promise<OpenProtocol<M>>;
 }
 
-/** Longest event of our own wire: more than 128 KiB travels in chunks, and a proof holds the text of two events. */
+/** Maximum bytes of a native event: payloads over 128 KiB are sent in chunks, and a proof holds two events. */
 export const LONGEST_EVENT_BYTES = 512 << 10;
 
-/** Everybody averages what they have when a round closes. */
+/** Plain averaging: each worker averages the contributions it has when a round closes. */
 export const averagingProtocol: Protocol = {
   members: noMembers,
   longestEventBytes: LONGEST_EVENT_BYTES,

@@ -1,14 +1,14 @@
-/** Threads of this program, started from its sources or from `dist`. */
+/** Starts worker threads, from the TypeScript sources or from `dist`. */
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { type ResourceLimits, Worker } from 'node:worker_threads';
 
-/** Runs `<name>.ts` of this folder within these limits; from sources the thread loads tsx before its first import. */
+/** Starts `<name>.ts` of this folder in a thread with these limits. From sources, the thread first loads tsx. */
 export function startThread(name: string, limits: ResourceLimits = {}): Worker {
   if (!import.meta.url.endsWith('.ts')) {
     return new Worker(new URL(`./${name}.js`, import.meta.url), { resourceLimits: limits });
   }
-  // require finds the CommonJS build, which cannot register hooks; its module twin lies beside it
+  // require finds the CommonJS build, which cannot register hooks; the ESM build is in the same folder
   const api = createRequire(import.meta.url)
     .resolve('tsx/esm/api')
     .replace(/cjs$/, 'mjs');

@@ -1,5 +1,4 @@
-/** One worker on this machine, from settings to its final state: folder, key, relays, data, trainer and rounds. */
-
+/** Runs one worker on this machine to its final state: opens its folder, key, relays, data and trainer, and trains. */
 import { systemClock, withScope } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
@@ -47,39 +46,39 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly settings: Settings;
   readonly dir: string;
   readonly corpus?: string | undefined;
-  /** Rows of a regression, as CSV or JSON; of a CSV `target` is the column to predict. */
+  /** Rows of a regression, as CSV or JSON; in a CSV `target` names the column to predict. */
   readonly dataset?: string | undefined;
   readonly target?: string | undefined;
   /** Parameters to start from instead of the seeded ones. */
   readonly start?: Params | undefined;
   readonly secKey?: string | undefined;
   readonly keyFile?: string | undefined;
-  /** Where the key is when none is given; default `dir`. */
+  /** Folder of the key if none is given; default `dir`. */
   readonly keyDir?: string | undefined;
-  /** Opens the base of these settings, of the tier that they say; default any that is there. */
+  /** Opens the base model of the settings, in their tier; by default any file that is there. */
   readonly openBase?: OpensBase | undefined;
-  /** What a run spec says of the data. */
+  /** What a run spec fixes about the data. */
   readonly fixed?: FixedData | undefined;
-  /** Relays that heartbeats name. */
+  /** Relays to name in heartbeats. */
   readonly advertise?: readonly string[] | undefined;
   readonly protocol: Protocol<M>;
   readonly connection: Connection;
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;
-  /** What trains instead of the usual trainer: for demos of workers that do something else. */
+  /** Replaces the trainer, for demos of workers that misbehave. */
   readonly changeTrainer?: (trainer: Trainer) => Trainer;
   readonly report: (event: RunEvent) => void;
   readonly signal: AbortSignal;
 }
 
-/** Batches of validation windows looked at after each round but the last, which takes all. */
+/** Batches of validation windows evaluated after each round; the last round evaluates all. */
 const EVALUATE_BATCHES = 8;
-/** Characters of the text written after each round. */
+/** Characters of the text sample after each round. */
 const SAMPLE_LENGTH = 160;
-/** Of published tokenizers, about. */
+/** Average of published tokenizers. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** Trains to the end of the run and returns the final state; with the same folder it resumes. */
+/** Trains to the end of the run and returns the final state. Called again with the same folder, it resumes. */
 export const runWorkerSession = <M extends object>(
   options: WorkerSessionOptions<M>,
 ): Promise<WorkerState> =>
@@ -161,7 +160,7 @@ export const runWorkerSession = <M extends object>(
     return final;
   });
 
-/** What settings and model say of what is sent. */
+/** Returns the wire options that follow from settings and model. */
 function sendingOf(
   { run, peers, topk, packing, eventBudget, tiers, helperRotation }: Settings,
   { model }: Task,
@@ -197,7 +196,7 @@ async function lockKey(
     return await takeKeyLock(dataHome(), run, key);
   } catch (error) {
     if (!(error instanceof ConfigError) || error.code !== 'run/folder') throw error;
-    onNotice(`${error.message}: make sure that nothing else plays with this key`);
+    onNotice(`${error.message}: make sure that no other process uses this key`);
     return undefined;
   }
 }
@@ -207,7 +206,7 @@ interface Surroundings {
   onNotice(message: string): void;
 }
 
-/** The state of a worker that has none yet: the seeded (or given) parameters, or where the run already stands. */
+/** Returns the state of a new worker: seeded or given parameters, or the current state of the run. */
 async function firstState<M extends object>(
   options: WorkerSessionOptions<M> & Surroundings,
   { model, base }: Task,
@@ -221,24 +220,24 @@ async function firstState<M extends object>(
   return protocol.first(genesis({ layout, values }, lossBefore), options);
 }
 
-/** Of a state with tiers the part of this worker's. */
+/** Returns the parameters of a given state for this worker's tier. Throws a ConfigError (`start/other`). */
 function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array {
   const numbers = numbersFor({ layout, values: Float32Array.from(values) }, wanted);
   if (numbers !== undefined) return numbers;
   throw new ConfigError(
     'start/other',
-    `the state to start from is of another model: it holds ${layout.size} ` +
-      `parameters, and ${wanted.size} are trained`,
+    `the start state belongs to another model: it has ${layout.size} parameters, and this model ` +
+      `has ${wanted.size}`,
     {
       hint:
-        'give the sizes it was trained with (--model, --set width=N, --set ffn=N, ' +
-        '--tiers and so on), or a state of this model',
+        'set the sizes it was trained with (--model, --set width=N, --set ffn=N, --tiers and so ' +
+        'on), or name a state of this model',
     },
   );
 }
 
-/** What a worker has of a model with tiers: a helper all of it. */
-function tiersHeld(model: AnyModel): NonNullable<Plan['tiers']> {
+/** Returns the slices that a worker stores of a model with tiers; a helper stores all of them. */
+function localTiers(model: AnyModel): NonNullable<Plan['tiers']> {
   const { own, even } = tiersOf(model)!;
   const full = fullModelOf(model);
   const { size } = modelLayout(full);
@@ -250,13 +249,13 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   tokensPerExample: task.tokensPerExample,
   bytesPerToken: task.text?.bytesPerToken ?? 0,
   evaluate: settings.evaluate && task.data.validation !== undefined,
-  ...(settings.tiers > 0 && { tiers: tiersHeld(task.model) }),
+  ...(settings.tiers > 0 && { tiers: localTiers(task.model) }),
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,
   fingerprint: settingsFingerprint(settings, task.base),
 });
 
-/** The same prompt and seed after every round, so that samples can be compared. */
+/** Returns a function that writes a text sample, always from the same prompt and seed so that rounds compare. */
 function sampler(
   { base }: Task,
   tokenizer: Tokenizer,
@@ -291,7 +290,7 @@ export const hello = (
   ...(tier && { tier }),
 });
 
-/** What is said of a run that is over before it is gone on with. */
+/** Returns the notice about a run that is already finished. */
 function finished({ round, rounds }: WorkerState): string {
   const last = rounds.at(-1);
   const loss = last?.validationLoss ?? last?.trainingLoss;

@@ -74,7 +74,7 @@ describe('keygen', () => {
 
     const again = await runCommand('keygen', '-o', file('key'));
     expect(again).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(again.stderr).toContain('exists and was not overwritten\n  try: name a file');
+    expect(again.stderr).toContain('exists and was not overwritten\n  try: name a new file');
     expect(parseSecretKey(await readFile(file('key'), 'utf8'), 'test')).toEqual(secret);
   });
 
@@ -91,7 +91,7 @@ describe('keygen', () => {
     expect(exitCode).toBe(1);
     expect(stderr).toBe(
       'error (key/invalid): SEC_KEY is not a secret key\n' +
-        '  try: a key is 64 hex digits or nsec1…; `nostrain keygen` makes one\n',
+        '  try: a key is 64 hex digits or nsec1…; create one with `nostrain keygen`\n',
     );
   });
 });

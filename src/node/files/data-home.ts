@@ -1,8 +1,8 @@
-/** Where this program keeps things on this machine: runs, cached corpora, demos. */
+/** The data folder of this machine: runs, cached corpora, demos. */
 import { homedir, platform } from 'node:os';
 import { join } from 'node:path';
 
-/** `NOSTRAIN_HOME`, or the platform's folder for application data. */
+/** Returns `NOSTRAIN_HOME`, or the platform's folder for application data. */
 export function dataHome(env: NodeJS.ProcessEnv = process.env): string {
   if (env.NOSTRAIN_HOME) return env.NOSTRAIN_HOME;
   if (env.XDG_DATA_HOME) return join(env.XDG_DATA_HOME, 'nostrain');

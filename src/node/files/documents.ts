@@ -1,13 +1,13 @@
-/** Reads JSON documents, or TOML if the name ends so. Throws a ConfigError that names the file. */
+/** Reads documents in JSON, or in TOML if the name ends in `.toml`. Throws a ConfigError that names the file. */
 import { readFile } from 'node:fs/promises';
 import { parse as parseToml, TomlError } from 'smol-toml';
 import { ConfigError } from '../../base/errors.ts';
 import { isObject, type Untyped } from '../../run/spec/spec-readers.ts';
 
 export interface DocumentWords {
-  /** Of the error: `settings/file`. */
+  /** Code of the error, such as `settings/file`. */
   readonly code: string;
-  /** What the file is for: `the settings file`. */
+  /** Role of the file in messages, such as `the settings file`. */
   readonly what: string;
   readonly hint: string;
 }
@@ -18,7 +18,7 @@ export const readJsonFile = (file: string, words: DocumentWords): Promise<unknow
 const HINT =
   'write it as JSON, or as TOML in a file that ends in .toml; docs/run-spec.md has examples';
 
-/** The document in a file, or a `ConfigError` that names the file. */
+/** Returns the object in a document. Throws a ConfigError (`spec/file`) that names the file. */
 export async function readDocument(
   file: string,
   what = 'the run spec',

@@ -1,5 +1,4 @@
-/** Secret keys: hex or nsec, from a file, the environment or the command line; with none, one is made and kept. */
-
+/** Loads a secret key (hex or nsec) from a file, the environment or a flag, or creates and stores a new one. */
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
@@ -15,23 +14,26 @@ export interface KeySource {
   readonly secKey?: string | undefined;
   readonly keyFile?: string | undefined;
   readonly env?: NodeJS.ProcessEnv;
-  /** Where a key made here is kept. */
+  /** Folder of a newly created key. */
   readonly dir?: string | undefined;
 }
 
 export interface LoadedKey {
   readonly secretKey: Uint8Array;
-  /** Sentences for the person: what was made, what others could read. */
+  /** Notices for the user: a key was created, or was readable by others. */
   readonly notices: readonly string[];
 }
 
-/** 32 bytes of a secret key written as 64 hex digits or nsec1…; surrounding space and upper case are fine. */
+/**
+ * Parses a secret key from 64 hex digits or nsec1…, ignoring case and surrounding space. Throws a ConfigError
+ * (`key/invalid`) that names where the text came from.
+ */
 export function parseSecretKey(text: string, from: string): Uint8Array {
   const lower = text.trim().toLowerCase();
   const key = lower.startsWith('nsec1') ? fromNsec(lower) : fromHex(lower);
   if (key?.length === 32 && isSecretKey(key)) return key;
   throw new ConfigError('key/invalid', `${from} is not a secret key`, {
-    hint: 'a key is 64 hex digits or nsec1…; `nostrain keygen` makes one',
+    hint: 'a key is 64 hex digits or nsec1…; create one with `nostrain keygen`',
   });
 }
 
@@ -46,10 +48,10 @@ function fromNsec(text: string): Uint8Array | undefined {
 
 const isSecretKey = (key: Uint8Array): boolean => secp256k1.utils.isValidSecretKey(key);
 
-/** A new secret key, 32 random bytes. */
+/** Returns a new secret key, 32 random bytes. */
 export const createSecretKey = (): Uint8Array => secp256k1.utils.randomSecretKey();
 
-/** The x-only public key of a secret key, hex. */
+/** Returns the x-only public key of a secret key, in hex. */
 export const publicKeyOf = (secretKey: Uint8Array): string =>
   toHex(schnorr.getPublicKey(secretKey));
 
@@ -57,7 +59,10 @@ export const toNsec = (secretKey: Uint8Array): string => nsecEncode(secretKey);
 
 export const toNpub = (publicKey: string): string => npubEncode(publicKey);
 
-/** `--sec-key`, then `--key-file`, then NOSTRAIN_SEC_KEY, then the run folder's own key, which is made when absent. */
+/**
+ * Loads the key from `--sec-key`, `--key-file`, NOSTRAIN_SEC_KEY or the folder, the first that is set. A missing key in
+ * the folder is created. Throws a ConfigError (`key/…`).
+ */
 export async function loadKey({
   secKey,
   keyFile,
@@ -74,7 +79,7 @@ export async function loadKey({
   }
   if (dir === undefined) {
     throw new ConfigError('key/missing', 'no secret key given', {
-      hint: 'use --key-file FILE; `nostrain keygen -o FILE` makes one',
+      hint: 'use --key-file FILE; create one with `nostrain keygen -o FILE`',
     });
   }
   const file = join(dir, 'key');
@@ -82,20 +87,20 @@ export async function loadKey({
   const secretKey = createSecretKey();
   await writeKeyFile(file, secretKey);
   const npub = toNpub(publicKeyOf(secretKey));
-  return { secretKey, notices: [`made a new key, kept in ${file}: this worker is ${npub}`] };
+  return { secretKey, notices: [`created a new key in ${file}: this worker is ${npub}`] };
 }
 
-/** Writes nsec text readable by its owner only; refuses to replace a file. */
+/** Writes the key as nsec text, readable by its owner only. Throws a ConfigError (`key/file`) if the file exists. */
 export async function writeKeyFile(file: string, secretKey: Uint8Array): Promise<void> {
   const options = { mode: 0o600, flag: 'wx' };
-  // what is wrong with the folder is said when the file is written
+  // a problem with the folder is reported when the file is written
   await mkdir(dirname(file), { recursive: true, mode: 0o700 }).catch(() => undefined);
   await writeFile(file, `${toNsec(secretKey)}\n`, options).catch((cause: unknown) => {
     const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
     throw new ConfigError(
       'key/file',
       exists ? `${file} exists and was not overwritten` : `cannot write the key file ${file}`,
-      { hint: 'name a file that does not exist yet in a folder you may write to', cause },
+      { hint: 'name a new file in a writable folder', cause },
     );
   });
 }
@@ -104,7 +109,7 @@ async function readKeyFile(file: string): Promise<LoadedKey> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
     throw new ConfigError('key/file', `cannot read the key file ${file}`, {
-      hint: missing ? `\`nostrain keygen -o ${file}\` makes one` : 'name a file you may read',
+      hint: missing ? `create one with \`nostrain keygen -o ${file}\`` : 'name a readable file',
       cause,
     });
   });
@@ -112,7 +117,7 @@ async function readKeyFile(file: string): Promise<LoadedKey> {
   return { secretKey, notices: await closeToOthers(file) };
 }
 
-/** Makes the file readable by its owner only, where the system knows owners, and says what it did. */
+/** Makes the file readable by its owner only, except on Windows. Returns a notice if that was needed. */
 async function closeToOthers(file: string): Promise<readonly string[]> {
   const { mode } = await stat(file);
   if (process.platform === 'win32' || (mode & 0o077) === 0) return [];
@@ -120,11 +125,11 @@ async function closeToOthers(file: string): Promise<readonly string[]> {
     await chmod(file, 0o600);
     return [`key file ${file} was readable by others; now only by you (mode 0600)`];
   } catch {
-    return [`key file ${file} is readable by others, and that cannot be changed from here`];
+    return [`key file ${file} is readable by others, and its permissions cannot be changed`];
   }
 }
 
-/** The key that a flag or the environment names, else the one in the data folder, which is made when absent. */
+/** Returns a signer with the key of a flag or the environment, else of the data folder, which is created if absent. */
 export async function homeSigner(
   source: Pick<KeySource, 'secKey' | 'keyFile'>,
   onNotice: (words: string) => void,

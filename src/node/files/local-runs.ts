@@ -1,5 +1,4 @@
-/** The runs in the data folder of this machine: which there are, how far each is, and which one a name means. */
-
+/** Lists the runs in the data folder of this machine with their progress, and finds the run that a name stands for. */
 import type { Dirent } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -20,51 +19,51 @@ import { kindOf } from './atomic-file.ts';
 import { dataHome } from './data-home.ts';
 import { lockOwner } from './run-folder.ts';
 
-/** One run, or a demo with all its workers. */
+/** A run, or a demo with all its workers. */
 export interface LocalRun {
   readonly name: string;
-  /** What commands take for it: its name where no other run has that, else its folder. */
+  /** The word that commands accept for it: its name if unique, else its folder. */
   readonly word: string;
-  /** `python` speaks nostrain/0; a demo is of several workers, the first of which tells of its rounds. */
+  /** `python` uses nostrain/0; a demo has several workers, and shows the rounds of the first. */
   readonly kind: 'averaging' | 'certified' | 'python' | 'demo';
   readonly state: 'running' | 'finished' | 'stopped';
-  /** Everything that the run keeps here. */
+  /** The folder of the run. */
   readonly dir: string;
-  /** The folder of the worker: `dir`, but in demos. */
+  /** The folder of the worker: the same as `dir`, except in demos. */
   readonly worker: string;
   readonly run: string | undefined;
   readonly model: string | undefined;
   readonly parameters: number | undefined;
   readonly relays: readonly string[];
-  /** Rounds in all, as far as that is known. */
+  /** Number of rounds of the run, if known. */
   readonly rounds: number | undefined;
   readonly lossBefore: number | undefined;
-  /** What its losses count, in words; undefined where its model is not known. */
+  /** Unit of its losses in words; undefined if its model is not known. */
   readonly lossUnit: string | undefined;
   readonly played: number;
-  /** The last rounds that were finished here, oldest first; `withHistory` has all. */
+  /** The last finished rounds, oldest first; `withHistory` adds all earlier ones. */
   readonly history: readonly CertifiedSummary[];
   readonly bytes: number;
-  /** When a file of it was last written, in ms since 1970. */
+  /** Time of the last write to one of its files, in milliseconds since 1970. */
   readonly changedAtMs: number;
 }
 
-/** All runs and demos in the data folder, by name. */
+/** Returns all runs and demos in the data folder, sorted by name. */
 export async function listLocalRuns(home = dataHome()): Promise<readonly LocalRun[]> {
   const runs = (await foldersIn(join(home, 'runs'))).map((name) =>
     readRun(join(home, 'runs', name)),
   );
   const demos = (await foldersIn(join(home, 'demos'))).map((name) => readDemo(home, name));
-  const found = (await Promise.all([...runs, ...demos])).filter((run) => run !== undefined);
-  const isOnly = ({ name }: LocalRun) => found.filter((run) => run.name === name).length === 1;
-  return found
+  const existing = (await Promise.all([...runs, ...demos])).filter((run) => run !== undefined);
+  const isOnly = ({ name }: LocalRun) => existing.filter((run) => run.name === name).length === 1;
+  return existing
     .map((run) => ({ ...run, word: isOnly(run) ? run.name : basename(run.dir) }))
     .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.dir < b.dir ? -1 : 1));
 }
 
 /**
- * Finds a run by name, folder, id, beginning of an id, or path. Throws `run/unknown` if there is none. If several
- * workers of one run match, `anyWorker` takes the furthest.
+ * Finds a run by name, folder, id, prefix of an id, or path. If several workers of one run match, `anyWorker` returns
+ * the one with most rounds. Throws a ConfigError (`run/unknown`, `run/ambiguous`).
  */
 export async function findLocalRun(
   nameOrPath: string,
@@ -73,24 +72,23 @@ export async function findLocalRun(
 ): Promise<LocalRun> {
   const all = await listLocalRuns(home);
   const named = all.filter(({ word }) => word === nameOrPath);
-  const found = named.length > 0 ? named : all.filter((run) => isMeant(run, nameOrPath));
-  if (found.length > 1) {
-    const one = anyWorker && furthestOf(found);
+  const matches = named.length > 0 ? named : all.filter((run) => isMeant(run, nameOrPath));
+  if (matches.length > 1) {
+    const one = anyWorker && furthestOf(matches);
     if (one) return one;
-    throw new ConfigError('run/ambiguous', `${found.length} runs are called ${nameOrPath}`, {
-      hint: `name one by its folder: ${found.map(({ dir }) => dir).join(', ')}`,
+    throw new ConfigError('run/ambiguous', `${matches.length} runs are called ${nameOrPath}`, {
+      hint: `name one by its folder: ${matches.map(({ dir }) => dir).join(', ')}`,
     });
   }
-  const run = found[0] ?? (await readRun(nameOrPath));
+  const run = matches[0] ?? (await readRun(nameOrPath));
   if (run !== undefined) return run;
-  const known =
-    all.length === 0 ? 'there are none yet' : `there are ${all.map(({ word }) => word).join(', ')}`;
+  const known = all.length === 0 ? 'no runs yet' : all.map(({ word }) => word).join(', ');
   throw new ConfigError('run/unknown', `no run "${nameOrPath}" on this machine`, {
-    hint: `\`nostrain runs\` lists them (${known}); one kept elsewhere is named by its folder`,
+    hint: `\`nostrain runs\` lists all runs (${known}); name a run elsewhere by its folder`,
   });
 }
 
-/** The same with all rounds that its worker finished: those that its state lists no more are in its log. */
+/** Returns the run with all finished rounds; older ones, which the state does not list, are read from its log. */
 export async function withHistory(run: LocalRun): Promise<LocalRun> {
   const [first] = run.history;
   if (first === undefined || first.index === 0) return run;
@@ -98,17 +96,17 @@ export async function withHistory(run: LocalRun): Promise<LocalRun> {
   return { ...run, history: [...earlier, ...run.history] };
 }
 
-/** Rounds before this one in a log, oldest first: the last line of each counts, and none of an abandoned branch. */
+/** Returns the rounds before `before` in a log, oldest first, without those of abandoned branches. */
 async function roundsInLog(path: string, before: number): Promise<readonly CertifiedSummary[]> {
   const rounds = new Map<number, CertifiedSummary>();
   const file = await open(path).catch(() => undefined);
   if (file === undefined) return [];
   for await (const line of file.readLines()) {
-    const said = lineIn(line);
-    const fork = said.type === 'switched' ? numberIn(said.fork) : undefined;
+    const entry = lineIn(line);
+    const fork = entry.type === 'switched' ? numberIn(entry.fork) : undefined;
     if (fork !== undefined)
       for (const index of rounds.keys()) if (index >= fork) rounds.delete(index);
-    const round = said.type === 'round' ? parseRound(said) : undefined;
+    const round = entry.type === 'round' ? parseRound(entry) : undefined;
     if (round !== undefined && round.index < before) rounds.set(round.index, round);
   }
   return [...rounds.values()].sort((a, b) => a.index - b.index);
@@ -116,17 +114,17 @@ async function roundsInLog(path: string, before: number): Promise<readonly Certi
 
 const IS_OF_ROUND = /"type":"(?:round|switched)"/;
 
-/** A line that tells of rounds; nothing of any other, or of one that was cut short. */
+/** Parses a log line about a round; an empty object for any other or truncated line. */
 const lineIn = (line: string): Readonly<Record<string, unknown>> =>
   IS_OF_ROUND.test(line) ? objectIn(line) : {};
 
-/** The worker's folder of the run with that name; a file, or what is written as a path, stays as it is. */
+/** Returns the worker's folder of the run with that name. A file, or text that looks like a path, is returned as is. */
 export async function runFolderOf(nameOrPath: string, home = dataHome()): Promise<string> {
   if ((await kindOf(nameOrPath)) === 'file') return nameOrPath;
   try {
     return (await findLocalRun(nameOrPath, home, { anyWorker: true })).worker;
   } catch (error) {
-    // whoever reads the path says what is wrong with it
+    // the caller that reads the path reports what is wrong with it
     if (PATH_PATTERN.test(nameOrPath)) return nameOrPath;
     throw error;
   }
@@ -134,23 +132,24 @@ export async function runFolderOf(nameOrPath: string, home = dataHome()): Promis
 
 const PATH_PATTERN = /^[.~/\\]|^[a-z]:|[\\/]|\.[a-z]{2,11}$/i;
 
-/** The spec kept in the folder of a certified run; undefined where there is none. */
+/** Returns the spec in the folder of a certified run; undefined if there is none. */
 export async function readKeptSpec(dir: string): Promise<RunSpec | undefined> {
   const text = await readFile(join(dir, 'run.json'), 'utf8').catch(() => undefined);
   const read = text === undefined ? undefined : readCanonical(text);
   return read?.ok ? read.value : undefined;
 }
 
-/** All of one run: the worker that has played most rounds. */
+/** Returns the worker with most rounds; undefined if the workers belong to several runs. */
 function furthestOf(runs: readonly LocalRun[]): LocalRun | undefined {
   const isOneRun = new Set(runs.map(({ run }) => run)).size === 1;
   const [first] = [...runs].sort((a, b) => b.played - a.played);
   return isOneRun ? first : undefined;
 }
 
+/** Shortest prefix of an id that is accepted, in characters. */
 const SHORTEST_ID = 6;
 
-/** Of a run without a spec. Several of its workers on one machine have folders like `winter-2-of-3`. */
+/** Returns the name of a run without a spec. Several workers on one machine have folders like `winter-2-of-3`. */
 function nameOf(dir: string, run: string | undefined): string {
   const folder = basename(dir);
   return run === undefined || folder.startsWith(`${run}-`) ? folder : run;
@@ -162,7 +161,7 @@ function isMeant({ name, dir, run }: LocalRun, word: string): boolean {
   return isId || name === word || run === word || basename(dir) === word;
 }
 
-/** Names of the folders in a folder; links are none of ours. */
+/** Returns the names of the folders in a folder, without symbolic links. */
 async function foldersIn(dir: string): Promise<string[]> {
   const entries = await readdir(dir, { withFileTypes: true }).catch((): Dirent[] => []);
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
@@ -173,7 +172,7 @@ async function holdsRun(dir: string): Promise<boolean> {
   return ['settings.json', 'state.safetensors', 'run.json'].some((name) => names.includes(name));
 }
 
-/** The run in this folder; undefined where none is. */
+/** Returns the run in this folder; undefined if there is none. */
 async function readRun(dir: string): Promise<LocalRun | undefined> {
   if (!(await holdsRun(dir))) return undefined;
   const [settings, kept, spec, size, owner] = await Promise.all([
@@ -235,7 +234,7 @@ const textIn = (value: unknown): string | undefined =>
 const numberIn = (value: unknown): number | undefined =>
   typeof value === 'number' ? value : undefined;
 
-/** The settings that a run was started with; nothing of what cannot be read. */
+/** Returns the settings that a run was started with; empty if they cannot be read. */
 async function readSettings(dir: string): Promise<Readonly<Record<string, unknown>>> {
   return objectIn(await readFile(join(dir, 'settings.json'), 'utf8').catch(() => '{}'));
 }
@@ -245,13 +244,18 @@ function objectIn(text: string): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
-/** What the header of the state file says, so that listing large models reads no parameters. */
+/** Returns the record in the header of the state file, so that listing large models reads no parameters. */
 export async function readState(dir: string) {
   const header = await readHeader(join(dir, 'state.safetensors')).catch(() => undefined);
   const record = header && parseRecord(header.metadata.worker ?? '', noMembers);
   if (!header || !record) return undefined;
-  const own = [...header.shapes].filter(([name]) => !name.startsWith(STATE_TENSOR_PREFIX));
-  const parameters = own.reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b, 1), 0);
+  const parameterTensors = [...header.shapes].filter(
+    ([name]) => !name.startsWith(STATE_TENSOR_PREFIX),
+  );
+  const parameters = parameterTensors.reduce(
+    (sum, [, shape]) => sum + shape.reduce((a, b) => a * b, 1),
+    0,
+  );
   return { ...record, parameters };
 }
 
@@ -270,16 +274,16 @@ async function readHeader(path: string): Promise<ReturnType<typeof readSafetenso
   }
 }
 
-/** Bytes of all files in a folder, and when the newest was written. */
+/** Returns the bytes of all files in a folder, and the time of the last write. */
 async function sizeOf(dir: string): Promise<{ bytes: number; changedAtMs: number }> {
   const entries = await readdir(dir, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   const stats = await Promise.all(
     files.map(({ parentPath, name }) => stat(join(parentPath, name)).catch(() => undefined)),
   );
-  const found = stats.filter((each) => each !== undefined);
+  const existing = stats.filter((each) => each !== undefined);
   return {
-    bytes: found.reduce((sum, { size }) => sum + size, 0),
-    changedAtMs: Math.max(0, ...found.map(({ mtimeMs }) => mtimeMs)),
+    bytes: existing.reduce((sum, { size }) => sum + size, 0),
+    changedAtMs: Math.max(0, ...existing.map(({ mtimeMs }) => mtimeMs)),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * The folder of a worker: state, votes, phase, earlier rounds and private states, each in files replaced whole; and
- * locks, so that one process at a time plays a folder, and one a key in a run (two would contradict each other).
+ * The folder of a worker: state, votes, inner phase, earlier rounds and private states, in files that are replaced
+ * atomically. Also locks: one process per folder, and one per key in a run, since two would contradict each other.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
@@ -29,32 +29,32 @@ export interface RunLock {
   release(): Promise<void>;
 }
 
-/** How long two processes that find the same dead owner may take to notice each other. */
+/** Milliseconds in which two processes that take over the same stale lock notice each other. */
 const SETTLE_MS = 100;
 
-/** Locks of this very process: its id in a file could also be left from a dead one with the same id. */
-const held = new Set<string>();
+/** Locks of this process. A process id in a lock file is not enough: a dead process may have had the same id. */
+const localLocks = new Set<string>();
 
-/** What a lock is on, for people. */
+/** The target of a lock. */
 interface Locked {
   readonly file: string;
-  /** What a process does that holds it. */
+  /** What the owner does, for the error message. */
   readonly does: string;
-  /** Where the file is to be made. */
+  /** Folder of the lock file. */
   readonly dir: string;
 }
 
-/** Throws `run/busy` when another live process holds the folder, or this one already does. */
+/** Locks a folder. Throws a ConfigError (`run/busy`) if this or another live process already has the lock. */
 export const takeLock = async (dir: string): Promise<RunLock> =>
   take({ file: join(await realpath(dir), 'lock'), does: `plays the worker in ${dir}`, dir });
 
-/** The same of a key in a run, whatever folder its worker has. */
+/** Locks a key in a run, across all folders. Throws a ConfigError (`run/busy`) as `takeLock` does. */
 export async function takeKeyLock(home: string, run: string, key: string): Promise<RunLock> {
   const dir = join(home, 'locks');
   await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
     throw refused(dir, cause);
   });
-  // a run may have any name
+  // a run may have any name, so the file is named by a hash
   const name = createHash('sha256')
     .update(JSON.stringify([run, key]))
     .digest('hex');
@@ -62,62 +62,62 @@ export async function takeKeyLock(home: string, run: string, key: string): Promi
   return take({ file, does: `plays in this run with the key ${key}`, dir });
 }
 
-/** The live process that plays the worker in a folder; undefined where none does. */
+/** Returns the id of the live process that has locked a folder; undefined if none has. */
 export async function lockOwner(dir: string): Promise<number | undefined> {
   const file = join(await realpath(dir), 'lock');
   const owner = ownerOf(await textOf(file));
-  if (owner === process.pid) return held.has(file) ? owner : undefined;
+  if (owner === process.pid) return localLocks.has(file) ? owner : undefined;
   return isAlive(owner) ? owner : undefined;
 }
 
 async function take(locked: Locked): Promise<RunLock> {
   const { file } = locked;
-  if (held.has(file)) throw busy(process.pid, locked);
-  held.add(file);
-  const mine = `${process.pid} ${randomUUID()}\n`;
+  if (localLocks.has(file)) throw busy(process.pid, locked);
+  localLocks.add(file);
+  const token = `${process.pid} ${randomUUID()}\n`;
   try {
-    await claim(mine, locked);
+    await claim(token, locked);
   } catch (error) {
-    held.delete(file);
+    localLocks.delete(file);
     throw error;
   }
   return {
     async release() {
-      if ((await textOf(file)) === mine) await rm(file, { force: true });
-      held.delete(file);
+      if ((await textOf(file)) === token) await rm(file, { force: true });
+      localLocks.delete(file);
     },
   };
 }
 
 const refused = (dir: string, cause: unknown): ConfigError =>
-  new ConfigError('run/folder', `cannot make a lock in ${dir}`, {
-    hint: 'name a folder you may write to: --dir DIR for a run, NOSTRAIN_HOME for the data folder',
+  new ConfigError('run/folder', `cannot create a lock in ${dir}`, {
+    hint: 'name a writable folder: --dir DIR for a run, NOSTRAIN_HOME for the data folder',
     cause,
   });
 
-async function claim(mine: string, locked: Locked): Promise<void> {
+async function claim(token: string, locked: Locked): Promise<void> {
   const { file, dir } = locked;
   try {
-    await writeFile(file, mine, { flag: 'wx' });
+    await writeFile(file, token, { flag: 'wx' });
     return;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw refused(dir, error);
   }
-  // an empty file is one whose owner is about to write to it
+  // the file is empty while its owner is about to write to it
   if ((await textOf(file)) === '') await sleep(SETTLE_MS);
   const owner = ownerOf(await textOf(file));
   if (owner !== process.pid && isAlive(owner)) throw busy(owner, locked);
   const aside = `${file}.${process.pid}`;
   try {
-    await writeFile(aside, mine);
+    await writeFile(aside, token);
     await rename(aside, file);
   } catch (error) {
     await rm(aside, { force: true });
     throw refused(dir, error);
   }
   await sleep(SETTLE_MS);
-  const now = await textOf(file);
-  if (now !== mine) throw busy(ownerOf(now), locked);
+  const current = await textOf(file);
+  if (current !== token) throw busy(ownerOf(current), locked);
 }
 
 const textOf = (file: string): Promise<string> => readFile(file, 'utf8').catch(() => '');
@@ -127,8 +127,8 @@ const ownerOf = (text: string): number => Number(text.split(/\s/)[0]);
 const busy = (pid: number, { does }: Pick<Locked, 'does'>): ConfigError =>
   new ConfigError('run/busy', `process ${pid} already ${does}`, {
     hint:
-      'stop it first; a second worker needs a key of its own (--key-file FILE) and a ' +
-      'folder of its own (--dir DIR)',
+      'stop it first; a second worker needs another key (--key-file FILE) and another ' +
+      'folder (--dir DIR)',
   });
 
 function isAlive(pid: number): boolean {
@@ -141,7 +141,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** The folder of one worker, as `openRunFolder` gives it: its state, its log, its votes. */
+/** The open folder of one worker: its state, its log and its votes. */
 export interface RunFolder<M extends object> {
   readonly dir: string;
   readonly store: Store<WorkerState & M>;
@@ -152,15 +152,15 @@ export interface RunFolder<M extends object> {
 }
 
 /**
- * Opens or makes the folder and locks it; `added` writes what the strategy adds to the state. Throws `run/busy` if
- * another process holds it.
+ * Opens the folder, creating it if needed, and locks it. `added` reads and writes the members that the strategy adds to
+ * the state. Throws a ConfigError (`run/busy`) if another process has locked it.
  */
 export async function openRunFolder<M extends object = object>(
   dir: string,
   added: AddedMembers<M>,
 ): Promise<RunFolder<M>> {
   await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
-    throw new ConfigError('run/folder', `cannot make the run folder ${dir}`, {
+    throw new ConfigError('run/folder', `cannot create the run folder ${dir}`, {
       hint: 'name another one with --dir DIR',
       cause,
     });
@@ -209,7 +209,7 @@ const createBackfillStore = (folder: string): BackfillStore => ({
   load: (round) => readFile(join(folder, `${round}.json`), 'utf8').catch(() => undefined),
 });
 
-/** One file for each, the newest ones. */
+/** Stores private states, one file each, and keeps the newest ones. */
 const createPrivateStore = (folder: string): PrivateStore => ({
   async save(root, bytes) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -240,14 +240,14 @@ async function load(file: string): Promise<Entry | undefined> {
 }
 
 const broken = (file: string, cause: unknown): CheckpointError =>
-  new CheckpointError('run/votes', `${file} cannot be read as what this worker signed`, {
+  new CheckpointError('run/votes', `${file} is not a readable record of this worker's votes`, {
     hint:
-      'without it the worker does not vote in the round in progress; move the file ' +
-      'away to go on so',
+      'move the file away and run the same command again; the worker then does not vote in the ' +
+      'current round',
     cause,
   });
 
-/** Returns the saved state, or undefined. Throws `run/state` if the file is broken or holds another model. */
+/** Returns the saved state; undefined if there is none. Throws `run/state` if it is broken or of another model. */
 export async function loadState<M extends object>(
   file: string,
   layout: Layout,
@@ -256,7 +256,7 @@ export async function loadState<M extends object>(
   const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw new CheckpointError('run/state', `cannot read ${file}`, {
-      hint: 'make it readable for you, or name another folder with --dir DIR',
+      hint: 'change its permissions, or name another folder with --dir DIR',
       cause: error,
     });
   });
@@ -264,6 +264,6 @@ export async function loadState<M extends object>(
   const state = decodeState(bytes, layout, added);
   if (typeof state !== 'string') return state;
   throw new CheckpointError('run/state', `${file} cannot be used: ${state}`, {
-    hint: 'move the folder away to start anew, or use the model and settings it was made with',
+    hint: 'use the model and settings it was created with, or move the folder away to start over',
   });
 }

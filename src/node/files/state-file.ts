@@ -1,5 +1,4 @@
-/** Model states in files of every format, and in the folder of a run. */
-
+/** Reads and writes model states in files of every format, and reads the state in the folder of a run. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CheckpointError, NostrainError } from '../../base/errors.ts';
@@ -14,9 +13,8 @@ import { kindOf } from './atomic-file.ts';
 const FORMATS = 'name a state as JSON, .npz, .pt, .pth or .safetensors, or the folder of a run';
 
 /**
- * Reads the state in a file, sorted by name, and the runtime it names; the format is that of the file's name
- * unless told. A folder is that of a run. Throws a CheckpointError (`state/file`) that names the file and what is
- * wrong with it.
+ * Reads a state, its tensors sorted by name, and the runtime it names. The format follows from the file's name unless
+ * given. A folder is taken as the folder of a run. Throws a CheckpointError (`state/file`) with the file and reason.
  *
  * @example
  * ```ts
@@ -50,13 +48,13 @@ export async function readStateFile(
     return decodeStoredState(bytes, file, { format: isFolder ? 'safetensors' : format });
   } catch (cause) {
     if (!(cause instanceof NostrainError)) throw cause;
-    throw refuse(`${file} is no usable state: ${cause.message}`, cause, cause.hint);
+    throw refuse(`${file} is not a usable state: ${cause.message}`, cause, cause.hint);
   }
 }
 
 /**
- * Writes a state and makes its folder; the format is that of the file's name unless told. Throws a ConfigError if
- * the format cannot hold the state, a CheckpointError (`state/write`) if the disk refuses.
+ * Writes a state, and creates its folder. The format follows from the file's name unless given. Throws a ConfigError if
+ * the format cannot hold the state, and a CheckpointError (`state/write`) if the file cannot be written.
  *
  * @example
  * ```ts
@@ -87,7 +85,7 @@ export async function writeStateFile(
   };
   await write().catch((cause: unknown) => {
     throw new CheckpointError('state/write', `cannot write the state ${path}`, {
-      hint: 'name a file in a folder that you may write to',
+      hint: 'name a file in a writable folder',
       cause,
     });
   });

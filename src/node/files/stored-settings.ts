@@ -1,6 +1,6 @@
 /**
- * The settings that a folder keeps for its run. A run that has begun keeps them unless a flag changes one, and those
- * that decide its steps cannot change. A start that failed before the first round leaves all of them open.
+ * Stores the settings and the base model of a run in its folder. When a run resumes, settings that determine its steps
+ * cannot change; others can, by a flag. If no round was trained yet, all of them can.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ import { assertSameBase, type BaseIdentity, readIdentity } from '../../run/spec/
 import { writeAtomically } from './atomic-file.ts';
 import { readState } from './local-runs.ts';
 
-/** Settings that may differ when a run resumes: each worker's own, unless their row says that they are fixed. */
+/** Settings that may change when a run resumes: those personal to a worker, unless their row is marked `fixed`. */
 const MAY_CHANGE: readonly string[] = namesIn('personal', 'alone').filter(
   (name) => (fields as Group)[name]!.fixed !== true,
 );
@@ -29,11 +29,11 @@ const MAY_CHANGE: readonly string[] = namesIn('personal', 'alone').filter(
 type Written = Readonly<Record<string, unknown>>;
 
 export interface AgreeOptions {
-  /** The run may be given more rounds, or fewer that are still to come. */
+  /** Allows another number of rounds, as long as it is not below those already played. */
   readonly mayExtend?: boolean;
 }
 
-/** Keeps the settings of a new run; a run that has begun must have the same ones where they matter. */
+/** Stores the settings. Throws a ConfigError (`run/settings`) if they contradict those of a run that has begun. */
 export async function agreeOnSettings(
   dir: string,
   settings: Written,
@@ -51,7 +51,7 @@ export async function agreeOnSettings(
   await writeAtomically(file, new TextEncoder().encode(`${JSON.stringify(settings, null, 2)}\n`));
 }
 
-/** Records the base of a new run, which cannot change later. Throws a ConfigError that names the file that differs. */
+/** Stores the base model of a run. Throws a ConfigError that names the differing file if the run began with another. */
 export async function agreeOnBase(
   dir: string,
   { files, tokenizerSha256 }: BaseIdentity,
@@ -65,7 +65,7 @@ export async function agreeOnBase(
   await writeAtomically(file, new TextEncoder().encode(`${text}\n`));
 }
 
-/** The settings of a run that has begun in this folder, known ones only; none where no round was trained yet. */
+/** Returns the known settings of the run in this folder; empty if no round was trained yet. */
 export async function keptSettings(dir: string): Promise<PartialSettings> {
   const file = fileIn(dir);
   if ((await roundsDone(dir)) === undefined) return {};
@@ -74,7 +74,7 @@ export async function keptSettings(dir: string): Promise<PartialSettings> {
   return readSettings(Object.fromEntries(known), file);
 }
 
-/** The base that the run in this folder began with; undefined where none is kept. */
+/** Returns the base model of the run in this folder; undefined if it has none. */
 export async function keptBase(dir: string): Promise<BaseIdentity | undefined> {
   const kept = await readKept(join(dir, BASE));
   return kept && readIdentity(kept);
@@ -84,7 +84,7 @@ const BASE = 'base.json';
 
 const fileIn = (dir: string): string => join(dir, 'settings.json');
 
-/** Undefined before anything of the run is saved. */
+/** Returns the number of rounds played; undefined before a state was saved. */
 const roundsDone = async (dir: string): Promise<number | undefined> =>
   (await readState(dir))?.round;
 
@@ -104,8 +104,8 @@ function assertSame(dir: string, before: Written, now: Written, free: readonly s
     `${dir} holds a run with other settings: ${words.join(', ')}`,
     {
       hint:
-        `leave out ${flags.join(', ')} to go on with that run, ` +
-        'or start another one: --run NAME, or another --dir',
+        `leave out ${flags.join(', ')} to resume that run, ` +
+        'or start another one with --run NAME or another --dir',
     },
   );
 }
@@ -113,15 +113,15 @@ function assertSame(dir: string, before: Written, now: Written, free: readonly s
 const tooFew = (dir: string, { rounds }: Written, done: number): ConfigError =>
   new ConfigError(
     'run/settings',
-    `${dir} holds a run that has played ${done} rounds, and --rounds says ${rounds}`,
-    { hint: `--rounds ${done + 1} or more goes on with ${roundName(done)}` },
+    `${dir} holds a run that has played ${done} rounds, and --rounds is ${rounds}`,
+    { hint: `use --rounds ${done + 1} or more to resume with ${roundName(done)}` },
   );
 
-/** What the folder's run was started with; undefined for a new one. */
+/** Returns the object in a JSON file; undefined if there is no file. Throws `run/settings` if it is broken. */
 async function readKept(file: string): Promise<Record<string, unknown> | undefined> {
   const refuse = (why: string, cause?: unknown) =>
     new CheckpointError('run/settings', `${file} ${why}`, {
-      hint: 'move the folder away to start anew',
+      hint: 'move the folder away to start over',
       cause,
     });
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {

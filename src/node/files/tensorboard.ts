@@ -1,4 +1,4 @@
-/** Numbers by round as a TensorBoard event file: TFRecords with masked CRC-32C around protobuf messages. */
+/** Encodes scalars as a TensorBoard event file: TFRecords with masked CRC-32C around protobuf messages. */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { concatBytes } from '../../base/bytes.ts';
 
@@ -6,14 +6,14 @@ export interface Scalar {
   readonly tag: string;
   readonly step: number;
   readonly value: number;
-  /** Unix seconds; 0 where it is not known. */
+  /** Unix seconds; 0 if not known. */
   readonly wallTime: number;
 }
 
 export const tensorboardFile = (scalars: readonly Scalar[]): Uint8Array =>
   concatBytes(record(versionEvent()), ...scalars.map((scalar) => record(scalarEvent(scalar))));
 
-/** Length, its checksum, the bytes, their checksum; little-endian. */
+/** One TFRecord: length, its checksum, the bytes, their checksum; little-endian. */
 function record(bytes: Uint8Array): Uint8Array {
   const head = new Uint8Array(8);
   new DataView(head.buffer).setBigUint64(0, BigInt(bytes.length), true);
@@ -22,7 +22,7 @@ function record(bytes: Uint8Array): Uint8Array {
 
 const MASK_DELTA = 0xa282ead8;
 
-/** Masked CRC of TFRecord: rotated by 15 bits plus a constant, so that a CRC over data with embedded CRCs is safe. */
+/** The masked CRC of TFRecord: rotated by 15 bits, plus a constant, so that data with embedded CRCs is safe. */
 function masked(bytes: Uint8Array): Uint8Array {
   const crc = crc32c(bytes);
   const out = new Uint8Array(4);

@@ -1,4 +1,4 @@
-/** What a run has learned: its state, its base, and what the model writes, forecasts or recognizes. */
+/** Opens the model that a run has trained, and uses it: writes text, forecasts series, classifies pictures. */
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
 import { forecastsPerNumber, QUANTILES } from '../../model/architectures/patches.ts';
@@ -29,14 +29,14 @@ import { keptBase, keptSettings } from './stored-settings.ts';
 
 export interface TextWriter {
   readonly tokenizer: Tokenizer;
-  /** Draws what follows the prompt; `onToken` is told of every token at once. */
+  /** Continues the prompt; `onToken` is called with each token as soon as it is drawn. */
   write(request: Continuation, onToken: (token: number) => void): Promise<void>;
   close(): Promise<void>;
 }
 
-/** What a run has learned, and what it was started with. */
+/** The trained parameters of a run, and its settings. */
 export interface TrainedRun {
-  /** The run's folder, or a state file. */
+  /** Path of the run's folder, or of a state file. */
   readonly path: string;
   readonly isFolder: boolean;
   readonly settings: Settings;
@@ -44,7 +44,7 @@ export interface TrainedRun {
   readonly values: Float32Array;
 }
 
-/** A run's numbers in the layout of the model, which may be a smaller tier; undefined if they are of another model. */
+/** Returns parameters in another layout, which may be of a smaller tier; undefined if they belong to another model. */
 export function numbersFor(
   { layout, values }: Pick<TrainedRun, 'layout' | 'values'>,
   wanted: Layout,
@@ -60,29 +60,29 @@ export function numbersFor(
   return [...left.keys()].every((name) => sliceIndexOf(name) > 0) ? ordered : undefined;
 }
 
-/** Room for so many tokens at first. */
+/** Initial capacity of the key-value cache, in tokens. */
 const FIRST_CAPACITY = 256;
 
-/** With a published model and what a run has made of it; `params` are by the layout of `base.model`. */
+/** Opens a text writer for a published model with trained `params` in the layout of `base.model`. */
 export async function openPublishedWriter(
   base: BaseModel,
   params: Float32Array,
   threads = physicalCores(),
 ): Promise<TextWriter> {
   requireEngine();
-  // what reads the engine is loaded where it is needed, so that all else works without it
+  // loaded late, so that all else works without the engine
   const { nodeRuntime: ort } = await import('../engine/sessions.ts');
   const { model, pretrained, tokenizer } = base;
   const { decoding } = modelOf(model);
-  const held = tensorsOf(ort, await frozenOf({ model, frozen: base.frozen }));
-  const own = modelLayout(model).slots.map(({ name, shape, offset, size }) => {
+  const frozen = tensorsOf(ort, await frozenOf({ model, frozen: base.frozen }));
+  const trained = modelLayout(model).slots.map(({ name, shape, offset, size }) => {
     const elements = params.subarray(offset, offset + size);
     return [name, tensorOf(ort, { elements, shape })] as const;
   });
   const reader = createTextReader({
     ort,
     decoding: decoding!,
-    tensors: { ...held, ...Object.fromEntries(own) },
+    tensors: { ...frozen, ...Object.fromEntries(trained) },
     capacity: pretrained.longestContext,
     first: FIRST_CAPACITY,
     threads,
@@ -117,7 +117,7 @@ export async function openGptWriter(
     const sizes = `${layout.size} parameters, the model has ${trainer.layout.size}`;
     throw new ConfigError('sample/model', `${path} holds ${sizes}`, {
       hint:
-        'give the sizes it was trained with: width, layers, heads, ffn, tokens (with ' +
+        'set the sizes it was trained with: width, layers, heads, ffn, tokens (with ' +
         '--set), --context, --tiers',
     });
   }
@@ -131,32 +131,32 @@ export async function openGptWriter(
   };
 }
 
-/** A run by its name or folder, or a state file; settings given here stand above those in the folder. */
+/** Reads a run by its name or folder, or a state file. The given settings override those in the folder. */
 export async function readTrainedRun(named: string, given: PartialSettings): Promise<TrainedRun> {
   const path = await runFolderOf(named);
   const { layout, values } = await readStateFile(path);
   const isFolder = (await stat(path)).isDirectory();
-  const kept = isFolder ? await keptSettings(path) : {};
+  const stored = isFolder ? await keptSettings(path) : {};
   const unused = { run: 'trained', relay: [] } as const;
   const isBased = given.base !== undefined && given.base !== '';
-  const model = kept.model ?? (isBased ? 'pretrained' : 'char-gpt');
-  // a helper keeps the full model
-  const held = kept.helper ? { ...kept, helper: false, tier: '0' as const } : kept;
-  const settings = completeSettings(presets[model], unused, { model }, held, given);
+  const model = stored.model ?? (isBased ? 'pretrained' : 'char-gpt');
+  // a helper stores the full model
+  const folderSettings = stored.helper ? { ...stored, helper: false, tier: '0' as const } : stored;
+  const settings = completeSettings(presets[model], unused, { model }, folderSettings, given);
   const run = { path, isFolder, layout, values: Float32Array.from(values) };
   return { ...run, settings: withTierOf(settings, layout) };
 }
 
-/** Of a state with tiers the largest that it holds, where none is named. */
+/** Sets the tier to the largest that the state contains, if the run has tiers and none is named. */
 function withTierOf(settings: Settings, { slots }: Layout): Settings {
   const { tiers, tier, helperRotation } = settings;
   if (tiers === 0 || tier !== 'auto') return settings;
   const slices = 1 + Math.max(...slots.map(({ name }) => sliceIndexOf(name)));
-  const own = tierWith({ count: tiers, even: helperRotation > 0 }, slices);
-  return { ...settings, tier: `${own}` as Settings['tier'] };
+  const largest = tierWith({ count: tiers, even: helperRotation > 0 }, slices);
+  return { ...settings, tier: `${largest}` as Settings['tier'] };
 }
 
-/** A published model, and the numbers that a run has learned of it by the layout of `base.model`. */
+/** A published model, and the parameters that a run has trained in the layout of `base.model`. */
 export interface TrainedBase {
   readonly base: BaseModel;
   readonly values: Float32Array;
@@ -169,9 +169,13 @@ export interface TrainedBase {
 export async function openTrainedBase(run: TrainedRun, options: OpenBase): Promise<TrainedBase> {
   const { path, isFolder, settings, layout } = run;
   if (settings.model !== 'pretrained') {
-    throw new ConfigError('base/none', `${path} holds a ${settings.model} model of its own`, {
-      hint: 'only runs that train a published model have a base: those started with --base',
-    });
+    throw new ConfigError(
+      'base/none',
+      `${path} holds a ${settings.model} model trained from scratch`,
+      {
+        hint: 'only runs started with --base have a base model',
+      },
+    );
   }
   const kept = isFolder ? await keptBase(path) : undefined;
   const wanted = kept && settings.tiers === 0 ? { wanted: kept.files } : {};
@@ -189,15 +193,15 @@ function otherTensors(
 ): ConfigError {
   const wanted = new Map(modelLayout(model).slots.map((slot) => [slot.name, slot.shape.join()]));
   const strange = slots.find(({ name, shape }) => wanted.get(name) !== shape.join());
-  const found = strange ? `${strange.name} as ${strange.shape.join(' x ')}` : 'too few tensors';
-  return new ConfigError('base/other', `${path} does not fit ${name}: it holds ${found}`, {
-    hint: 'give the base it was trained on (--base), and --rank and targets as they were',
+  const actual = strange ? `${strange.name} as ${strange.shape.join(' x ')}` : 'too few tensors';
+  return new ConfigError('base/other', `${path} does not fit ${name}: it holds ${actual}`, {
+    hint: 'name the base it was trained on (--base), with the same --rank and targets',
   });
 }
 
 type From = Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>;
 
-/** The quantiles of one number, or three times the one forecast. */
+/** The quantiles of one forecast value; all three are equal if the model predicts one value. */
 export interface Forecast {
   readonly low: number;
   readonly middle: number;
@@ -206,11 +210,11 @@ export interface Forecast {
 
 export interface SeriesForecast {
   readonly series: Series;
-  /** Of each channel, step by step. */
+  /** The forecasts of each channel, one per step. */
   readonly channels: readonly (readonly Forecast[])[];
 }
 
-/** What comes after the end of the series that the run was trained on, or of another one with the same columns. */
+/** Forecasts beyond the end of the series that the run was trained on, or of another one with the same columns. */
 export async function forecastSeries(run: TrainedRun, from: From): Promise<SeriesForecast> {
   const { series } = await openSeries(run.settings, from);
   const { model, trainer } = await openTrained<ForecasterSpec>(run, from);
@@ -239,11 +243,11 @@ export async function forecastSeries(run: TrainedRun, from: From): Promise<Serie
   }
 }
 
-/** A picture as the model reads it, and how likely each class is. */
+/** A picture as the model reads it, and the probability of each class. */
 export interface Guess {
   readonly pixels: Uint8Array;
   readonly shares: readonly number[];
-  /** Its class, where that is known. */
+  /** Its true class, if known. */
   readonly label?: number;
 }
 
@@ -253,7 +257,7 @@ export interface Guesses {
   readonly guesses: readonly Guess[];
 }
 
-/** What the model makes of a picture, or of some that nobody trained on; `picture` gives its bytes at a size. */
+/** Classifies one picture, whose bytes `picture` returns at the model's size, or `count` validation pictures. */
 export async function guessPictures(
   run: TrainedRun,
   from: From,
@@ -266,12 +270,12 @@ export async function guessPictures(
   const { model, trainer, data } = await openTrained<VitSpec>(run, from);
   try {
     const size = model.pixels * model.pixels * model.channels;
-    const held = data.kind === 'images' ? data.validation : undefined;
+    const validation = data.kind === 'images' ? data.validation : undefined;
     const shown = picture
       ? [{ pixels: await picture(model) }]
-      : Array.from({ length: Math.min(count, held?.labels.length ?? 0) }, (_, i) => ({
-          pixels: held!.pixels.subarray(i * size, (i + 1) * size),
-          label: held!.labels[i]!,
+      : Array.from({ length: Math.min(count, validation?.labels.length ?? 0) }, (_, i) => ({
+          pixels: validation!.pixels.subarray(i * size, (i + 1) * size),
+          label: validation!.labels[i]!,
         }));
     const guesses: Guess[] = [];
     for (const each of shown) {
@@ -291,7 +295,7 @@ function softmax(logits: Float32Array): readonly number[] {
   return weights.map((weight) => weight / all);
 }
 
-/** Opens the model for this data. Throws a ConfigError (`sample/model`) if the parameters are of another one. */
+/** Opens the model for this data. Throws a ConfigError (`sample/model`) if the parameters belong to another one. */
 async function openTrained<M extends ForecasterSpec | VitSpec>(run: TrainedRun, from: From) {
   const settings = { ...run.settings, shard: { index: 1, count: 1 } };
   const task = await prepareTask(settings, from);
@@ -300,6 +304,6 @@ async function openTrained<M extends ForecasterSpec | VitSpec>(run: TrainedRun, 
   await trainer.close();
   const sizes = `${run.layout.size} parameters; for this data the model has ${trainer.layout.size}`;
   throw new ConfigError('sample/model', `${run.path} holds ${sizes}`, {
-    hint: 'name the data it was trained on (--corpus), and its sizes as they were',
+    hint: 'name the data it was trained on (--corpus), and the same sizes',
   });
 }

@@ -1,8 +1,7 @@
 /**
- * Finds a certified run by its file, its name on this machine or its address, and checks its spec against the id of
- * the address. Keeps the spec and the evaluation slice in the worker's folder.
+ * Finds a certified run by its spec file, its name on this machine or its address, and verifies the spec against the id
+ * in the address. Also stores the spec and the evaluation slice in the worker's folder.
  */
-
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isHex32 } from '../../base/bytes.ts';
@@ -25,28 +24,28 @@ import { findLocalRun, readKeptSpec } from '../files/local-runs.ts';
 import { type Connection, type RelayReach, withRelays } from '../net/relays.ts';
 
 export interface LocateOptions {
-  /** Asked instead of those that the address names. */
+  /** Relays to use instead of those that the address names. */
   readonly relays?: readonly string[] | undefined;
-  /** Relays of a private network are asked too if the address names them. */
+  /** Allows relays in a private network that the address names. */
   readonly allowPrivateRelays?: boolean | undefined;
   onNotice?(message: string): void;
 }
 
 export interface FindOptions extends LocateOptions, RelayReach {
-  /** The worker's folder; default by run id. */
+  /** The worker's folder; by default named after the run id. */
   readonly dir?: string | undefined;
 }
 
 export interface ResolvedRun {
   readonly run: Digest;
   readonly spec: RunSpec;
-  /** Those asked for, else those the address names; none of a file. */
+  /** The requested relays, else those in the address; empty for a file. */
   readonly relays: readonly string[];
-  /** With `publicOnly` if a stranger named the relays. */
+  /** Has `publicOnly` set if a stranger named the relays. */
   readonly connection: Connection;
 }
 
-/** A run and where its events are, as far as that is known without asking anybody. */
+/** A run and the relays with its events, as far as known without a network. */
 export interface RunLocation {
   readonly run: Digest;
   readonly spec?: RunSpec | undefined;
@@ -55,11 +54,17 @@ export interface RunLocation {
   readonly publicOnly: boolean;
 }
 
+/** Milliseconds to wait for the spec. */
 const FETCH_MS = 15_000;
+/** Milliseconds to wait for the evaluation slice. */
 const SLICE_MS = 120_000;
+/** Maximum number of relays used from an address. */
 const MOST_HINTS = 8;
 
-/** Reads a file, or asks relays. Throws if there is no such run, or it is not what the address says. */
+/**
+ * Returns a run from a file, from this machine or from relays. Throws a ConfigError or a RelayError if it is not found
+ * or does not match the address.
+ */
 export async function findRun(
   source: string | RunSpec,
   options: FindOptions,
@@ -77,61 +82,62 @@ export async function findRun(
   };
 }
 
-async function locationOf(source: string | RunSpec, asked: LocateOptions): Promise<RunLocation> {
-  const named = typeof source === 'string' ? addressed(source, asked) : undefined;
-  if (named !== undefined) return named;
-  const kept =
+async function locationOf(source: string | RunSpec, options: LocateOptions): Promise<RunLocation> {
+  const byAddress = typeof source === 'string' ? addressed(source, options) : undefined;
+  if (byAddress !== undefined) return byAddress;
+  const local =
     typeof source === 'string' &&
     (await kindOf(source)) !== 'file' &&
-    (await findKept(source, asked));
-  if (kept) return kept;
+    (await findKept(source, options));
+  if (local) return local;
   const spec = typeof source === 'string' ? readSpec(await readDocument(source)) : source;
-  return { run: runIdOf(spec), spec, relays: asked.relays ?? [], publicOnly: false };
+  return { run: runIdOf(spec), spec, relays: options.relays ?? [], publicOnly: false };
 }
 
-/** The run of an id, an address or a name on this machine. */
-export async function locateRun(source: string, asked: LocateOptions): Promise<RunLocation> {
-  const location = addressed(source, asked) ?? (await findKept(source, asked));
+/** Returns the run that an id, an address or a name on this machine stands for. Throws a ConfigError (`flag/run`). */
+export async function locateRun(source: string, options: LocateOptions): Promise<RunLocation> {
+  const location = addressed(source, options) ?? (await findKept(source, options));
   if (location !== undefined) return location;
-  if (isHex32(source)) return { run: source, relays: asked.relays ?? [], publicOnly: false };
-  throw new ConfigError('flag/run', `--run ${source} is no run that is known here`, {
-    hint: 'give the 64 hex digits of its id, its naddr1…, or a name that `nostrain runs` lists',
+  if (isHex32(source)) return { run: source, relays: options.relays ?? [], publicOnly: false };
+  throw new ConfigError('flag/run', `--run ${source} is not a known run`, {
+    hint: 'name an id (64 hex digits), an address (naddr1…), or a run that `nostrain runs` lists',
   });
 }
 
-/** The run of an address and the relays to ask for it; undefined of a text that is none. */
-function addressed(source: string, asked: LocateOptions): RunLocation | undefined {
+/** Decodes an address (`naddr1…`) into the run and its relays; undefined if the text is not an address. */
+function addressed(source: string, options: LocateOptions): RunLocation | undefined {
   if (!/^(?:nostr:)?naddr1/.test(source)) return undefined;
-  const read = decodeRunAddress(source);
-  if (!read.ok) {
-    throw new ConfigError('run/address', `${source.slice(0, 40)}… is ${read.issue.message}`, {
+  const decoded = decodeRunAddress(source);
+  if (!decoded.ok) {
+    throw new ConfigError('run/address', `${source.slice(0, 40)}… is ${decoded.issue.message}`, {
       hint: 'copy the whole line that `nostrain run create --relay URL` printed',
     });
   }
-  const { value: address } = read;
+  const { value: address } = decoded;
   const location = { run: address.run, address };
-  if (asked.relays !== undefined) return { ...location, relays: asked.relays, publicOnly: false };
+  if (options.relays !== undefined)
+    return { ...location, relays: options.relays, publicOnly: false };
   const hints = address.relays.slice(0, MOST_HINTS);
-  const publicOnly = asked.allowPrivateRelays !== true;
-  return { ...location, relays: publicOnly ? dialable(hints, asked) : hints, publicOnly };
+  const publicOnly = options.allowPrivateRelays !== true;
+  return { ...location, relays: publicOnly ? dialable(hints, options) : hints, publicOnly };
 }
 
-/** A certified run of this machine by its name or id, with its relays; undefined if there is none. */
-async function findKept(name: string, asked: LocateOptions): Promise<RunLocation | undefined> {
-  const kept = await findLocalRun(name).catch((error: unknown) => {
+/** Returns a certified run of this machine by its name or id; undefined if there is no such run. */
+async function findKept(name: string, options: LocateOptions): Promise<RunLocation | undefined> {
+  const local = await findLocalRun(name).catch((error: unknown) => {
     if (error instanceof ConfigError && error.code === 'run/unknown') return undefined;
     throw error;
   });
-  const spec = kept && (await readKeptSpec(kept.worker));
+  const spec = local && (await readKeptSpec(local.worker));
   if (spec === undefined) return undefined;
-  const relays = asked.relays ?? kept!.relays;
+  const relays = options.relays ?? local!.relays;
   // if all of them are public, a stranger's address may have named them
   const publicOnly =
-    asked.relays === undefined && relays.every((url) => hintProblem(url) === undefined);
+    options.relays === undefined && relays.every((url) => hintProblem(url) === undefined);
   return { run: runIdOf(spec), spec, relays, publicOnly };
 }
 
-/** The hints that are safe to dial. Throws if the address names private relays only. */
+/** Returns the public relays of an address. Throws a ConfigError (`relay/private-hint`) if all are private. */
 function dialable(hints: readonly string[], { onNotice }: LocateOptions): readonly string[] {
   const usable = hints.filter((url) => hintProblem(url) === undefined);
   const refused = hints.filter((url) => !usable.includes(url));
@@ -140,15 +146,15 @@ function dialable(hints: readonly string[], { onNotice }: LocateOptions): readon
   if (usable.length === 0) {
     throw new ConfigError(
       'relay/private-hint',
-      `the address names only relays that are not dialled on a stranger's word: ${words}`,
+      `the address names only private relays, which are not used on a stranger's word: ${words}`,
       {
         hint:
-          'name the relay yourself with --relay URL; if you trust who sent the address, ' +
-          '--allow-private-relays dials those',
+          'name the relay yourself with --relay URL, or use --allow-private-relays if you trust ' +
+          'the sender of the address',
       },
     );
   }
-  onNotice?.(`not dialled, though the address names it: ${words}`);
+  onNotice?.(`skipped relays that the address names: ${words}`);
   return usable;
 }
 
@@ -159,23 +165,23 @@ async function askRelays(
 ): Promise<RunSpec> {
   if (urls.length === 0) {
     throw new ConfigError('flag/relay', 'the address names no relay', {
-      hint: 'say where the run was published: --relay URL',
+      hint: 'name a relay that the run was published on: --relay URL',
     });
   }
   return withRelays(urls, reach, async (relaySession) => {
-    const found = await fetchRun(address, { ...relaySession, timeoutMs: FETCH_MS });
-    if (found.ok) return found.value;
-    throw new RelayError('run/not-found', `run ${address.run}: ${found.issue.message}`, {
-      hint: 'ask other relays with --relay URL, or get the file from whoever made the run',
+    const result = await fetchRun(address, { ...relaySession, timeoutMs: FETCH_MS });
+    if (result.ok) return result.value;
+    throw new RelayError('run/not-found', `run ${address.run}: ${result.issue.message}`, {
+      hint: 'name other relays with --relay URL, or get the spec file from the creator of the run',
       data: { relays: urls.map(withoutSecrets) },
     });
   });
 }
 
-/** Where a worker of a run is kept when no folder is named. */
+/** Returns the default folder of a worker in a run. */
 export const runDir = (run: Digest): string => join(dataHome(), 'runs', run.slice(0, 16));
 
-/** Keeps the spec in the worker's folder, so that going on needs no relay to have it still. */
+/** Stores the spec in the worker's folder, so that resuming does not need it from a relay. */
 export async function keepSpec(dir: string, spec: RunSpec): Promise<void> {
   const options = { flag: 'wx', mode: 0o600 };
   await writeFile(join(dir, 'run.json'), canonicalSpec(spec), options).catch((cause: unknown) => {
@@ -187,7 +193,7 @@ export async function keepSpec(dir: string, spec: RunSpec): Promise<void> {
   });
 }
 
-/** The spec kept in a folder, if it is the one wanted. */
+/** Returns the spec stored in a folder, if it is the spec of this run. */
 async function readKept(dir: string, run: Digest): Promise<RunSpec | undefined> {
   const spec = await readKeptSpec(dir);
   return spec && runIdOf(spec) === run ? spec : undefined;
@@ -195,7 +201,7 @@ async function readKept(dir: string, run: Digest): Promise<RunSpec | undefined> 
 
 const sliceFile = (dir: string): string => join(dir, 'evaluation.txt');
 
-/** What the worker of this folder evaluates on, if its run names that. */
+/** Returns the evaluation slice stored in the worker's folder, if its run names one. */
 export async function keptSlice(dir: string): Promise<Uint8Array | undefined> {
   const { evaluation = null } = (await readKeptSpec(dir)) ?? {};
   if (evaluation === null) return undefined;
@@ -203,7 +209,7 @@ export async function keptSlice(dir: string): Promise<Uint8Array | undefined> {
   return kept && sha256Hex(kept) === evaluation.sha256 ? new Uint8Array(kept) : undefined;
 }
 
-/** The evaluation slice from the folder, or from relays and then kept there. */
+/** Returns the evaluation slice from the folder, or downloads it from relays and stores it there. */
 export async function sliceOf(
   { evaluation, author }: RunSpec,
   dir: string,
@@ -214,14 +220,14 @@ export async function sliceOf(
   const kept = await keptSlice(dir);
   if (kept) return kept;
   return withRelays(urls, reach, async (relaySession) => {
-    const found = await fetchSlice(evaluation, author, { ...relaySession, timeoutMs: SLICE_MS });
-    if (!found.ok) {
-      const message = `the evaluation slice is not there: ${found.issue.message}`;
+    const result = await fetchSlice(evaluation, author, { ...relaySession, timeoutMs: SLICE_MS });
+    if (!result.ok) {
+      const message = `the evaluation slice is not available: ${result.issue.message}`;
       throw new RelayError('run/slice', message, {
-        hint: 'ask other relays with --relay URL, or have its author publish the run again',
+        hint: 'name other relays with --relay URL, or ask the author to publish the run again',
       });
     }
-    await writeFile(sliceFile(dir), found.value);
-    return found.value;
+    await writeFile(sliceFile(dir), result.value);
+    return result.value;
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Joins a certified run on this machine: finds it, takes its key and folder, fetches what the spec names, and trains.
- * What needs a blockchain or a person comes in through ports.
+ * Joins a certified run on this machine: finds it, loads the key, prepares the folder, downloads the files that the
+ * spec names, and trains. Access to blockchains and interaction with the user come in through ports.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -49,24 +49,24 @@ import { LONGEST_EVENT_BYTES, type Protocol } from '../protocol.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../worker-session.ts';
 import { findRun, keepSpec, type ResolvedRun, runDir, sliceOf } from './find-run.ts';
 
-/** What a worker trains on and starts from, if somebody names it. */
+/** The text to train on and the base model to start from, by path, address or hash; each may be unset. */
 export interface TrainingFiles {
   readonly corpus?: string | undefined;
   readonly base?: string | undefined;
 }
 
-/** What a run may need that Node.js alone does not have. Each is asked once the spec is known. */
+/** Services that a run may need and Node.js alone does not have. Each is called once the spec is known. */
 export interface JoinPorts {
-  /** The randomness that the run's draws mix in; required in a run with a beacon. */
+  /** Returns the randomness beacon of the run's draws; required in a run with a beacon. */
   beacon?(spec: RunSpec): BeaconSource | undefined;
-  /** Where stake tables come from; default relays alone. */
+  /** Returns the source of stake tables; by default relays only. */
   stakes?(spec: RunSpec, relays: readonly string[], signal: AbortSignal): RefreshPort;
-  /** Stores checkpoints where the run says, and fetches them from there. */
+  /** Opens the storage that checkpoints are uploaded to and downloaded from. */
   chunks?(
     spec: RunSpec,
     worker: { readonly dir: string; readonly signer: Signer },
   ): Promise<{ readonly chunks: CheckpointChunks | undefined; close(): Promise<void> }>;
-  /** Fetches files that the spec or the worker names by hash. */
+  /** Downloads files that the spec or the worker names by hash. */
   files?(
     spec: RunSpec,
     named: TrainingFiles,
@@ -77,46 +77,46 @@ export interface JoinPorts {
   ): Promise<TrainingFiles>;
 }
 
-/** The machine that joins, and what its user chooses. */
+/** The joining machine and the choices of its user. */
 export interface JoinMachine extends JoinPorts {
-  /** Relays to meet over; default those that the address names or that the run was joined over before. */
+  /** Relays to use; by default those in the address, or those that the run was joined over before. */
   readonly relays?: readonly string[] | undefined;
   /** Settings that the spec leaves to each worker; those it fixes are refused if they differ. */
   readonly settings?: PartialSettings | undefined;
   readonly corpus?: string | undefined;
-  /** The worker's folder; default by run id in the data folder. */
+  /** The worker's folder; by default in the data folder, named after the run id. */
   readonly dir?: string | undefined;
-  /** The key: hex or nsec, or its file; default the one in the data folder, which is made if absent. */
+  /** The key as hex or nsec, or its file; by default the key in the data folder, which is created if absent. */
   readonly secKey?: string | undefined;
   readonly keyFile?: string | undefined;
   readonly device?: WorkerSessionOptions['device'] | undefined;
   readonly threads?: number | undefined;
   readonly connection?: Connection | undefined;
-  /** Relays of a private network are dialled too if a stranger names them. */
+  /** Allows relays in a private network that a stranger named. */
   readonly allowPrivateRelays?: boolean | undefined;
-  /** Uses the relays too that workers of the run name. */
+  /** Also uses relays that workers of the run name. */
   readonly discoverRelays?: boolean | undefined;
-  /** Relays that heartbeats name. */
+  /** Relays to name in heartbeats. */
   readonly advertise?: readonly string[] | undefined;
-  /** An outcome of the branch to be on, if the run has forked. */
+  /** Digest of an outcome on the branch to follow, if the run has forked. */
   readonly branch?: Digest | undefined;
-  /** An outcome that every history must contain. */
+  /** Digest of an outcome that an accepted history must contain. */
   readonly trust?: Digest | undefined;
-  /** A stake table that somebody handed over. */
+  /** A stake table that was passed as a file. */
   readonly stake?: StakeSnapshot | undefined;
-  /** A remote signer (`bunker://…`, NIP-46) to take part in the name of; it signs once. */
+  /** A remote signer (`bunker://…`, NIP-46) whose key the worker acts for; it signs one delegation. */
   readonly bunker?: string | undefined;
-  /** Whether to ask for seats in committees, in runs whose joins say so; default always. */
+  /** Whether to ask for committee seats, in runs whose joins declare it; by default always. */
   readonly wantsSeats?: (() => boolean) | undefined;
-  /** Hears of the spec before anything is fetched; what it throws ends the join. */
+  /** Called with the spec before any download. An error thrown here ends the join. */
   onSpec?(spec: RunSpec): void;
-  /** Sentences about what is found before the session starts; the session reports its own. */
+  /** Called with notices until the session starts; the session reports its own. */
   onNotice?(message: string): void;
   readonly report?: ((event: RunEvent) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A run that is ready to be trained in; `session` is what `runWorkerSession` takes beside a device and listeners. */
+/** A run that is ready for training; `session` holds the options of `runWorkerSession` but device and listeners. */
 export interface OpenJoin {
   readonly spec: RunSpec;
   readonly session: Omit<WorkerSessionOptions<CertifiedMembers>, 'device' | 'report' | 'signal'>;
@@ -125,7 +125,7 @@ export interface OpenJoin {
 
 /**
  * Joins a certified run by its file, name, address (`naddr1…`) or spec, trains to its end and returns the final
- * state; called again, it resumes. Throws a ConfigError if the run or this machine does not allow it, and
+ * state. Call it again to resume. Throws a ConfigError if the run or this machine does not allow it, or
  * `signal.reason`.
  */
 export const joinRun = (
@@ -142,44 +142,50 @@ export const joinRun = (
 
 const usualConnection: Connection = { openTimeoutMs: 10_000, retry: defaultRetry };
 
-/** Everything that comes before the session, in the order in which each step needs the one before. */
+/** Prepares the session: each step needs the result of the steps before it. */
 export async function openJoin(
   source: string | RunSpec,
   machine: Omit<JoinMachine, 'report'>,
 ): Promise<OpenJoin> {
   const {
-    settings: asked = {},
+    settings: chosen = {},
     onNotice = () => undefined,
     connection = usualConnection,
   } = machine;
   const { signal = new AbortController().signal, secKey, keyFile } = machine;
-  // the session says what is wrong with a key that was passed in
+  // the session reports problems with a key that was passed in
   const signer = await homeSigner(machine, secKey === undefined ? onNotice : () => undefined);
   const advertise = machine.advertise && parseRelayUrls(machine.advertise);
   const reach: RelayReach = { connection, signer, signal, onNotice };
-  const found = await findRun(source, { ...machine, ...reach });
-  const { run, spec } = found;
-  const met = await relaysToUse(found, machine, reach);
-  const { relays, publicOnly } = met;
-  const own: RelayReach = { ...reach, connection: { ...connection, publicOnly } };
-  assertNoContradiction(spec, asked);
+  const resolved = await findRun(source, { ...machine, ...reach });
+  const { run, spec } = resolved;
+  const meeting = await relaysToUse(resolved, machine, reach);
+  const { relays, publicOnly } = meeting;
+  const runReach: RelayReach = { ...reach, connection: { ...connection, publicOnly } };
+  assertNoContradiction(spec, chosen);
   machine.onSpec?.(spec);
   const beacon = beaconOf(spec, machine);
   const dir = machine.dir ?? runDir(run);
-  const delegation = await delegationIn(spec, { ...own, run, signer, dir, bunker: machine.bunker });
+  const delegation = await delegationIn(spec, {
+    ...runReach,
+    run,
+    signer,
+    dir,
+    bunker: machine.bunker,
+  });
   assertAdmitted(spec, delegation?.key ?? signer.publicKey);
-  const named: TrainingFiles = { corpus: machine.corpus, base: asked.base };
+  const named: TrainingFiles = { corpus: machine.corpus, base: chosen.base };
   const { corpus, base } =
     (await machine.files?.(spec, named, { relays, publicOnly, signal })) ?? named;
-  const settings = await settingsFor(spec, { dir, asked, base, relays, me: signer.publicKey });
+  const settings = await settingsFor(spec, { dir, chosen, base, relays, me: signer.publicKey });
   assertReady(spec, settings, corpus);
   const { start } = spec;
-  const isWhole = start !== null && spec.tiers === 0;
-  const whole = isWhole ? await openBaseOf(start, settings, { onNotice, signal }) : undefined;
+  const isFullBase = start !== null && spec.tiers === 0;
+  const fullBase = isFullBase ? await openBaseOf(start, settings, { onNotice, signal }) : undefined;
   await makeFolder(dir, spec);
-  const slice = await sliceOf(spec, dir, relays, own);
+  const slice = await sliceOf(spec, dir, relays, runReach);
   assertFits(spec, slice);
-  const opened = machine.chunks
+  const storage = machine.chunks
     ? await machine.chunks(spec, { dir, signer })
     : { chunks: fetchedChunks(spec, machine, { dir, signer }), close: async () => undefined };
   const protocol = certifiedProtocol({
@@ -189,12 +195,12 @@ export async function openJoin(
     trust: machine.trust,
     sha256: nativeSha256,
     crypto: nativeCrypto,
-    chunks: opened.chunks,
+    chunks: storage.chunks,
     delegation,
     wantsSeats: machine.wantsSeats,
     tables: tablesOf(machine.stake),
-    recomputation: createRecomputation(spec, whole, settings, { corpus, signal }),
-    stakes: machine.stakes?.(spec, relays, signal) ?? stakesFromRelays(relays, own),
+    recomputation: createRecomputation(spec, fullBase, settings, { corpus, signal }),
+    stakes: machine.stakes?.(spec, relays, signal) ?? stakesFromRelays(relays, runReach),
   });
   return {
     spec,
@@ -206,12 +212,12 @@ export async function openJoin(
       keyFile,
       keyDir: dataHome(),
       advertise,
-      openBase: async (each, notes) => whole ?? openBaseOf(start!, each, notes),
-      connection: own.connection,
+      openBase: async (each, notes) => fullBase ?? openBaseOf(start!, each, notes),
+      connection: runReach.connection,
       fixed: fixedData(spec, slice),
       protocol,
     },
-    close: async () => opened.close(),
+    close: async () => storage.close(),
   };
 }
 
@@ -219,14 +225,14 @@ export async function openJoin(
 export const tablesOf = (given: StakeSnapshot | undefined): CertifiedOptions['tables'] =>
   new Map(given ? [[snapshotId(given), stakeOf(given)]] : []);
 
-/** Tables that relays have; whoever derives one from its chain publishes it. */
+/** Returns a source of stake tables on relays, where workers that read one from its chain publish it. */
 const stakesFromRelays = (relays: readonly string[], reach: RelayReach): RefreshPort => ({
   find: (id) =>
     withRelays(relays, reach, async (relaySession) => {
-      const found = await findSnapshot(id, relaySession);
-      if (found.ok) return found.value;
-      const message = `no relay has the stakes ${id}: ${found.issue.message}`;
-      throw new RelayError('run/stakes', message, { hint: 'ask other relays' });
+      const result = await findSnapshot(id, relaySession);
+      if (result.ok) return result.value;
+      const message = `no relay has the stakes ${id}: ${result.issue.message}`;
+      throw new RelayError('run/stakes', message, { hint: 'name other relays with --relay URL' });
     }),
   publish: async () => undefined,
 });
@@ -235,11 +241,11 @@ function beaconOf(spec: RunSpec, { beacon }: JoinPorts): BeaconSource | undefine
   const source = beacon?.(spec);
   if (source !== undefined || spec.beacon.kind === 'none') return source;
   throw new ConfigError('run/beacon', `the draws of this run need a ${spec.beacon.kind} beacon`, {
-    hint: 'pass a source of it as `beacon`',
+    hint: 'pass its source as `beacon`',
   });
 }
 
-/** Checkpoints at the mirrors of the run, for a worker that holds none of their chunks. */
+/** Returns access to checkpoints at the mirrors of the run, for a worker that holds no chunks itself. */
 function fetchedChunks(
   { places, placement: policy }: RunSpec,
   { allowPrivateRelays: allowPrivate = false, onNotice = () => undefined }: JoinMachine,
@@ -251,25 +257,25 @@ function fetchedChunks(
 
 interface Choices {
   readonly dir: string;
-  readonly asked: PartialSettings;
-  /** The base that was fetched or named. */
+  readonly chosen: PartialSettings;
+  /** The downloaded or named base model. */
   readonly base: string | undefined;
   readonly relays: readonly string[];
   readonly me: WorkerId;
 }
 
-/** The worker's settings: the spec, then what was asked; a worker that resumes keeps its base and tier by default. */
+/** Returns the worker's settings: the spec, then the user's. By default a resuming worker keeps its base and tier. */
 async function settingsFor(
   spec: RunSpec,
-  { dir, asked, base, relays, me }: Choices,
+  { dir, chosen, base, relays, me }: Choices,
 ): Promise<Settings> {
   const kept = await keptSettings(dir);
-  const isOpen = (asked.tier ?? 'auto') === 'auto';
+  const isOpen = (chosen.tier ?? 'auto') === 'auto';
   const settings = settingsOf(spec, {
-    ...asked,
+    ...chosen,
     base: base ?? kept.base ?? '',
     ...(isOpen && { tier: kept.tier ?? 'auto' }),
-    ...shardSettings(spec, me, asked),
+    ...shardSettings(spec, me, chosen),
     relay: relays,
   });
   const { start } = spec;
@@ -279,42 +285,47 @@ async function settingsFor(
   };
 }
 
+/** Milliseconds to wait for heartbeats that name relays. */
 const DISCOVER_MS = 10_000;
 
-/** Relays to use: those of the run, those that workers name if asked for, and those for private state. */
+/** Returns the relays of the run, those for disclosures, and with `discoverRelays` those that workers name. */
 async function relaysToUse(
   { run, spec, relays, connection }: ResolvedRun,
   { discoverRelays, allowPrivateRelays: allowPrivate = false }: JoinMachine,
   reach: RelayReach,
 ): Promise<{ readonly relays: readonly string[]; readonly publicOnly: boolean | undefined }> {
-  const shown = (known: readonly string[]) => {
+  const withDisclosureRelays = (known: readonly string[]) => {
     const named = spec.rerun.relays.filter((url) => allowPrivate || hintProblem(url) === undefined);
     return [...known, ...named.filter((url) => !known.includes(url))];
   };
   const { publicOnly } = connection;
-  if (!discoverRelays || relays.length === 0) return { relays: shown(relays), publicOnly };
-  const own = relays.find((url) => hintProblem(url) !== undefined);
-  if (own !== undefined && !allowPrivate) {
+  if (!discoverRelays || relays.length === 0)
+    return { relays: withDisclosureRelays(relays), publicOnly };
+  const privateRelay = relays.find((url) => hintProblem(url) !== undefined);
+  if (privateRelay !== undefined && !allowPrivate) {
     throw new ConfigError(
       'flag/discover-relays',
-      `--discover-relays dials what strangers name, and ${withoutSecrets(own)} is of ` +
-        'a private network',
+      '--discover-relays connects to relays that strangers name, and ' +
+        `${withoutSecrets(privateRelay)} is in a private network`,
       {
-        hint: 'leave it out, or say --allow-private-relays: then theirs may lead into your network',
+        hint: 'leave it out; with --allow-private-relays strangers may name relays in your network',
       },
     );
   }
-  const asked = { run, founders: spec.founders, known: relays, allowPrivate, waitMs: DISCOVER_MS };
+  const search = { run, founders: spec.founders, known: relays, allowPrivate, waitMs: DISCOVER_MS };
   const more = await withRelays(relays, { ...reach, connection }, (relaySession) =>
-    relaysOfWorkers({ ...asked, relays: relaySession.relays, signal: relaySession.signal }),
+    relaysOfWorkers({ ...search, relays: relaySession.relays, signal: relaySession.signal }),
   );
   const words =
     more.length === 0 ? 'no worker names another relay' : `workers also use ${more.join(', ')}`;
   reach.onNotice?.(words);
-  return { relays: shown([...relays, ...more]), publicOnly: allowPrivate ? publicOnly : true };
+  return {
+    relays: withDisclosureRelays([...relays, ...more]),
+    publicOnly: allowPrivate ? publicOnly : true,
+  };
 }
 
-/** What only a joiner can say. */
+/** Throws a ConfigError if settings that only the joining worker can give are missing or not allowed. */
 function assertReady(
   { data, rerun, training }: RunSpec,
   settings: Settings,
@@ -323,26 +334,26 @@ function assertReady(
   if (rerun.permille > 0 && settings.precision !== 'f32') {
     throw new ConfigError(
       'flag/precision',
-      'the steps of this run are run again by others, in f32: those in ' +
-        `${settings.precision} could lead further away than its band`,
+      'other workers recompute the steps of this run in f32: steps in ' +
+        `${settings.precision} may differ by more than its tolerance`,
       { hint: 'leave --precision out' },
     );
   }
   if (settings.relay.length === 0) {
-    throw new ConfigError('flag/relay', 'the file of a run names no relay', {
-      hint: 'say where its workers meet: --relay URL',
+    throw new ConfigError('flag/relay', 'the spec file names no relay', {
+      hint: 'name a relay that its workers use: --relay URL',
     });
   }
   if (data.kind === 'own' && corpus === undefined) {
-    throw new ConfigError('flag/corpus', 'each worker of this run trains on data of its own', {
-      hint: `name yours, a ${runDataOf(training).corpus}, with --corpus PATH`,
+    throw new ConfigError('flag/corpus', 'each worker of this run trains on its own data', {
+      hint: `name your ${runDataOf(training).corpus} with --corpus PATH`,
     });
   }
 }
 
 async function makeFolder(dir: string, spec: RunSpec): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
-    throw new ConfigError('run/folder', `cannot make the run folder ${dir}`, {
+    throw new ConfigError('run/folder', `cannot create the run folder ${dir}`, {
       hint: 'name another one with --dir DIR',
       cause,
     });
@@ -352,13 +363,13 @@ async function makeFolder(dir: string, spec: RunSpec): Promise<void> {
 
 interface DelegationOptions extends RelayReach {
   readonly run: Digest;
-  /** Of the session key. */
+  /** Signs with the session key. */
   readonly signer: Signer;
   readonly dir: string;
   readonly bunker: string | undefined;
 }
 
-/** The delegation in the run's folder, else a new one from the bunker; null if the key acts in its own name. */
+/** Returns the delegation in the run's folder, or a new one from the bunker; null if the key acts for itself. */
 async function delegationIn(
   { sessions, training }: RunSpec,
   { dir, run, signer, bunker, connection, signal, onNotice = () => undefined }: DelegationOptions,
@@ -369,41 +380,41 @@ async function delegationIn(
   const kept = parseJson(await readFile(file, 'utf8').catch(() => ''));
   const known = kept.ok ? delegationField.read(kept.value) : undefined;
   if (known) {
-    onNotice(`taking part in the name of ${known.key}, as ${file} says`);
+    onNotice(`acting for ${known.key}, by the delegation in ${file}`);
     return known;
   }
   if (bunker === undefined) return null;
   const address = parseBunker(bunker);
   if (!address.ok) {
     throw new ConfigError('flag/bunker', `--bunker: ${address.issue.message}`, {
-      hint: 'copy the address that your signer shows for a new connection',
+      hint: 'copy the connection address that your signer shows',
     });
   }
   const draft = draftDelegation(of, training.rounds - 1, Math.floor(systemClock.now() / 1000));
   const reach = { connection, signal, onNotice };
   const event = await withRelays(address.value.relays, reach, ({ relays }) => {
-    onNotice('waiting for your signer: it may ask you first');
+    onNotice('waiting for your signer: it may ask for your approval');
     const onAuth = (url: string) => onNotice(`your signer asks you to open ${url}`);
     return askBunker(draft, address.value, { relays, clock: systemClock, signal, onAuth });
   });
   const read = readDelegation(event, of);
   if (!read.ok) {
-    const message = `what the signer returned does not count: ${read.issue.message}`;
-    throw new ConfigError('bunker/other', message, { hint: 'try another signer' });
+    const message = `the signer returned an invalid delegation: ${read.issue.message}`;
+    throw new ConfigError('bunker/other', message, { hint: 'use another signer' });
   }
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await writeFile(file, `${JSON.stringify(read.value)}\n`, { mode: 0o600 });
-  onNotice(`taking part in the name of ${read.value.key}; ${file} keeps that`);
+  onNotice(`acting for ${read.value.key}; the delegation is stored in ${file}`);
   return read.value;
 }
 
-/** What a certified run adds to a worker's state. */
+/** The members that a certified run adds to a worker's state. */
 export type CertifiedMembers = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
 
-/** Certified rounds as a worker session plays them. */
+/** Returns the protocol of certified rounds for a worker session. */
 export function certifiedProtocol(options: CertifiedOptions): Protocol<CertifiedMembers> {
   const { spec } = options;
-  // the parameters of round 0 are those of a base, and do not follow from the spec
+  // the parameters of round 0 come from a base model, and cannot be derived from the spec
   const isGiven = (spec.start?.root ?? null) !== null;
   return {
     longestEventBytes: LONGEST_EVENT_BYTES,

@@ -1,4 +1,4 @@
-/** The fastest hashing and signatures that Node.js offers. */
+/** Hashing and Schnorr signatures in native code, faster than the JavaScript versions. */
 import { signSchnorr, verifySchnorr } from 'tiny-secp256k1';
 import { type EventCrypto, haveLengths, type Schnorr } from '../../network/event-crypto.ts';
 import { nativeSha256Text } from './sha256.ts';
@@ -11,11 +11,11 @@ export const nativeSchnorr: Schnorr = {
     try {
       return verifySchnorr(message, publicKey, signature);
     } catch {
-      return false; // a key that is no point, an r or s out of range
+      return false; // the key is not a point, or r or s is out of range
     }
   },
   sign: (message, secretKey) => signSchnorr(message, secretKey, NO_RANDOMNESS),
 };
 
-/** Compiled hashing and signatures, in place of JavaScript where `crypto` is asked for. */
+/** Native hashing and signatures, to pass as `crypto`. */
 export const nativeCrypto: EventCrypto = { sha256Text: nativeSha256Text, schnorr: nativeSchnorr };

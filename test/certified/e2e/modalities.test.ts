@@ -168,7 +168,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     const refused = await runProgram([
       ...['run', 'join', file, '--relay', relay.url, ...keyOf(3), '--dir', join(home, 'no')],
     ]);
-    expect(refused.stderr).toContain('each worker of this run trains on data of its own');
+    expect(refused.stderr).toContain('each worker of this run trains on its own data');
     expect(refused.stderr).toContain('a CSV with a time column, with --corpus');
     const other = join(home, 'other.csv');
     writeFileSync(other, readText(csv).replace(heading!, 'time,x,y,z'));

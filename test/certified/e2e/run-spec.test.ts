@@ -161,7 +161,7 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     const address = await create(url, ...SMALL, '--evaluation', files[0]!);
     const nameless = joinRun(1, address);
     expect(await nameless.exit).toBe(2);
-    expect(nameless.output.stderr).toContain('name yours, a text, with --corpus PATH');
+    expect(nameless.output.stderr).toContain('name your text with --corpus PATH');
 
     const pair = [1, 2].map((number) => joinRun(number, address, '--corpus', files[number]!));
     const [one, two] = await Promise.all(pair.map(endOf));

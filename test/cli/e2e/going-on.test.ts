@@ -32,5 +32,5 @@ it('a run goes on with other --sync, says when it is finished, and trains on wit
   const other = await start('--seed', '8', '--inner-steps', '80');
   expect(other.code).toBe(1);
   expect(other.stderr).toContain('holds a run with other settings: seed 7 -> 8\n');
-  expect(other.stderr).toContain('leave out --seed to go on with that run');
+  expect(other.stderr).toContain('leave out --seed to resume that run');
 }, 120_000);

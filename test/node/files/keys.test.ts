@@ -131,7 +131,7 @@ describe('loadKey', () => {
     await expect(loadKey({ keyFile: file, env: noEnv })).rejects.toMatchObject({
       code: 'key/file',
       message: `cannot read the key file ${file}`,
-      hint: `\`nostrain keygen -o ${file}\` makes one`,
+      hint: `create one with \`nostrain keygen -o ${file}\``,
     });
     await expect(loadKey({ keyFile: dir, env: noEnv })).rejects.toMatchObject({ code: 'key/file' });
     await writeFile(file, 'nsec1nonsense\n');

@@ -37,7 +37,7 @@ describe('the settings', () => {
     await expect(changed).rejects.toThrow(ConfigError);
     await expect(changed).rejects.toThrow('rounds 5 -> 6, shard "1/2" -> "2/2"');
     await expect(changed).rejects.toMatchObject({
-      hint: expect.stringContaining('leave out --rounds, --shard to go on with that run'),
+      hint: expect.stringContaining('leave out --rounds, --shard to resume that run'),
     });
     await expect(agreeOnSettings(dir, { ...before, topk: 1 })).rejects.toThrow(
       'topk undefined -> 1',
@@ -92,7 +92,7 @@ describe('the settings', () => {
     };
     await extend(9);
     expect(await kept()).toMatchObject({ rounds: 9 });
-    await expect(extend(2)).rejects.toThrow('has played 3 rounds, and --rounds says 2');
+    await expect(extend(2)).rejects.toThrow('has played 3 rounds, and --rounds is 2');
     expect(await kept()).toMatchObject({ rounds: 9 });
   });
 

@@ -160,8 +160,8 @@ describe('nostrain run create', () => {
       file('b.json'),
       '--json',
     );
-    expect(first.stderr).toContain('made a new key');
-    expect(second.stderr).not.toContain('made a new key');
+    expect(first.stderr).toContain('created a new key');
+    expect(second.stderr).not.toContain('created a new key');
     expect(JSON.parse(first.stdout).run).toBe(JSON.parse(second.stdout).run);
   });
 
