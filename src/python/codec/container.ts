@@ -1,7 +1,7 @@
 /**
- * The NSCP container of the Python reference: six bytes of header, then one block compressed with zlib or zstd, in
- * base64. Blocks from strangers are bounded before anything is allocated: a zlib stream is inflated up to a byte count
- * and its checksum verified, a zstd frame (RFC 8878) must say its size.
+ * Reads and writes the NSCP container of the Python reference: six bytes of header, then one block compressed with zlib
+ * or zstd, in base64. Untrusted blocks are bounded before memory is allocated: a zlib stream is inflated up to a byte
+ * limit and its checksum verified, a zstd frame (RFC 8878) must state its size.
  */
 import { deflate, Inflate } from 'pako';
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
@@ -9,13 +9,13 @@ import { ok, type Result, refuse } from '../../base/errors.ts';
 
 export type BlockCodec = 'zlib' | 'zstd';
 
-/** N S C P, version 1. */
+/** Magic number "NSCP" and version 1. */
 const HEADER = [0x4e, 0x53, 0x43, 0x50, 1];
 const ZLIB = 1;
 const ZSTD = 2;
 const CONTAINER_HEADER_BYTES = 6;
 
-/** A container around a raw block: zlib, level 9, the bytes CPython makes; or zstd, where it is given. */
+/** Compresses a block into a container: with zlib level 9, byte for byte as CPython does; or with zstd, if given. */
 export function sealContainer(
   block: Uint8Array,
   zstd?: Zstd,
@@ -30,17 +30,17 @@ export function sealContainer(
 export interface OpenContainer {
   readonly containerBytes: number;
   readonly codec: BlockCodec;
-  /** The first bytes of the block inside. */
+  /** Returns the first bytes of the block. */
   atMost(limit: number): Inflated;
 }
 
 export interface ContainerLimits {
   readonly maxContainerBytes: number;
-  /** Reads zstd; without it such containers are refused. */
+  /** The zstd codec; without it zstd containers are refused. */
   readonly zstd?: Zstd | undefined;
 }
 
-/** Opens a container, in base64 or bytes. A zlib stream is inflated as far as it is asked for, a zstd frame at once. */
+/** Opens a container, in base64 or bytes. A zlib stream is inflated on demand, a zstd frame at once. */
 export function openContainer(
   payload: string | Uint8Array,
   { maxContainerBytes, zstd }: ContainerLimits,
@@ -85,18 +85,18 @@ export function openContainer(
 }
 
 export interface Inflated {
-  /** The first bytes of the output, never more than the limit. */
+  /** The first bytes of the output, at most the limit. */
   readonly bytes: Uint8Array;
-  /** `whole`: everything, and sound. `more`: the limit was reached and output remains. `broken`: not a sound stream. */
+  /** `whole`: complete and valid. `more`: the limit was reached and output remains. `broken`: not a valid stream. */
   readonly end: 'whole' | 'more' | 'broken';
-  /** Bytes that were inflated before stopping; at most one above the limit. */
+  /** Number of bytes inflated before stopping; at most one above the limit. */
   readonly inflatedBytes: number;
 }
 
-/** Deflate spends two bits at least on at most 258 bytes. */
+/** Maximum output bytes per input byte of Deflate, which spends at least two bits on at most 258 bytes. */
 const MOST_PER_BYTE = 1032;
 
-/** Inflates a stream up to `limit` bytes; allocates no more than the limit, or than the stream can hold. */
+/** Inflates a stream up to `limit` bytes; allocates at most the limit, and at most what the stream can expand to. */
 export function inflateAtMost(stream: Uint8Array, limit: number): Inflated {
   const broken: Inflated = { bytes: new Uint8Array(0), end: 'broken', inflatedBytes: 0 };
   if (stream.length < 8 || !isZlibHeader(stream[0]!, stream[1]!)) return broken;
@@ -128,13 +128,13 @@ export function inflateAtMost(stream: Uint8Array, limit: number): Inflated {
   };
 }
 
-/** Thrown through the inflater to stop it; never leaves this file. */
+/** Thrown through the inflater to stop it; caught in this file. */
 const FULL = Symbol('limit reached');
 
 const isZlibHeader = (method: number, flags: number): boolean =>
   (method & 15) === 8 && method >>> 4 <= 7 && ((method << 8) | flags) % 31 === 0 && !(flags & 32);
 
-/** Adler-32 (RFC 1950 section 8). Sums stay exact for 3800 bytes between reductions. */
+/** Computes Adler-32 (RFC 1950 section 8). Sums stay exact for 3800 bytes between reductions. */
 function adler32(bytes: Uint8Array): number {
   let low = 1;
   let high = 0;
@@ -150,11 +150,11 @@ function adler32(bytes: Uint8Array): number {
   return high * 65536 + low;
 }
 
-/** A zstd codec, as `openZstd` of `nostrain/python/node` gives it. */
+/** A zstd codec, as `openZstd` of `nostrain/python/node` returns it. */
 export interface Zstd {
-  /** One frame with its content size, level 9. */
+  /** Compresses a block into one frame that states its content size, at level 9. */
   compress(block: Uint8Array): Uint8Array;
-  /** What one whole frame holds. Throws when the frame is not sound. */
+  /** Decompresses one complete frame. Throws if the frame is invalid. */
   expand(frame: Uint8Array): Uint8Array;
 }
 
@@ -163,20 +163,20 @@ const SKIPPED_TYPE = 3;
 const RLE = 1;
 const MAX_BLOCK_BYTES = 128 * 1024;
 
-/** The content of a frame, when it is at most `limit` bytes. */
+/** Decompresses a frame if its content is at most `limit` bytes. */
 export function expandZstd(frame: Uint8Array, limit: number, zstd: Zstd): Result<Uint8Array> {
   const header = readFrameHeader(frame);
   if (header === undefined) {
-    return refuse('bad-zstd', 'container', 'not a zstd frame that says its size');
+    return refuse('bad-zstd', 'container', 'not a zstd frame that states its size');
   }
   const { contentBytes, windowBytes, blocksAt } = header;
   if (contentBytes > limit) {
-    const message = `${contentBytes} bytes inside, at most ${limit} are read`;
+    const message = `content of ${contentBytes} bytes, over the limit of ${limit}`;
     return refuse('too-large', 'container', message);
   }
-  const capacity = capacityOfBlocks(frame, blocksAt, header.hasChecksum);
+  const capacity = maxContentOfBlocks(frame, blocksAt, header.hasChecksum);
   if (capacity === undefined || capacity < contentBytes || windowBytes > 2 * contentBytes + 1024) {
-    return refuse('bad-zstd', 'container', 'the zstd frame cannot hold what it says');
+    return refuse('bad-zstd', 'container', 'the zstd frame is too short for the size it states');
   }
   try {
     const content = zstd.expand(frame);
@@ -184,7 +184,7 @@ export function expandZstd(frame: Uint8Array, limit: number, zstd: Zstd): Result
   } catch {
     // what the decoder says of it is of no use to anybody
   }
-  return refuse('bad-zstd', 'container', 'the zstd frame is not sound');
+  return refuse('bad-zstd', 'container', 'the zstd frame is invalid');
 }
 
 interface FrameHeader {
@@ -194,7 +194,7 @@ interface FrameHeader {
   readonly hasChecksum: boolean;
 }
 
-/** The header of a frame without dictionary that says its size; undefined for every other. */
+/** Reads the header of a frame without dictionary that states its size; undefined for all other frames. */
 function readFrameHeader(frame: Uint8Array): FrameHeader | undefined {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
   if (frame.length < 6 || view.getUint32(0, true) !== MAGIC) return undefined;
@@ -219,8 +219,8 @@ function readSize(view: DataView, at: number, bytes: number): number {
   return view.getUint32(at, true) + 2 ** 32 * view.getUint32(at + 4, true);
 }
 
-/** The most that blocks up to the very end of the frame can hold, or undefined when they do not end there. */
-function capacityOfBlocks(
+/** Returns the maximum content of the blocks, or undefined if they do not end exactly at the end of the frame. */
+function maxContentOfBlocks(
   frame: Uint8Array,
   start: number,
   hasChecksum: boolean,

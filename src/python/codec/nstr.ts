@@ -1,6 +1,6 @@
 /**
- * The payload of a gradient event, to the byte the Python reference's: the k largest values of a delta as int8 with one
- * scale. Signs are the caller's business. Decoding checks every size against the expected layout before it allocates.
+ * The payload of a gradient event, byte for byte as the Python reference: the k largest values of a delta as int8 with
+ * one scale. The caller takes care of signs. Decoding checks all sizes against the expected layout before it allocates.
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse, TrainingError } from '../../base/errors.ts';
@@ -16,7 +16,7 @@ import {
   type Zstd,
 } from './container.ts';
 
-/** How many of `total` values a ratio sends: at least one, rounded up, with the product taken in double arithmetic. */
+/** Returns how many of `total` values a ratio sends: the product in double arithmetic, rounded up, at least one. */
 export function selectedCount(total: number, ratio: number): number {
   if (!(ratio > 0 && ratio <= 1)) {
     throw new ConfigError('codec/ratio', `the sent share must be within (0, 1], not ${ratio}`, {
@@ -26,7 +26,7 @@ export function selectedCount(total: number, ratio: number): number {
   return Math.min(total, Math.max(1, Math.ceil(total * ratio)));
 }
 
-/** Ascending indices of the `count` largest magnitudes of finite values; equal magnitudes go to the lower index. */
+/** Returns the ascending indices of the `count` largest magnitudes; at equal magnitude the lower index comes first. */
 export function selectLargest(values: Vector, count: number): Uint32Array {
   const sent = values
     .map(Math.abs)
@@ -43,7 +43,7 @@ export function selectLargest(values: Vector, count: number): Uint32Array {
   return out;
 }
 
-/** N S T R, version 1. */
+/** Magic number "NSTR" and version 1. */
 const MAGIC = [0x4e, 0x53, 0x54, 0x52, 1];
 /** Bytes before the tensor descriptors. */
 export const FIXED_HEADER_BYTES = 31;
@@ -51,7 +51,7 @@ export const FIXED_HEADER_BYTES = 31;
 export const ENTRY_BYTES = 5;
 
 export interface NstrHeader {
-  /** The share the sender asked for, not the one reached. */
+  /** The share of values the sender requested, not the share it sent. */
   readonly ratio: number;
   readonly total: number;
   readonly selected: number;
@@ -63,16 +63,16 @@ export interface NstrHeader {
 export interface NstrStats extends NstrHeader {
   readonly codec: BlockCodec;
   readonly density: number;
-  /** The container, before base64. */
+  /** Bytes of the container before base64. */
   readonly containerBytes: number;
   readonly payloadChars: number;
-  /** The same values as plain f32. */
+  /** Bytes of all values as f32. */
   readonly denseBytes: number;
   readonly compressionRatio: number;
   readonly label: string;
 }
 
-/** Header bytes up to the tensor descriptors. */
+/** Returns the header bytes up to the tensor descriptors. */
 function writeHeader({ ratio, total, selected, tensors, scale }: NstrHeader): Uint8Array {
   const out = new Uint8Array(FIXED_HEADER_BYTES);
   const view = new DataView(out.buffer);
@@ -85,7 +85,7 @@ function writeHeader({ ratio, total, selected, tensors, scale }: NstrHeader): Ui
   return out;
 }
 
-/** The fields of a header, or undefined when the block is of another format; nothing is judged yet. */
+/** Reads the fields of a header without checking them; undefined if the block has another format. */
 function readHeader(block: Uint8Array): NstrHeader | undefined {
   if (block.length < FIXED_HEADER_BYTES || MAGIC.some((byte, i) => block[i] !== byte)) {
     return undefined;
@@ -100,7 +100,7 @@ function readHeader(block: Uint8Array): NstrHeader | undefined {
   };
 }
 
-/** Names and shapes of a layout as the block spells them. */
+/** Returns names and shapes of a layout in the format of a block. */
 function describeTensors(layout: Layout): Uint8Array {
   if (layout.slots.length > 0xffff || layout.size > 0xffff_ffff) {
     throw new ConfigError(
@@ -130,7 +130,7 @@ function describe(name: string, shape: readonly number[]): Uint8Array {
   return out;
 }
 
-/** What a header and the container's size say together. */
+/** Computes sizes and settings from a header and the size of its container. */
 function payloadStats(
   header: NstrHeader,
   { codec, containerBytes }: Pick<NstrStats, 'codec' | 'containerBytes'>,
@@ -149,13 +149,13 @@ function payloadStats(
   };
 }
 
-/** The `compression` tag. */
+/** Returns the value of the `compression` tag. */
 export const compressionLabel = (ratio: number, codec: BlockCodec): string =>
   `topk-${pythonFixed(ratio, 4)}-int8-${codec}`;
 
-/** What `compressDelta` gives: the payload, and what receivers decode from it. */
+/** The result of `compressDelta`: the payload, and what receivers decode from it. */
 export interface EncodedNstr {
-  /** Base64 of the container: the content of the event. */
+  /** The container in base64: the content of the event. */
   readonly payload: string;
   readonly container: Uint8Array;
   /** Exactly what a receiver decodes; the delta minus this is the residual. */
@@ -168,23 +168,24 @@ export interface NstrLimits extends ContainerLimits {
 }
 
 export interface NstrEncoding {
-  /** Share of the values that is sent. */
+  /** Share of the values to send. */
   readonly ratio: number;
   /** Compresses with zstd instead of zlib. */
   readonly zstd?: Zstd | undefined;
 }
 
-/** Compresses a delta. Throws when it is empty, not finite, or beyond what int8 with one scale can say. */
+/** Encodes a delta. Throws if it is empty or not finite, or if int8 with one scale cannot represent it. */
 export function encodeNstr({ layout, values }: Params, { ratio, zstd }: NstrEncoding): EncodedNstr {
   const total = layout.size;
-  if (total === 0) throw new ConfigError('codec/empty', 'a delta without values cannot be sent');
-  if (values.length !== total) throw new RangeError(`${values.length} values for ${total} places`);
+  if (total === 0) throw new ConfigError('codec/empty', 'a delta has no values');
+  if (values.length !== total)
+    throw new RangeError(`${values.length} values for a layout of ${total}`);
   const count = selectedCount(total, ratio);
   const peak = largestMagnitude(values);
   const scale = peak === 0 ? 1 : peak / 127;
   if (scale === 0 || !Number.isFinite(127 * scale)) {
     throw new TrainingError('codec/range', `a delta with largest value ${peak} has no int8 scale`, {
-      hint: 'check the learning rate: values this extreme do not come from healthy training',
+      hint: 'check the learning rate: healthy training does not produce such extreme values',
     });
   }
   const indices = selectLargest(values, count);
@@ -226,7 +227,7 @@ function largestMagnitude(values: Vector): number {
   return peak;
 }
 
-/** value / scale, rounded half to even, within [-127, 127]. */
+/** Returns value / scale, rounded half to even, within [-127, 127]. */
 function quantize(values: Vector, indices: Uint32Array, scale: number): Int8Array<ArrayBuffer> {
   const out = new Int8Array(indices.length);
   for (let i = 0; i < indices.length; i++) {
@@ -246,7 +247,7 @@ function littleEndian(words: Uint32Array): Uint8Array {
   return out;
 }
 
-/** The delta inside a payload from a stranger, base64 or not, when every byte of it is as the layout demands. */
+/** Decodes an untrusted payload, in base64 or bytes, if it agrees with the layout in every byte. */
 export function decodeNstr(
   payload: string | Uint8Array,
   { layout, ...limits }: NstrLimits,
@@ -261,10 +262,10 @@ export function decodeNstr(
   const start = FIXED_HEADER_BYTES + descriptors.length;
   const length = start + ENTRY_BYTES * selected;
   const { bytes, end } = opened.value.atMost(length);
-  if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
+  if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is invalid');
   if (end === 'more') return refuse('trailing-bytes', 'block', `more than ${length} bytes`);
   if (bytes.length < length) {
-    return refuse('truncated', 'block', `${bytes.length} bytes where ${length} were announced`);
+    return refuse('truncated', 'block', `${bytes.length} bytes, the header states ${length}`);
   }
   const delta = readEntries(bytes.subarray(start), selected, layout.size, scale);
   if (!delta.ok) return delta;
@@ -272,20 +273,20 @@ export function decodeNstr(
   return ok({ delta: delta.value, stats });
 }
 
-/** Inflates the fixed header and so many bytes of descriptors. */
+/** Inflates the fixed header and at most `descriptorBytes` bytes of descriptors. */
 export function openHead(
   opened: OpenContainer,
   descriptorBytes: number,
 ): Result<{ readonly bytes: Uint8Array; readonly header: NstrHeader }> {
   const { bytes, end } = opened.atMost(FIXED_HEADER_BYTES + descriptorBytes);
-  if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
+  if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is invalid');
   const header = readHeader(bytes);
   return header === undefined
-    ? refuse('bad-block', 'block', 'no NSTR block of version 1')
+    ? refuse('bad-block', 'block', 'not an NSTR block of version 1')
     : ok({ bytes, header });
 }
 
-/** Inflates the header alone and holds it against the layout. */
+/** Inflates the header only and compares it with the layout. */
 function openHeader(
   opened: OpenContainer,
   layout: Layout,
@@ -314,7 +315,7 @@ function openHeader(
   return ok(header);
 }
 
-/** Indices, then int8 values: ascending, in range, never -128. */
+/** Reads the ascending indices and the int8 values; refuses indices out of range and the value -128. */
 function readEntries(
   bytes: Uint8Array,
   count: number,

@@ -1,6 +1,6 @@
 /**
- * Payloads of gradient events as the Python reference's library has them; of a model nobody has told us about, the
- * layout is taken from the payload itself, within limits, and everything else is then as strict.
+ * Encodes and decodes payloads of gradient events, as the Python reference's library does. If the model is not known,
+ * the layout comes from the payload itself, within limits; all other checks are equally strict.
  */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { createLayout, type Layout, type Params } from '../../tensor/params.ts';
@@ -16,24 +16,24 @@ import {
   openHead,
 } from './nstr.ts';
 
-/** What `compressDelta` takes beside the delta. */
+/** Options of `compressDelta`. */
 export interface CompressionOptions {
-  /** Share of the values that is sent, in (0, 1]; default 0.01. */
+  /** Share of the values to send, in (0, 1]; default 0.01. */
   readonly ratio?: number;
-  /** Compresses with zstd instead of zlib; not every worker reads it. */
+  /** Compresses with zstd instead of zlib; not every worker supports it. */
   readonly zstd?: Zstd | undefined;
 }
 
-/** What a payload of anybody may be: 64 MiB packed, 2^24 values of a model. */
+/** Default limits of an untrusted payload: 64 MiB compressed, a model of 2^24 values. */
 export const defaultPayloadLimits: ForeignNstrLimits = {
   maxContainerBytes: 2 ** 26,
   maxValues: 2 ** 24,
 };
 
 /**
- * Packs the largest values of a delta (after - before) as int8 with one scale, then zlib; to the byte what the Python
- * reference makes. Throws a ConfigError for an empty delta or a ratio outside (0, 1], a TrainingError for values that
- * are not finite or have no int8 scale.
+ * Encodes the largest values of a delta (after - before) as int8 with one scale, then compresses them with zlib; byte
+ * for byte as the Python reference. Throws a ConfigError for an empty delta or a ratio outside (0, 1], a TrainingError
+ * for values that are not finite or have no int8 scale.
  *
  * @example
  * ```ts
@@ -53,8 +53,8 @@ export const compressDelta = (
 ): EncodedNstr => encodeNstr(delta, { ratio, zstd });
 
 /**
- * The delta (after - before) in a base64 payload from anyone, f64, zeros where nothing was sent; or why it is refused.
- * The payload names its model; zstd is read if `limits` bring it. Never throws.
+ * Decodes an untrusted base64 payload to a delta (after - before), f64, with zeros for values that were not sent; or
+ * returns why it is refused. The payload describes its model; zstd is read if `limits.zstd` is set. Never throws.
  *
  * @example
  * ```ts
@@ -76,7 +76,8 @@ export function decompressPayload(
 }
 
 /**
- * Sizes and settings of a base64 payload from anyone, or why it is refused; it is checked whole. Never throws.
+ * Returns sizes and settings of an untrusted base64 payload, or why it is refused; checks the complete payload. Never
+ * throws.
  *
  * @example
  * ```ts
@@ -97,7 +98,7 @@ export function inspectPayload(
   return read.ok ? ok(read.value.stats) : read;
 }
 
-/** Every value of a delta of which some were sent. */
+/** Expands a sparse delta to all values of the model, with zeros for values that were not sent. */
 export function wholeDelta({ layout, delta }: ForeignNstr): Params {
   const values = new Float64Array(layout.size);
   delta.indices.forEach((index, i) => {
@@ -106,24 +107,24 @@ export function wholeDelta({ layout, delta }: ForeignNstr): Params {
   return { layout, values };
 }
 
-/** How large a payload of a stranger may be. */
+/** Limits of an untrusted payload of an unknown model. */
 export interface ForeignNstrLimits extends ContainerLimits {
-  /** Of the whole model, sent or not. */
+  /** Maximum number of values of the model, whether sent or not. */
   readonly maxValues: number;
 }
 
-/** A payload read without knowing its layout, as `decompressPayload` gives it. */
+/** A payload decoded with the layout that it describes. */
 export interface ForeignNstr {
   readonly layout: Layout;
-  /** Improvement (after - before), as the wire has it. */
+  /** Improvement (after - before), as on the wire. */
   readonly delta: SparseVector;
   readonly stats: NstrStats;
 }
 
-/** Names and shapes of the largest models we know take 10 kB. */
+/** Maximum bytes of the tensor descriptors; names and shapes of the largest known models take 10 kB. */
 const MAX_DESCRIPTOR_BYTES = 1 << 20;
 
-/** The layout and the delta inside a payload from a stranger. */
+/** Decodes layout and delta of an untrusted payload. */
 export function readNstr(payload: string, limits: ForeignNstrLimits): Result<ForeignNstr> {
   const layout = readLayout(payload, limits);
   if (!layout.ok) return layout;
@@ -139,7 +140,7 @@ function readLayout(payload: string, limits: ForeignNstrLimits): Result<Layout> 
   if (!head.ok) return head;
   const { bytes, header } = head.value;
   if (header.total > limits.maxValues) {
-    const most = `at most ${limits.maxValues} are read`;
+    const most = `over the limit of ${limits.maxValues}`;
     return refuse('too-large', 'block', `a model of ${header.total} values, ${most}`);
   }
   const tensors = readDescriptors(bytes, header.tensors);
@@ -157,7 +158,7 @@ interface Tensor {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** `count` tensors with names of their own, at the start of a block whose end may have been cut off. */
+/** Reads `count` tensors with distinct names at the start of a block, which may be truncated. */
 function readDescriptors(block: Uint8Array, count: number): Result<readonly Tensor[]> {
   const view = new DataView(block.buffer, block.byteOffset, block.length);
   const tensors = new Map<string, Tensor>();
@@ -165,7 +166,11 @@ function readDescriptors(block: Uint8Array, count: number): Result<readonly Tens
   for (let i = 0; i < count; i++) {
     const descriptor = readDescriptor(view, at);
     if (descriptor === undefined) {
-      return refuse('truncated', `block.tensors.${i}`, 'its name or shape is cut off, or no text');
+      return refuse(
+        'truncated',
+        `block.tensors.${i}`,
+        'its name or shape is truncated, or its name is not text',
+      );
     }
     const { name } = descriptor;
     if (name === '' || tensors.has(name)) {

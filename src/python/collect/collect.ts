@@ -1,6 +1,6 @@
 /**
- * Collects the events of one kind and run from several relays: keeps the newest event of each address, counts what does
- * not count, and orders events independently of arrival.
+ * Collects the events of one kind and run from several relays: keeps the newest event of each address, counts refused
+ * and duplicate events, and sorts the result independently of arrival.
  */
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { gradient } from '../../../kinds/gradient.ts';
@@ -19,11 +19,11 @@ import {
 import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retries.ts';
 import { type ReadingPorts, readRelay } from './read-relay.ts';
 
-/** How long relays are listened to. */
+/** How long to listen to relays. */
 export interface Patience {
-  /** Without a message from the relay; default 2 s. */
+  /** Maximum time without a message from the relay; default 2 s. */
   readonly idleMs?: number | undefined;
-  /** In all, from the first connection on; default a minute, or 30 times `idleMs` if that is longer. */
+  /** Maximum total time, from the first connection on; default a minute, or 30 times `idleMs` if that is longer. */
   readonly maxMs?: number | undefined;
 }
 
@@ -31,7 +31,7 @@ const IDLE_MS = 2000;
 const MAX_MS = 60_000;
 const MAX_IDLES = 30;
 
-/** An event that counts. */
+/** An event that was accepted. */
 export interface CollectedEvent<E extends ReferenceEvent = ReferenceEvent> {
   readonly read: E;
   readonly event: SignedEvent;
@@ -45,24 +45,24 @@ type EventType = ReferenceEvent['type'];
 interface EventQuery<T extends EventType> {
   readonly type: T;
   readonly run: string;
-  /** Whether workers may go by a name that is not their key. */
+  /** Whether the name of a worker may differ from its key. */
   readonly anyKey?: boolean | undefined;
-  /** Whether an event is one of those wanted, by what its tags say. */
+  /** Reports whether an event is requested, by its tags. */
   matches(tags: EventTags): boolean;
 }
 
-/** Which events are collected. */
+/** Which events to collect. */
 export interface CollectRequest<T extends EventType> extends Patience, EventQuery<T> {
   readonly operation: RelayOperation;
-  /** Unix seconds; older events are not asked for. */
+  /** Date of the oldest event to query, in Unix seconds. */
   readonly since?: number | undefined;
-  /** Whether an event that matches is out of date. */
+  /** Reports whether a matching event is out of date. */
   isStale?(kept: CollectedEvent<EventOf<T>>): boolean;
-  /** Why no more events are needed; default `caught-up` once the relay has sent what it stored. */
+  /** Returns why no more events are needed, if so; default `caught-up` after the relay has sent its stored events. */
   enough?(count: number, isCaughtUp: boolean): string | undefined;
 }
 
-/** The tags by which events are told apart before anything costly is read; the last of a name counts. */
+/** The tags that are checked before the costly content is decoded; of several tags with a name the last one counts. */
 interface EventTags {
   readonly run: string | undefined;
   readonly round: number;
@@ -77,29 +77,29 @@ interface CollectedEvents<E extends ReferenceEvent> {
   readonly notices: readonly string[];
 }
 
-/** What one relay brought. */
+/** The events from one relay. */
 export interface CollectedAt<E extends ReferenceEvent> extends RelayAttempts, CollectedEvents<E> {
-  /** Why it ended. */
+  /** Why the collection ended. */
   readonly reason: string;
 }
 
-/** What all of them brought. */
+/** The events from all relays. */
 export interface Collection<E extends ReferenceEvent> extends CollectedEvents<E> {
   readonly relays: readonly string[];
   readonly at: readonly CollectedAt<E>[];
   readonly failed: readonly RelayFailure[];
 }
 
-/** Limits of a payload from a stranger; the largest models people send this way have a million values. */
+/** Limits of an untrusted payload; the largest models sent this way have a million values. */
 const LIMITS = { maxContainerBytes: 32 << 20, maxValues: 1 << 24 };
-/** Memory that one collection may keep; a round of a hundred workers with the demo's GPT takes 80 MB. */
+/** Maximum memory of the events of one collection; a round of a hundred workers with the demo's GPT takes 80 MB. */
 const MAX_KEPT_BYTES = 256 << 20;
-/** Stale events remembered by name; beyond, they are not even counted. */
+/** Maximum number of stale events kept; further ones are not counted either. */
 const MAX_STALE = 10_000;
 
 const kinds = { gradient, heartbeat, checkpoint };
 
-/** Reads all relays at once. A relay that fails is reported in `failed`; the others count. */
+/** Reads all relays concurrently. A relay that fails is reported in `failed`; the others count. */
 export async function collect<T extends EventType>(
   relays: readonly string[],
   request: CollectRequest<T>,
@@ -144,7 +144,7 @@ async function collectAt<T extends EventType>(
       idleMs,
       maxMs: maxMs ?? Math.max(MAX_MS, MAX_IDLES * idleMs),
       onEvent(event) {
-        const kept = readWanted(event, request, ports);
+        const kept = readRequested(event, request, ports);
         if (typeof kept === 'string') refuse(kept);
         if (kept === undefined || typeof kept === 'string') return false;
         if (request.isStale?.(kept)) {
@@ -167,14 +167,14 @@ async function collectAt<T extends EventType>(
   return { ...end, events: slots.inOrder(), duplicates, invalid, stale };
 }
 
-/** The event when it is one of those wanted, undefined when it is another, or why it is refused. */
-export function readWanted<T extends EventType>(
+/** Returns the event if it is requested, undefined if it is another one, or why it is refused. */
+export function readRequested<T extends EventType>(
   event: SignedEvent,
   { run, type, anyKey, matches }: EventQuery<T>,
   { clock, zstd }: Pick<ReadingPorts, 'clock' | 'zstd'>,
 ): CollectedEvent<EventOf<T>> | RejectReason | undefined {
   const tags = tagsOf(event);
-  // other runs share the relay: theirs are passed over before their payload is opened
+  // other runs share the relay: their events are skipped before their payload is decoded
   if (isReadable(tags) && (tags.run !== run || !matches(tags))) return undefined;
   const opened = openReferenceEvent(event, { ...LIMITS, zstd });
   if (!opened.ok) return codecReason(opened.issue.code);
@@ -187,25 +187,25 @@ export function readWanted<T extends EventType>(
   return { read, event, eventId: event.id, createdAt: event.created_at };
 }
 
-/** The newest event of each address. */
+/** Keeps the newest event of each address. */
 export class EventSlots<E extends ReferenceEvent> {
   readonly #slots = new Map<string, CollectedEvent<E>>();
   duplicates = 0;
-  /** What keeping them costs, about: their texts, and what was unpacked from them. */
+  /** Approximate memory of the events: their texts and their decoded payloads. */
   #bytes = 0;
 
   get size(): number {
     return this.#slots.size;
   }
 
-  /** Whether it keeps as much as it may. */
+  /** Whether the memory limit is reached. */
   get isFull(): boolean {
     return this.#bytes >= MAX_KEPT_BYTES;
   }
 
-  /** Keeps the event, or the one that was there before. */
+  /** Keeps the event, unless the event already stored under its address is newer. */
   keep(kept: CollectedEvent<E>): void {
-    // its author wrote the worker's name into the address, so an address is one author's
+    // the address contains the worker's name, so different workers have different addresses
     const slot = kept.event.tags.find(([name]) => name === 'd')?.[1] ?? '';
     const before = this.#slots.get(slot);
     if (before) this.duplicates++;
@@ -214,7 +214,7 @@ export class EventSlots<E extends ReferenceEvent> {
     this.#bytes += bytesOf(kept) - (before ? bytesOf(before) : 0);
   }
 
-  /** By worker, time and id, in code points; checkpoints by round first. */
+  /** Returns the events by worker (in code points), time and id; checkpoints by round first. */
   inOrder(): readonly CollectedEvent<E>[] {
     const round = ({ read }: CollectedEvent<E>) =>
       read.type === 'checkpoint' ? read.tags.round : 0;
@@ -238,6 +238,6 @@ function tagsOf({ tags }: SignedEvent): EventTags {
   return { run: last('run'), round: Number(last('round')), worker: last('worker') };
 }
 
-/** Whether the tags say what the event is about; where they do not, it is read and refused. */
+/** Reports whether the required tags are present; if not, the event is decoded and refused. */
 const isReadable = ({ run, round, worker }: EventTags): boolean =>
   run !== undefined && worker !== undefined && Number.isSafeInteger(round);

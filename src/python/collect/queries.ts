@@ -1,4 +1,4 @@
-/** What relays have of a run: gradients of a round, late gradients, workers by their heartbeats, checkpoints. */
+/** Queries relays for the events of a run: gradients of a round, late gradients, heartbeats, checkpoints. */
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { isStale, type RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
@@ -8,27 +8,27 @@ import { type RelayAttempts, type RetryTotals, retryTotals } from '../wire/retri
 import { type CollectedEvent, type Collection, collect, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
 
-/** Which heartbeats `collectHeartbeatEvents` asks for. */
+/** Which heartbeats `collectHeartbeatEvents` queries. */
 export interface WorkersQuery extends Patience {
   readonly run: string;
-  /** Only workers that say they are in this round or a later one. */
+  /** Only workers that report this round or a later one. */
   readonly round?: number | undefined;
-  /** Unix seconds; older events are not asked for. */
+  /** Date of the oldest event to query, in Unix seconds. */
   readonly since?: number | undefined;
-  /** A worker is gone after missing so many of its own intervals; default 3. */
+  /** A worker is gone after missing this many of its own intervals; default 3. */
   readonly maxMissed?: number | undefined;
 }
 
-/** What `collectHeartbeatEvents` gives. */
+/** The result of `collectHeartbeatEvents`. */
 export interface CollectedWorkers extends Collection<EventOf<'heartbeat'>> {
   readonly run: string;
   readonly round: number | undefined;
 }
 
 /**
- * The newest heartbeat of each live worker, verified, sorted by worker; one that left or missed too many of its own
- * intervals is stale. Ends when relays have sent what they stored, or with silence. Failing relays are in `failed`:
- * rejects only with `ports.signal.reason`, or a ConfigError for an address that is none.
+ * Collects the newest heartbeat of each live worker, verified and sorted by worker; a worker that left or missed too
+ * many of its own intervals is stale. Ends when relays have sent their stored events, or after silence. Failing relays
+ * are in `failed`: rejects only with `ports.signal.reason`, or with a ConfigError for an invalid address.
  *
  * @example
  * ```ts
@@ -68,54 +68,54 @@ export async function discoverWorkers(
   return { ...(await collect(relays, request, ports)), run: query.run, round };
 }
 
-/** The workers heard of, by name; one that several keys claim to be cannot be, since names are keys. */
+/** Returns the names of the workers; each name is the worker's key, so it is unique. */
 const workersOf = ({ events }: Pick<CollectedWorkers, 'events'>): readonly WorkerId[] =>
   events.map(({ read }) => read.tags.worker);
 
-/** Workers of whom nothing but stale heartbeats was heard, by name. */
+/** Returns the names of workers that have only stale heartbeats. */
 export function staleWorkersOf(collected: CollectedWorkers): readonly WorkerId[] {
   const alive = new Set(workersOf(collected));
   const stale = collected.stale.map(({ read }) => read.tags.worker);
   return [...new Set(stale)].filter((worker) => !alive.has(worker)).sort();
 }
 
-/** What a collection waits for besides silence; the names are the Python reference's. */
+/** What a collection waits for in addition to silence; the names are the Python reference's. */
 export type SyncStrategy = 'timeout' | 'strict' | 'quorum' | 'async';
 
-/** Which gradients `collectGradientEvents` asks for, and when it is done. */
+/** Which gradients `collectGradientEvents` queries, and when it ends. */
 export interface GradientsQuery extends Patience {
   readonly run: string;
   readonly round: number;
-  /** So many workers are enough. */
+  /** Number of workers that are enough. */
   readonly limit?: number | undefined;
-  /** Unix seconds; older events are not asked for. */
+  /** Date of the oldest event to query, in Unix seconds. */
   readonly since?: number | undefined;
-  /** Default `timeout`: silence. */
+  /** Default `timeout`, which ends after silence. */
   readonly sync?: SyncStrategy | undefined;
-  /** Looks for heartbeats first; `strict` and `quorum` always do. */
+  /** Collects heartbeats first; `strict` and `quorum` always do. */
   readonly discover?: boolean | undefined;
-  /** `idleMs` and `since` are by default those of the query. */
+  /** Settings of that collection; `idleMs` and `since` default to those of this query. */
   readonly heartbeats?: Pick<WorkersQuery, 'idleMs' | 'since' | 'maxMissed'> | undefined;
 }
 
-/** What `collectGradientEvents` gives. */
+/** The result of `collectGradientEvents`. */
 export interface CollectedGradients extends Collection<EventOf<'gradient'>> {
   readonly run: string;
   readonly round: number;
   readonly sync: SyncStrategy;
-  /** What each relay was waited for: with several of them none is enough alone. */
+  /** The strategy used at each relay: with several relays, one relay alone never completes a round. */
   readonly syncAt: SyncStrategy;
-  /** Why it ended: `limit`, the strategy, `relay-closed`, `idle-timeout`, `deadline`, `too-much`. */
+  /** Why it ended: `limit`, the name of the strategy, `relay-closed`, `idle-timeout`, `deadline`, `too-much`. */
   readonly reason: string;
   readonly known: readonly WorkerId[];
   readonly workers: CollectedWorkers | undefined;
 }
 
 /**
- * The newest gradient of each worker in one round, verified, sorted by worker. Ends with what `sync` waits for, else
- * with silence. Events that do not count are counted by reason, failing relays are in `failed`: rejects only with
- * `ports.signal.reason`, or a ConfigError for an address that is none. If the only relay fails during discovery, it is
- * not asked for gradients.
+ * Collects the newest gradient of each worker in one round, verified and sorted by worker. Ends when `sync` is
+ * satisfied, or after silence. Refused events are counted by reason, failing relays are in `failed`: rejects only with
+ * `ports.signal.reason`, or with a ConfigError for an invalid address. If the only relay fails during discovery, it is
+ * not queried for gradients.
  *
  * @example
  * ```ts
@@ -156,7 +156,7 @@ export async function collectGradients(
   const known = workers ? workersOf(workers) : [];
   const isAlone = relays.length === 1;
   const syncAt = isAlone || sync === 'async' ? sync : 'timeout';
-  /** Why a collection that has come so far may end, if it may. */
+  /** Returns why a collection with that many events may end, if it may. */
   const reasonFor = (strategy: SyncStrategy) => (count: number, isCaughtUp: boolean) => {
     if (limit !== undefined && count >= limit) return 'limit';
     if (strategy === 'async' && isCaughtUp) return 'async';
@@ -198,7 +198,7 @@ export async function collectGradients(
   };
 }
 
-/** Of several relays that all ended for one of these, else silence. */
+/** Returns the reason for which all of several relays ended, if it is one of these; else `idle-timeout`. */
 function sharedReason({ at }: Collection<EventOf<'gradient'>>): string {
   const shared = ['relay-closed', 'deadline', 'too-much'];
   const first = at[0]?.reason;
@@ -206,45 +206,45 @@ function sharedReason({ at }: Collection<EventOf<'gradient'>>): string {
   return isShared && shared.includes(first) ? first : 'idle-timeout';
 }
 
-/** Retries of the collection and of the discovery before it, as the Python reference adds them up. */
+/** Returns the retries of a collection and of its discovery, added up as in the Python reference. */
 export function gradientRetries({ at, failed, workers }: CollectedGradients): RetryTotals {
   const all: readonly RelayAttempts[] = [...at, ...failed, ...(workers?.at ?? [])];
   return retryTotals(all);
 }
 
-/** What a collected gradient weighs: its examples, 1 where it does not say. */
+/** Returns the weight of a collected gradient: its examples, or 1 if it does not state them. */
 export const weightOf = ({ tags }: EventOf<'gradient'>): number => tags.examples ?? 1;
 
-/** Whether any of them says how many examples it saw. */
+/** Reports whether any gradient states its number of examples. */
 export const isWeighted = ({ events }: Pick<CollectedGradients, 'events'>): boolean =>
   events.some(({ read }) => read.tags.examples !== undefined);
 
-/** How many events did not count. */
+/** Returns the number of refused events. */
 export const invalidCount = (invalid: ReadonlyMap<RejectReason, number>): number =>
   [...invalid.values()].reduce((sum, count) => sum + count, 0);
 
-/** Which gradients `collectLateGradientEvents` asks for. */
+/** Which gradients `collectLateGradientEvents` queries. */
 export interface LateGradientsQuery extends Patience {
   readonly run: string;
   /** Only gradients of rounds before this one. */
   readonly currentRound: number;
-  /** Unix seconds; older events are not asked for. */
+  /** Date of the oldest event to query, in Unix seconds. */
   readonly since?: number | undefined;
 }
 
-/** What `collectLateGradientEvents` gives. */
+/** The result of `collectLateGradientEvents`. */
 export interface CollectedLateGradients extends Collection<EventOf<'gradient'>> {
   readonly run: string;
   readonly currentRound: number;
 }
 
-/** Short, since nobody waits for what is late. */
+/** Default idle time that ends a collection of late gradients; short, since it does not wait for more to arrive. */
 const LATE_IDLE_MS = 200;
 
 /**
- * The newest gradient of each worker and earlier round, verified, sorted by round and worker; without `since` the
- * history of the run. Ends when relays have sent what they stored, or after 0.2 s of silence. Fails as
- * `collectGradientEvents` does.
+ * Collects the newest gradient of each worker and earlier round, verified and sorted by round and worker; without
+ * `since` from the whole history of the run. Ends when relays have sent their stored events, or after 0.2 s of silence.
+ * Fails like `collectGradientEvents`.
  *
  * @example
  * ```ts
@@ -273,29 +273,30 @@ export async function collectLateGradients(
   return { ...collected, events, run: query.run, currentRound };
 }
 
-/** Which checkpoints `collectCheckpointEvents` asks for. */
+/** Which checkpoints `collectCheckpointEvents` queries. */
 export interface CheckpointsQuery extends Patience {
   readonly run: string;
-  /** Only of this worker. */
+  /** Only checkpoints of this worker. */
   readonly worker?: string | undefined;
-  /** Only of this completed round or later ones. */
+  /** Only checkpoints of this completed round or later ones. */
   readonly minRound?: number | undefined;
-  /** Unix seconds; older events are not asked for. */
+  /** Date of the oldest event to query, in Unix seconds. */
   readonly since?: number | undefined;
-  /** Also of workers whose name is not their key. */
+  /** Also accepts workers whose name is not their key. */
   readonly anyKey?: boolean | undefined;
 }
 
 export type CheckpointEvent = EventOf<'checkpoint'>;
 
-/** What `collectCheckpointEvents` gives. */
+/** The result of `collectCheckpointEvents`. */
 export interface CollectedCheckpoints extends Collection<CheckpointEvent> {
   readonly run: string;
 }
 
 /**
- * Checkpoints of a run, by round and worker, with hashes and digests recomputed; which to trust is for `agreements`.
- * Ends when relays have sent what they stored, or with silence. Fails as `collectGradientEvents` does.
+ * Collects checkpoints of a run, by round and worker, with hashes and digests recomputed; `agreements` helps to decide
+ * which of them to trust. Ends when relays have sent their stored events, or after silence. Fails like
+ * `collectGradientEvents`.
  *
  * @example
  * ```ts
@@ -324,7 +325,7 @@ export async function discoverCheckpoints(
 }
 
 /**
- * The one that claims the highest next round, the latest of those: no reason to trust it.
+ * Returns the checkpoint that claims the highest next round, the newest of several. That is no reason to trust it.
  *
  * @example
  * ```ts

@@ -1,6 +1,6 @@
 /**
- * One subscription at one relay, until there is enough, silence, or no time left. A lost connection is tried again;
- * what came before the loss still counts.
+ * Reads one subscription at one relay until there are enough events, silence, or no time left. Reconnects after a lost
+ * connection; events received before the loss still count.
  */
 import {
   type Clock,
@@ -21,37 +21,37 @@ import type { RejectReason } from '../../run/contribution.ts';
 import type { Zstd } from '../codec/container.ts';
 import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retries.ts';
 
-/** What collecting needs of a machine, as `createRelayPorts` gives it. */
+/** Ports of the `collect…` functions, as `createRelayPorts` returns them. */
 export interface ReadingPorts {
-  /** A relay set of this relay alone, with the same number of attempts; it is closed after use. */
+  /** Opens a relay set of this relay only, with `maxAttempts` attempts; the caller closes it. */
   open(relay: string): RelaySet;
   readonly clock: Clock;
-  /** Connections to try in all. */
+  /** Maximum number of connection attempts. */
   readonly maxAttempts: number;
   readonly signal: AbortSignal;
-  /** Without it payloads compressed with zstd are refused. */
+  /** The zstd codec; without it zstd payloads are refused. */
   readonly zstd?: Zstd | undefined;
 }
 
-/** What `createRelayPorts` takes. */
+/** Options of `createRelayPorts`. */
 export interface RelayPortsOptions {
-  /** On Node `openSocket` of `nostrain/node`. */
+  /** Opens WebSockets; on Node pass `openSocket` of `nostrain/node`. */
   readonly openSocket: OpenSocket;
-  /** Default the system's. */
+  /** Clock; default the system's. */
   readonly clock?: Clock;
-  /** For connecting and publishing; default one attempt. */
+  /** Retries of connecting and publishing; default one attempt. */
   readonly retry?: RetryPolicy;
-  /** For each connection, and for each answer to an event; default 10 s. */
+  /** Time limit of a connection attempt and of each answer to an event; default 10 s. */
   readonly timeoutMs?: number;
-  /** Ends everything with its reason. */
+  /** Aborts all operations with its reason. */
   readonly signal?: AbortSignal;
-  /** Reads zstd payloads, which are refused without it; on Node `openZstd` of `nostrain/node` gives it. */
+  /** The zstd codec, without which zstd payloads are refused; on Node `openZstd` of `nostrain/python/node` loads it. */
   readonly zstd?: Zstd | undefined;
-  /** For ids and signatures; default pure JavaScript, on Node give `nativeCrypto`. */
+  /** For ids and signatures; default pure JavaScript; on Node pass `nativeCrypto`. */
   readonly crypto?: EventCrypto;
 }
 
-/** Ports with which several relays can be used as one set, too. */
+/** Ports that can also open several relays as one set. */
 export interface RelayPorts extends ReadingPorts {
   openAll(relays: readonly string[]): RelaySet;
 }
@@ -59,13 +59,13 @@ export interface RelayPorts extends ReadingPorts {
 const ONCE: RetryPolicy = { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' };
 
 /**
- * Badly made events that a relay may pass on in a minute: more than while training, since relays that check no
- * signatures pass on what strangers send.
+ * Maximum number of invalid events per minute from a relay. Higher than during training, since relays that do not check
+ * signatures forward everything.
  */
 const FAULTS_PER_MINUTE = 10_000;
 
 /**
- * Ports for every `publish…` and `collect…` function.
+ * Creates the ports of the `publish…` and `collect…` functions.
  *
  * @example
  * ```ts
@@ -104,34 +104,34 @@ export function createRelayPorts(options: RelayPortsOptions): RelayPorts {
 export interface RelayReading {
   readonly operation: RelayOperation;
   readonly filter: Filter;
-  /** Ends after this long without any message from the relay. */
+  /** Ends after this time without a message from the relay. */
   readonly idleMs: number;
-  /** Ends so long after the first connection, however much the relay sends. */
+  /** Ends this long after the first connection, however much the relay sends. */
   readonly maxMs: number;
-  /** A verified event that the filter asks for, once; true when it is one of those wanted. */
+  /** Called once per verified event that matches the filter; returns whether the event is requested. */
   onEvent(event: SignedEvent): boolean;
-  /** A wanted event came again. */
+  /** Called when a requested event arrives again. */
   onRepeated(): void;
   onRefused(reason: RejectReason): void;
-  /** Why no more is needed, if so; asked after each event, and once all that was stored has come. */
+  /** Returns why no more events are needed, if so; called after each event and after all stored events. */
   enough(isCaughtUp: boolean): string | undefined;
 }
 
-/** How a reading ended that the relay let through. */
+/** The end of a successful reading. */
 export interface ReadEnd extends RelayAttempts {
-  /** `idle-timeout`, `relay-closed`, `deadline`, or what `enough` returned. */
+  /** `idle-timeout`, `relay-closed`, `deadline`, or the value of `enough`. */
   readonly reason: string;
   readonly notices: readonly string[];
 }
 
 type End = { readonly reason: string } | { readonly failed: string };
 
-/** As good as no deadline: timers of most platforms take no longer ones. */
+/** Longest timer, which is practically no deadline: most platforms do not support much longer timers. */
 const LONGEST_MS = 86_400_000;
-/** Ids by which repeats are known. */
+/** Number of event ids remembered to detect repeats. */
 const REMEMBERED = 32_768;
 
-/** Reads from one relay; rejects only with `signal.reason`. */
+/** Reads from one relay. Rejects only with `signal.reason`. */
 export async function readRelay(
   relay: string,
   reading: RelayReading,
@@ -187,11 +187,11 @@ export async function readRelay(
   }
 }
 
-/** How far a reading has come. What arrives after its end is too late, though the connection is still open. */
+/** Progress of a reading. Events that arrive after its end are ignored, although the connection is still open. */
 class Progress {
   readonly #reading: RelayReading;
   readonly #onEnd: () => void;
-  /** Ids of wanted events, and in which asking each came last. */
+  /** Ids of requested events, each with the number of the request that returned it last. */
   readonly #heard = new Recent<number>(REMEMBERED);
   #isCaughtUp = false;
   requests = 0;
@@ -218,7 +218,7 @@ class Progress {
     const before = this.#heard.get(id);
     if (this.ended || before === undefined) return;
     this.#heard.set(id, this.requests);
-    // after a reconnect everything is sent once more
+    // after a reconnect the relay sends everything again
     if (before === this.requests) this.#reading.onRepeated();
   }
 

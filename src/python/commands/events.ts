@@ -269,7 +269,7 @@ function publishingLine({ relays, eventId, accepted, failed }: PublishingReport)
 async function readSigned(file: string): Promise<LooseEvent> {
   const { event, tags } = await readEventFile(file);
   if (event.pubkey === undefined || event.sig === undefined) {
-    throw new ConfigError('event/unsigned', `${file} is not signed: no relay takes it`, {
+    throw new ConfigError('event/unsigned', `${file} is not signed, so no relay accepts it`, {
       hint: 'build it again with --sec-key, or with --pubkey and --sig of another signer',
     });
   }

@@ -1,4 +1,4 @@
-/** Builds events of the Python reference, signed here, signed elsewhere, or unsigned; BIP-340 signatures in hex. */
+/** Builds events of the Python reference, signed or not, and BIP-340 signatures in hex. */
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { gradient } from '../../../kinds/gradient.ts';
@@ -15,70 +15,70 @@ import { type CheckpointFile, readCheckpointFile } from './checkpoints.ts';
 import { payloadTags } from './messages.ts';
 import { type Authorship, type LooseEvent, withAuthor } from './reference-event.ts';
 
-/** A signer; or a public key, with or without the id and signature of an event signed elsewhere; or nobody yet. */
+/** A signer; or a public key, optionally with id and signature from another signer; or nothing, for no author yet. */
 export type EventAuthor = Signer | Authorship;
 
-/** What a gradient event says besides its payload. */
+/** Fields of a gradient event other than its payload. */
 export interface GradientEventMetadata {
   readonly run: string;
   /** From 0. */
   readonly round: number;
-  /** Whose it is: the public key of the signer, or peers refuse it. */
+  /** Name of the worker; peers refuse it unless it is the public key of the signer. */
   readonly worker: string;
-  /** Digest of the state the round started from. */
+  /** Digest of the state from which the round started. */
   readonly model: string;
-  /** Inner steps taken. */
+  /** Number of inner steps taken. */
   readonly steps: number;
-  /** Examples seen, the weight in a weighted mean; without them it weighs 1. */
+  /** Number of examples seen, the weight in a weighted mean; default weight 1. */
   readonly examples?: number | undefined;
   /** Unix seconds. */
   readonly createdAt: number;
 }
 
-/** What a heartbeat event says. */
+/** Fields of a heartbeat event. */
 export interface HeartbeatEventMetadata {
   readonly run: string;
-  /** The round the worker is in, from 0. */
+  /** Current round of the worker, from 0. */
   readonly round: number;
-  /** Whose it is: the public key of the signer, or peers refuse it. */
+  /** Name of the worker; peers refuse it unless it is the public key of the signer. */
   readonly worker: string;
-  /** Seconds until the next one is due. */
+  /** Seconds until the next heartbeat is due. */
   readonly interval: number;
-  /** Examples the worker has. */
+  /** Number of examples the worker has. */
   readonly examples?: number | undefined;
-  /** What the worker can do; default `gradient-event`. */
+  /** Abilities of the worker; default `gradient-event`. */
   readonly capabilities?: readonly string[] | undefined;
-  /** Where else to find the worker. */
+  /** Other relays of the worker. */
   readonly relays?: readonly string[] | undefined;
   /** Unix seconds. */
   readonly createdAt: number;
 }
 
-/** What a checkpoint event says besides its checkpoint. */
+/** Fields of a checkpoint event other than the checkpoint. */
 export interface CheckpointEventMetadata {
-  /** Default: the worker that the checkpoint names. */
+  /** Name of the worker; default the worker in the checkpoint. */
   readonly worker?: string | undefined;
-  /** Which of the kept checkpoints it replaces; without it, each round has one of its own. */
+  /** Slot of the checkpoint that it replaces; without a slot, each round has its own checkpoint. */
   readonly slot?: number | undefined;
   /** Unix seconds. */
   readonly createdAt: number;
 }
 
-/** A gradient event (kind 33333) around a payload. Throws a TypeError for what the kind does not allow. */
+/** Builds a draft of a gradient event (kind 33333). Throws a TypeError for a value that the kind does not allow. */
 export const gradientDraft = (
   { createdAt, ...metadata }: GradientEventMetadata,
   payload: string,
   stats: NstrStats,
 ): EventDraft => gradient.build({ ...metadata, payload, ...payloadTags(stats) }, createdAt);
 
-/** A heartbeat event (kind 33334). Throws a TypeError for what the kind does not allow. */
+/** Builds a draft of a heartbeat event (kind 33334). Throws a TypeError for a value that the kind does not allow. */
 export const heartbeatDraft = ({
   createdAt,
   capabilities = ['gradient-event'],
   ...metadata
 }: HeartbeatEventMetadata): EventDraft => heartbeat.build({ ...metadata, capabilities }, createdAt);
 
-/** A checkpoint event (kind 33335) of the last round. Throws a TypeError for what the kind does not allow. */
+/** Builds a draft of a checkpoint event (kind 33335). Throws a TypeError for a value that the kind does not allow. */
 export const checkpointDraft = (
   { worker, slot, createdAt }: CheckpointEventMetadata,
   { nextRound, ...file }: CheckpointFile,
@@ -96,8 +96,8 @@ export const checkpointDraft = (
   );
 
 /**
- * A gradient event (kind 33333) around a base64 payload, whose sizes it names. Throws a ConfigError for a bad payload
- * or author, a TypeError for what the kind does not allow.
+ * Builds a gradient event (kind 33333) for a base64 payload; the tags state the sizes of the payload. Throws a
+ * ConfigError for a bad payload or author, a TypeError for a value that the kind does not allow.
  *
  * @example
  * ```ts
@@ -123,7 +123,8 @@ export function buildGradientEvent(
 }
 
 /**
- * A heartbeat event (kind 33334). Throws a ConfigError for a bad author, a TypeError for what the kind does not allow.
+ * Builds a heartbeat event (kind 33334). Throws a ConfigError for a bad author, a TypeError for a value that the kind
+ * does not allow.
  *
  * @example
  * ```ts
@@ -141,8 +142,9 @@ export const buildHeartbeatEvent = (
 ): LooseEvent => authored(heartbeatDraft(about), author);
 
 /**
- * A checkpoint event (kind 33335) around the JSON text of a training checkpoint; digest, hash and canonical form are
- * computed. Throws a ConfigError for a bad checkpoint or author, a TypeError for what the kind does not allow.
+ * Builds a checkpoint event (kind 33335) from the JSON text of a training checkpoint; computes digest, hash and
+ * canonical form. Throws a ConfigError for a bad checkpoint or author, a TypeError for a value that the kind does not
+ * allow.
  *
  * @example
  * ```ts
@@ -197,8 +199,8 @@ function unwrap<T>(result: Result<T>, code: string, what: string): T {
 }
 
 /**
- * The signature of 32 bytes (an event id), 128 hex digits, the same each time. Throws a ConfigError (`key/invalid`) for
- * a bad key, a RangeError for a message of another length.
+ * Returns the deterministic signature of 32 bytes (an event id), as 128 hex digits. Throws a ConfigError
+ * (`key/invalid`) for a bad key, a RangeError for a message of another length.
  *
  * @example
  * ```ts
@@ -218,7 +220,7 @@ export function schnorrSign(message: Uint8Array, secretKey: string): string {
 }
 
 /**
- * Whether a signature (128 hex digits) over 32 bytes holds for a public key (64 hex digits). Never throws.
+ * Reports whether a signature (128 hex digits) of 32 bytes is valid for a public key (64 hex digits). Never throws.
  *
  * @example
  * ```ts
@@ -231,7 +233,8 @@ export const schnorrVerify = (message: Uint8Array, publicKey: string, signature:
   verifySignature(signature, message, publicKey);
 
 /**
- * The x-only public key of a secret key, both 64 hex digits. Throws a ConfigError (`key/invalid`) for a bad key.
+ * Returns the x-only public key of a secret key, both 64 hex digits. Throws a ConfigError (`key/invalid`) for a bad
+ * key.
  *
  * @example
  * ```ts
@@ -248,6 +251,6 @@ function keyBytes(secretKey: string): Uint8Array {
   const key = fromHex(secretKey.trim().toLowerCase());
   if (key !== undefined && secp256k1.utils.isValidSecretKey(key)) return key;
   throw new ConfigError('key/invalid', 'this text is not a secret key', {
-    hint: 'a key is 64 hex digits; `createSecretKey` of nostrain/node makes one',
+    hint: 'use 64 hex digits; `createSecretKey` of nostrain/node generates a key',
   });
 }

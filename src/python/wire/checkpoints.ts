@@ -1,6 +1,6 @@
 /**
- * Checkpoints of the Python reference (content version 2, states as f64 JSON): events to training states and back, and
- * files made ready to be published. Outer momentum flips its sign on the way, as gradients do.
+ * Converts checkpoint events of the Python reference (content version 2, states as f64 JSON) to training states and
+ * back, and prepares checkpoint files for publishing. Outer momentum changes its sign on the wire, like gradients.
  */
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { utf8 } from '../../base/bytes.ts';
@@ -21,7 +21,7 @@ import { type Params, sameLayout, stateDigest } from '../../tensor/params.ts';
 import { flipped } from './messages.ts';
 import { countOf, listOf, textsOf } from './records.ts';
 
-/** Everything a worker needs to go on from a round. */
+/** Everything a worker needs to continue after a round. */
 export interface TrainingCheckpoint {
   readonly run: string;
   readonly worker: WorkerId;
@@ -29,24 +29,24 @@ export interface TrainingCheckpoint {
   readonly round: number;
   readonly nextRound: number;
   readonly roundsCompleted: number;
-  /** Which of the kept checkpoints this one replaces; absent keeps one per round. */
+  /** Slot of the checkpoint that this one replaces; if absent, each round has its own. */
   readonly slot?: number | undefined;
   readonly state: Params;
   /** Outer momentum, in the sign of Δ = before - after. */
   readonly momentum: Params | undefined;
   readonly runtime: string;
   readonly relays: readonly string[];
-  /** Round records, oldest first; carried on, not interpreted. */
+  /** Round records, oldest first; copied without interpretation. */
   readonly rounds: readonly PythonObject[];
   readonly lateGradients: readonly PythonObject[];
   readonly lateReconciliations: readonly PythonObject[];
-  /** Unix seconds up to which late gradients were looked for. */
+  /** Date of the newest gradient known, in Unix seconds. */
   readonly lateGradientSince: number;
   /** Unix seconds. */
   readonly updatedAt: number;
 }
 
-/** An unsigned checkpoint event. */
+/** Builds an unsigned checkpoint event. */
 export function buildCheckpoint(training: TrainingCheckpoint, createdAt: number): EventDraft {
   const digest = stateDigest(training.state);
   const body = canonicalJson(contentOf(training, digest));
@@ -58,7 +58,7 @@ export function buildCheckpoint(training: TrainingCheckpoint, createdAt: number)
   );
 }
 
-/** The content as a file holds it, members in the order of the Python reference. */
+/** Returns the content of a checkpoint file, with members in the order of the Python reference. */
 export const contentOf = (
   training: TrainingCheckpoint,
   digest: Digest = stateDigest(training.state),
@@ -81,13 +81,13 @@ export const contentOf = (
   ...(training.momentum && { momentum_state: stateToJson(negated(training.momentum)) }),
 });
 
-/** Momentum with the sign of the wire, or back. */
+/** Converts momentum between the sign of the wire and ours. */
 const negated = ({ layout, values }: Params): Params => ({ layout, values: flipped(values) });
 
-/** Maximum size of a checkpoint event, which most relays take; a larger state stays on disk. */
+/** Maximum size of a checkpoint event, which most relays accept; larger states are not published. */
 export const MAX_CHECKPOINT_BYTES = 65_536;
 
-/** Whether the signed event stays within a relay's limit. Cheap when it clearly does not. */
+/** Reports whether the signed event stays within a limit. Cheap if it clearly does not. */
 export function checkpointFits(training: TrainingCheckpoint, limitBytes: number): boolean {
   const shortest = '0.0,'.length;
   const values = training.state.layout.size + (training.momentum?.layout.size ?? 0);
@@ -95,16 +95,16 @@ export function checkpointFits(training: TrainingCheckpoint, limitBytes: number)
   return signedEventBytes(buildCheckpoint(training, training.updatedAt)) <= limitBytes;
 }
 
-/** What a checkpoint's content says beyond its tags. */
+/** Members of a checkpoint's content that its tags do not repeat. */
 export type CheckpointBody = Omit<
   TrainingCheckpoint,
   'run' | 'worker' | 'round' | 'nextRound' | 'roundsCompleted' | 'slot'
 > & {
-  /** Whose state it is; the publisher's own unless it says otherwise. */
+  /** The worker that wrote the state; default the publisher. */
   readonly writer: string;
 };
 
-/** What the tags of a checkpoint event say of its content. */
+/** Tags of a checkpoint event, and its content. */
 interface CheckpointTags
   extends Pick<TrainingCheckpoint, 'run' | 'worker' | 'nextRound' | 'roundsCompleted'> {
   readonly model: string;
@@ -112,7 +112,7 @@ interface CheckpointTags
   readonly body: string;
 }
 
-/** The training state in a checkpoint's content, when it is what the tags say; hash and digest are recomputed. */
+/** Reads the training state from a checkpoint's content, if it agrees with the tags; recomputes hash and digest. */
 export function readCheckpointBody(tags: CheckpointTags): Result<CheckpointBody> {
   if (!hashMatches(tags.body, tags.checkpoint)) {
     return refuse('bad-checkpoint', 'content', 'the checkpoint tag is not its hash');
@@ -143,14 +143,14 @@ export function readCheckpointBody(tags: CheckpointTags): Result<CheckpointBody>
   });
 }
 
-/** The hash is over the canonical form, which is nearly always what was sent. */
+/** Compares the hash of the canonical form, which is nearly always the text that was sent. */
 function hashMatches(body: string, hash: string): boolean {
   if (sha256Hex(utf8(body)) === hash) return true;
   const canonical = canonicalize(body);
   return canonical.ok && sha256Hex(utf8(canonical.value)) === hash;
 }
 
-/** The first member that disagrees with its tag. */
+/** Returns the name of the first member that disagrees with its tag. */
 function contradiction(body: PythonObject, tags: CheckpointTags): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
   if (body.run !== tags.run) return 'run';
@@ -163,7 +163,7 @@ interface CheckpointStates {
   readonly momentum?: Params;
 }
 
-/** The state and the momentum in a checkpoint, in the sign of the wire. */
+/** Reads the state and the momentum of a checkpoint; momentum has the sign of the wire. */
 function readStates(json: PythonObject): Result<CheckpointStates> {
   const state = readState(json.current_state);
   if (!state.ok) return refuse('bad-checkpoint', 'current_state', state.issue.message);
@@ -172,15 +172,19 @@ function readStates(json: PythonObject): Result<CheckpointStates> {
   const momentum = readState(written);
   if (!momentum.ok) return refuse('bad-checkpoint', 'momentum_state', momentum.issue.message);
   if (!sameLayout(momentum.value.layout, state.value.layout)) {
-    return refuse('bad-checkpoint', 'momentum_state', 'it has other tensors than current_state');
+    return refuse(
+      'bad-checkpoint',
+      'momentum_state',
+      'its tensors differ from those of current_state',
+    );
   }
   return ok({ state: state.value, momentum: momentum.value });
 }
 
-/** What a checkpoint's event says of a checkpoint in a file. */
+/** The fields of an event for a checkpoint in a file. */
 export interface CheckpointFile {
   readonly run: string;
-  /** Who wrote it. */
+  /** Worker that wrote it. */
   readonly worker: string;
   readonly nextRound: number;
   readonly roundsCompleted: number;
@@ -190,17 +194,17 @@ export interface CheckpointFile {
   readonly body: string;
 }
 
-/** A checkpoint that can be published, with everything derived in it computed again. */
+/** Reads a checkpoint file for publishing; recomputes everything that is derived from the state. */
 export function readCheckpointFile(json: PythonObject): Result<CheckpointFile> {
   const { format, run, worker, next_round: nextRound, runtime = RUNTIMES[0]! } = json;
   if (format !== FORMAT) return refuse('bad-checkpoint', 'format', `it is not ${FORMAT}`);
   if (typeof run !== 'string') return refuse('bad-checkpoint', 'run', 'it is not text');
   if (typeof worker !== 'string') return refuse('bad-checkpoint', 'worker', 'it is not text');
   if (typeof nextRound !== 'bigint' || nextRound < 1n || nextRound > 0xffff_ffffn) {
-    return refuse('bad-checkpoint', 'next_round', 'no round is completed: it must be from 1 on');
+    return refuse('bad-checkpoint', 'next_round', 'no round is completed: it must be at least 1');
   }
   if (!RUNTIMES.includes(runtime)) {
-    return refuse('bad-checkpoint', 'runtime', `it is none of ${RUNTIMES.join(', ')}`);
+    return refuse('bad-checkpoint', 'runtime', `it must be one of ${RUNTIMES.join(', ')}`);
   }
   const history = readHistory(json);
   if (!history.ok) return history;
@@ -228,7 +232,7 @@ export function readCheckpointFile(json: PythonObject): Result<CheckpointFile> {
 const FORMAT = 'nostrain-training-checkpoint';
 const RUNTIMES: readonly (PythonJson | undefined)[] = ['linear-regression', 'mlp-regression'];
 
-/** Members that a reader of the Python reference cannot do without. */
+/** Members that the Python reference requires. */
 const NEEDED = {
   rounds: [
     'round',
@@ -265,7 +269,7 @@ function readHistory(json: PythonObject): Result<CheckpointHistory> {
     : refuse('bad-checkpoint', 'rounds', 'no round is completed');
 }
 
-/** Members that are floats, also where a program wrote them as `4`. */
+/** Members that are floats, even if a program wrote them as integers such as `4`. */
 const FLOATS: ReadonlySet<string> = new Set([
   'local_loss_before',
   'local_loss_after_inner',

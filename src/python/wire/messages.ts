@@ -1,6 +1,6 @@
 /**
- * Gradient and heartbeat events to contributions and heartbeats, and back. The wire carries after - before; the code
- * elsewhere Δ = before - after: signs flip here, once in each direction.
+ * Converts gradient and heartbeat events to contributions and heartbeats, and back. The wire carries after - before,
+ * all other code uses Δ = before - after: signs flip here, once in each direction.
  */
 import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
@@ -21,28 +21,28 @@ import { type PartialVector, partialOf } from '../../tensor/partial-vector.ts';
 import type { ContainerLimits } from '../codec/container.ts';
 import { decodeNstr, encodeNstr, type NstrEncoding, type NstrStats } from '../codec/nstr.ts';
 
-/** 0 - x, so that zero stays +0 on both sides of the wire. */
+/** Returns 0 - x for each value, so that zero stays +0 in both directions. */
 export function flipped<T extends Vector>(values: T): T;
 export function flipped(values: Vector): Vector {
   return values.map((value) => 0 - value);
 }
 
-/** What a contribution is measured against. */
+/** What a gradient event must agree with to count. */
 export interface GradientContext extends ContainerLimits {
   readonly run: string;
-  /** The only round that counts; undefined takes every round. */
+  /** The only round that counts; undefined accepts every round. */
   readonly round: number | undefined;
-  /** Digest of the state this worker starts the round from. */
+  /** Digest of the state from which this worker starts the round. */
   readonly base: Digest;
-  /** Whether others must have started from the same bits. */
+  /** Whether other workers must have started from the same state. */
   readonly checkBase: boolean;
   readonly layout: Layout;
   readonly nowSeconds: number;
-  /** Whether workers may go by a name that is not their key. */
+  /** Whether the name of a worker may differ from its key. */
   readonly anyKey?: boolean | undefined;
 }
 
-/** The contribution inside a verified event, or why it does not count. The payload is opened last. */
+/** Reads the contribution from a verified event, or returns why it does not count. The payload is decoded last. */
 export function toContribution(event: SignedEvent, context: GradientContext): Judged<Contribution> {
   const parsed = gradient.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
@@ -81,7 +81,7 @@ export function toContribution(event: SignedEvent, context: GradientContext): Ju
   });
 }
 
-/** A tag that says something else than the payload. */
+/** Returns a sentence about the first tag that contradicts the payload, if any. */
 export function mismatch(
   tags: { compression: string; params: number; values: number; selected: number },
   stats: NstrStats,
@@ -95,7 +95,7 @@ export function mismatch(
   return `${stats.selected} values sent, the tag says ${tags.selected}`;
 }
 
-/** The tags that say what is inside the payload. */
+/** The tags that describe the payload. */
 export const payloadTags = ({ label, tensors, total, selected }: NstrStats) => ({
   compression: label,
   params: tensors,
@@ -103,7 +103,7 @@ export const payloadTags = ({ label, tensors, total, selected }: NstrStats) => (
   selected,
 });
 
-/** What a worker says of its own gradient. */
+/** Fields of a worker's own gradient. */
 export interface GradientDraft {
   readonly run: string;
   readonly round: number;
@@ -115,16 +115,16 @@ export interface GradientDraft {
 
 export interface BuiltGradient {
   readonly draft: EventDraft;
-  /** Δ = before - after, exactly as every receiver decodes it; the delta minus this is the residual. */
+  /** Δ = before - after, exactly as receivers decode it; the delta minus this is the residual. */
   readonly sent: PartialVector;
   readonly stats: NstrStats;
-  /** The container, before base64. */
+  /** Bytes of the container before base64. */
   readonly payloadBytes: number;
-  /** JSON of the event once it is signed. */
+  /** Bytes of the signed event as JSON. */
   readonly eventBytes: number;
 }
 
-/** An unsigned gradient event carrying Δ = before - after. */
+/** Builds an unsigned gradient event that carries Δ = before - after. */
 export function buildGradient(
   fields: GradientDraft,
   delta: Params,
@@ -147,7 +147,7 @@ export function buildGradient(
   };
 }
 
-/** The heartbeat inside a verified event, or why it does not count. */
+/** Reads the heartbeat from a verified event, or returns why it does not count. */
 export function toHeartbeat(event: SignedEvent, context: ClaimContext): Judged<Heartbeat> {
   const parsed = heartbeat.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
@@ -168,7 +168,7 @@ export function toHeartbeat(event: SignedEvent, context: ClaimContext): Judged<H
   });
 }
 
-/** An unsigned heartbeat event saying what the heartbeat says, dated as the heartbeat is. */
+/** Builds an unsigned heartbeat event with the values and the date of the heartbeat. */
 export function buildHeartbeat(run: string, fields: Heartbeat): EventDraft {
   const { capabilities, relays } = fields;
   return heartbeat.build(

@@ -1,6 +1,6 @@
 /**
- * Profile nostrain/0, the wire of the Python reference: one whole gradient event (33333) per worker and round,
- * heartbeats, checkpoints, and the search for late gradients.
+ * Profile nostrain/0, the wire protocol of the Python reference: one gradient event (33333) with the whole payload per
+ * worker and round, heartbeats, checkpoints, and the query for late gradients.
  */
 import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
@@ -31,65 +31,63 @@ import {
 import { buildGradient, buildHeartbeat, toContribution, toHeartbeat } from './messages.ts';
 import type { LateGradient } from './records.ts';
 
-/** Maximum age of events without our scope tags: relays hold those of all runs, and cannot tell them apart. */
+/** Maximum age of events queried without scope tags: such a query returns the events of all runs on a relay. */
 const LOOKBACK_SECONDS = 3600;
-/** Rounds back that late gradients are looked for. */
+/** Number of earlier rounds whose late gradients are queried. */
 const LATE_ROUNDS = 8;
-/** Late gradients kept from one query; a run among friends has far fewer. */
+/** Maximum number of late gradients kept from one query; a run among friends has far fewer. */
 const MAX_LATE = 1024;
 
-/** A checkpoint, and the event that carries it. */
+/** A checkpoint and the event that carries it. */
 export interface CheckpointSent {
-  /** In the Python reference's JSON. */
+  /** The checkpoint in the Python reference's JSON. */
   readonly content: PythonObject;
-  /** Undefined where the state is too large for an event. */
+  /** Undefined if the state is too large for an event. */
   readonly sending: Sending | undefined;
 }
 
-/** Which late gradients are looked for. */
+/** A query for late gradients. */
 interface LateRequest {
-  /** Only those of rounds before this one are late. */
+  /** Gradients of rounds before this one are late. */
   readonly round: number;
-  /** Unix seconds; older ones are not looked for. */
+  /** Date of the oldest gradient to query, in Unix seconds. */
   readonly since: number | undefined;
   /** How long the relays may take to answer. */
   readonly waitMs: number;
 }
 
-/** How a worker takes part in a run of the Python reference's regressions. */
+/** How a worker takes part in a regression run of the Python reference. */
 interface ReferenceWire {
-  /** Its name where that is not its key: peers that check keys refuse it. */
+  /** Name of the worker if it is not its key; peers that check keys refuse it. */
   readonly worker?: string | undefined;
-  /**
-   * Accepts whom the Python reference accepts: no scope tags, names that are not keys, gradients made from any state.
-   */
+  /** Accepts the same events as the Python reference: without scope tags, under any name, made from any state. */
   readonly isCompatible: boolean;
-  /** What the worker trains, for its heartbeats. */
+  /** Kind of model, for the worker's heartbeats. */
   readonly runtime: string;
-  /** Relays named in its heartbeats; default those it uses. */
+  /** Relays named in its heartbeats; default the relays it uses. */
   readonly advertised?: readonly string[] | undefined;
 }
 
 interface PythonWireSettings {
-  /** Absent where the worker trains anything else, or keeps no summaries of the Python reference. */
+  /** Absent if the worker trains another model, or keeps no records of the Python reference. */
   readonly reference?: ReferenceWire | undefined;
-  /** How payloads are compressed; default zlib. */
+  /** Compression of payloads; default zlib. */
   readonly codec?: BlockCodec | undefined;
-  /** Reads zstd payloads, and writes them where the codec says so; without it they are refused. */
+  /** The zstd codec, to read zstd payloads and to write them if `codec` is zstd; without it they are refused. */
   readonly zstd?: Zstd | undefined;
 }
 
-/** What only this profile sends and looks for. */
+/** Events that only this profile has. */
 export interface PythonEvents {
-  /** Publishes the state with as much of its history as fits one event. */
+  /** Publishes the state with as much of its history as fits into one event. */
   checkpoint(fields: Omit<TrainingCheckpoint, 'relays'>): CheckpointSent;
-  /** Gradients of earlier rounds that the relays hold, by round and worker. */
+  /** Queries relays for gradients of earlier rounds; returns them by round and worker. */
   late(request: LateRequest): Promise<readonly LateGradient[]>;
 }
 
 type ReferenceProfileOptions = ProfileOptions & PythonWireSettings;
 
-/** The core's wire over this profile, and what only the profile has. */
+/** Creates the core's wire over this profile, and the events that only this profile has. */
 export function createPythonWire(
   options: Omit<WireOptions, 'packing' | 'erasure' | 'eventBudget'> & PythonWireSettings,
 ): { readonly wire: Wire; readonly events: PythonEvents } {
@@ -113,7 +111,7 @@ function createReferenceProfile(
   const nowSeconds = () => Math.floor(clock.now() / 1000);
   const send = (event: SignedEvent): Sending =>
     trackOutcomes(event, relays.send(event, { signal }), relays);
-  /** Events of the Python reference carry the marker alone; ours can be asked for by run and round. */
+  /** Events of the Python reference have only the `t` mark; ours can be queried by run and round. */
   const scopedTo = (...scopes: readonly string[]): Filter =>
     anyKey ? { '#t': ['nostrain'], since: nowSeconds() - LOOKBACK_SECONDS } : { '#s': scopes };
   const profile: Profile = {
@@ -121,7 +119,7 @@ function createReferenceProfile(
     advertised: reference?.advertised ?? relays.relays,
     heartbeatFilter: { kinds: [heartbeat.kind], ...scopedTo(run) },
     capabilities: ['gradient-event', ...(reference ? [reference.runtime] : [])],
-    gradientsAreHeartbeats: false, // the reference looks at heartbeats alone
+    gradientsAreHeartbeats: false, // the reference counts heartbeats only
     buildHeartbeat: (heartbeat) => buildHeartbeat(run, spelled(heartbeat)),
     readHeartbeat: (event) => toHeartbeat(event, { run, nowSeconds: clock.now() / 1000, anyKey }),
     async seal({ delta, assignment: _, ...fields }) {
@@ -133,7 +131,7 @@ function createReferenceProfile(
     open({ event }, { round }) {
       const any = { base: '', checkBase: false, nowSeconds: event.created_at, anyKey };
       const judged = toContribution(event, { ...options, round, ...any });
-      if (!judged.ok) throw new TypeError(`not a gradient of ours: ${judged.rejection.detail}`);
+      if (!judged.ok) throw new TypeError(`not our own gradient: ${judged.rejection.detail}`);
       return judged.value.delta;
     },
     send: ({ event }) => send(event),
@@ -167,23 +165,21 @@ function createReferenceProfile(
   };
 }
 
-/** The last rounds before this one. */
+/** Returns the scope tags of the last rounds before this one. */
 const scopesBefore = (round: number, run: string): readonly string[] =>
   Array.from({ length: Math.min(round, LATE_ROUNDS) }, (_, i) => `${run}/${round - 1 - i}`);
 
-/** Whether an event that came by the marker alone is of this run and round. */
+/** Reports whether an event from a query by the `t` mark belongs to this run and round. */
 function isOfRound({ tags }: SignedEvent, run: string, round: number): boolean {
   const values = new Map(tags.map(([name, value]) => [name, value]));
   return values.get('run') === run && values.get('round') === String(round);
 }
 
-/** Cohorts are lists of keys on the wire: with a named worker among them there is none. */
+/** Drops the cohort if a worker in it has a name: on the wire a cohort is a list of keys. */
 const spelled = (heartbeat: Heartbeat): Heartbeat =>
   heartbeat.cohort?.every(isHex32) ? heartbeat : { ...heartbeat, cohort: undefined };
 
-/**
- * The checkpoint with as much of its history, newest first, as fits an event; undefined if the state alone does not.
- */
+/** Returns the checkpoint with the newest history that fits an event; undefined if the state alone is too large. */
 function shortened(whole: TrainingCheckpoint): TrainingCheckpoint | undefined {
   let checkpoint = whole;
   while (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) {
@@ -193,7 +189,7 @@ function shortened(whole: TrainingCheckpoint): TrainingCheckpoint | undefined {
       ...checkpoint,
       rounds: rounds.slice(Math.ceil(rounds.length / 2)),
       lateReconciliations: lateReconciliations.slice(Math.ceil(lateReconciliations.length / 2)),
-      // what still waits to be folded in is more than history
+      // pending late gradients are part of the state and must be kept
       lateGradients: lateGradients.filter((late) => late.reconciliation_round === undefined),
     };
   }
@@ -201,8 +197,8 @@ function shortened(whole: TrainingCheckpoint): TrainingCheckpoint | undefined {
 }
 
 /**
- * The newest gradient of each worker and earlier round, by round, worker, date and id: the order they are summed in.
- * Payloads are decoded where they are used.
+ * Queries the newest gradient of each worker and earlier round; returns them by round, worker, date and id, the order
+ * in which they are summed. Payloads stay encoded.
  */
 async function findLateGradients(
   { run, relays, clock, signal, maxContainerBytes, reference }: ReferenceProfileOptions,

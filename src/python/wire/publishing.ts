@@ -1,4 +1,4 @@
-/** Publishes one event of the Python reference to relays and reports each relay's answer. */
+/** Publishes an event of the Python reference to relays and reports each relay's answer. */
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { PythonObject } from '../../formats/python-json.ts';
 import { diagnosePublish, isTaken } from '../../network/transport/delivery.ts';
@@ -14,14 +14,14 @@ import {
   totalsMembers,
 } from './retries.ts';
 
-/** A relay that has the event. */
+/** A relay that accepted the event. */
 export interface Accepted extends RelayAttempts {
   readonly message: string;
-  /** What the relay said besides. */
+  /** NOTICE messages of the relay. */
   readonly notices: readonly string[];
 }
 
-/** What `publishNostrainEvent` gives: one result for each relay. */
+/** The result of `publishNostrainEvent`, for each relay. */
 export interface PublishingReport {
   readonly relays: readonly string[];
   readonly eventId: string;
@@ -29,7 +29,7 @@ export interface PublishingReport {
   readonly failed: readonly RelayFailure[];
 }
 
-/** The outcomes of one `publish`, one per relay; `noticesOf` gives what a relay said meanwhile. */
+/** Builds the report of one `publish` from its outcomes, one per relay; `noticesOf` returns the NOTICEs of a relay. */
 export function reportPublishing(
   eventId: string,
   outcomes: readonly PublishOutcome[],
@@ -53,7 +53,7 @@ export function reportPublishing(
   };
 }
 
-/** One entry of `results`, and the whole answer where there is one relay. */
+/** JSON members of one entry of `results`; with one relay they are the whole answer. */
 export const acceptedMembers = (eventId: string, at: Accepted): PythonObject => ({
   relay: at.relay,
   event_id: eventId,
@@ -63,7 +63,7 @@ export const acceptedMembers = (eventId: string, at: Accepted): PythonObject => 
   ...recoveryMembers(at),
 });
 
-/** The answer over several relays. */
+/** JSON members of the answer for several relays. */
 export const publishingMembers = (report: PublishingReport): PythonObject => ({
   relays: report.relays,
   event_id: report.eventId,
@@ -75,17 +75,17 @@ export const publishingMembers = (report: PublishingReport): PythonObject => ({
   results: report.accepted.map((at) => acceptedMembers(report.eventId, at)),
 });
 
-/** What `publishNostrainEvent` needs of a machine, as `createRelayPorts` gives it. */
+/** Ports of `publishNostrainEvent`, as `createRelayPorts` returns them. */
 export interface PublishingPorts {
-  /** A set of these relays; it is closed after use. */
+  /** Opens a set of these relays, which the caller closes. */
   openAll(relays: readonly string[]): RelaySet;
   readonly signal: AbortSignal;
 }
 
 /**
- * Sends a signed event of any kind to every relay at once, with retries as the ports say. Throws a RelayError
- * (`relay/not-published`) with every relay's reason when none accepts it, a ConfigError for an unsigned event or an
- * address that is none.
+ * Sends a signed event of any kind to all relays concurrently, with the retries of the ports. Throws a RelayError
+ * (`relay/not-published`) with every relay's reason if no relay accepts it, and a ConfigError for an unsigned event or
+ * an invalid address.
  *
  * @example
  * ```ts
@@ -98,11 +98,11 @@ export interface PublishingPorts {
  * const heartbeat = { run: 'tea', round: 0, worker: signer.publicKey, interval: 60 };
  * const event = buildHeartbeatEvent({ ...heartbeat, createdAt: Math.floor(Date.now() / 1000) }, signer);
  * const ports = createRelayPorts({ openSocket });
- * const nobody = 'ws://127.0.0.1:1';
- * const report = await publishNostrainEvent([relay.url, nobody], event, ports);
+ * const offline = 'ws://127.0.0.1:1';
+ * const report = await publishNostrainEvent([relay.url, offline], event, ports);
  * await relay.close();
  * report.accepted.map(({ relay, attempts }) => [relay, attempts]); // => [[relay.url, 1]]
- * report.failed.map(({ relay }) => relay); // => [nobody]
+ * report.failed.map(({ relay }) => relay); // => [offline]
  * ```
  */
 export async function publishNostrainEvent(
@@ -111,8 +111,8 @@ export async function publishNostrainEvent(
   ports: PublishingPorts,
 ): Promise<PublishingReport> {
   if (pubkey === undefined || id === undefined || sig === undefined) {
-    throw new ConfigError('event/unsigned', 'the event is not signed: no relay takes it', {
-      hint: 'build it with a signer, or with the signature of one',
+    throw new ConfigError('event/unsigned', 'the event is not signed, so no relay accepts it', {
+      hint: 'build it with a signer, or with pubkey, id and sig',
     });
   }
   const set = ports.openAll(relays);
@@ -126,8 +126,8 @@ export async function publishNostrainEvent(
     const tries = mostAttempts === 1 ? '' : ` in ${mostAttempts} attempts`;
     throw new RelayError(
       'relay/not-published',
-      `no relay took the event${tries}: ${diagnosePublish(statuses, outcomes).join('; ')}`,
-      { hint: 'add another relay (--relay URL), or try more often (--relay-retries N)' },
+      `no relay accepted the event${tries}: ${diagnosePublish(statuses, outcomes).join('; ')}`,
+      { hint: 'add another relay (--relay URL), or retry more often (--relay-retries N)' },
     );
   } finally {
     await set.close();

@@ -1,18 +1,18 @@
 /**
- * Rounds and late gradients as the Python reference's checkpoints record them: written with every member, read from
- * anyone.
+ * Records of rounds and late gradients in checkpoints of the Python reference: writes them with all members, and reads
+ * them from untrusted checkpoints.
  */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { isJsonObject, type PythonJson, type PythonObject } from '../../formats/python-json.ts';
 import type { Digest } from '../../run/ids.ts';
 import { type RetryTotals, retryTotals } from './retries.ts';
 
-/** One round as the summary of a session tells it. */
+/** The record of one round in the summary of a session. */
 export interface RoundRecord {
   readonly round: number;
   readonly digestBefore: Digest;
   readonly digestAfter: Digest;
-  /** Mean loss on the own data: before the round, after the inner steps, after the outer step. */
+  /** Mean loss on this worker's data: before the round, after the inner steps, after the outer step. */
   readonly losses: {
     readonly before: number;
     readonly afterInner: number;
@@ -20,7 +20,7 @@ export interface RoundRecord {
   };
   readonly knownWorkers: readonly string[];
   readonly collectedWorkers: readonly string[];
-  /** Why collecting ended, in a word of the Python reference's. */
+  /** Why collecting ended, as the Python reference names it. */
   readonly reason: string;
   readonly heartbeat: SentRecord;
   readonly gradient: SentRecord;
@@ -30,7 +30,7 @@ export interface RoundRecord {
     readonly collected: readonly string[];
     readonly failed: readonly string[];
   };
-  /** Of the own dataset. */
+  /** Number of examples of this worker's dataset. */
   readonly examples: number;
   readonly totalWeight: number;
   readonly weighted: boolean;
@@ -38,13 +38,13 @@ export interface RoundRecord {
   readonly late: LateSummary;
 }
 
-/** An own event, and which relays had taken it when the record was made. */
+/** An event of this worker, and the relays that had accepted it when the record was made. */
 export interface SentRecord {
   readonly eventId: string;
   readonly relays: readonly string[];
 }
 
-/** Late gradients that were folded in before the round. */
+/** Summary of the late gradients that were applied before the round. */
 export interface LateSummary {
   readonly count: number;
   readonly weight: number;
@@ -52,7 +52,7 @@ export interface LateSummary {
   readonly rounds: readonly number[];
   readonly digestBefore: string;
   readonly digestAfter: string;
-  /** Late gradients that could not be read. */
+  /** Number of late gradients that could not be decoded. */
   readonly errors: number;
 }
 
@@ -68,7 +68,7 @@ export const NOTHING_LATE: LateSummary = {
   errors: 0,
 };
 
-/** What is known of a round of which no such record was kept; the rest is empty or zero. */
+/** Returns a record with what is known of a round for which no record was kept; other members are empty or zero. */
 export const plainRecord = (
   known: Pick<
     RoundRecord,
@@ -89,7 +89,7 @@ export const plainRecord = (
   late: NOTHING_LATE,
 });
 
-/** The record with every member the Python reference writes, in its order. */
+/** Returns the JSON of a record with all members that the Python reference writes, in its order. */
 export function roundRecord(record: RoundRecord): PythonObject {
   const collected = new Set(record.collectedWorkers);
   const { relays, retries, late } = record;
@@ -130,7 +130,7 @@ export function roundRecord(record: RoundRecord): PythonObject {
   };
 }
 
-/** A record in a checkpoint from anyone; members the Python reference calls optional may be missing. */
+/** Reads a record from an untrusted checkpoint; members that the Python reference treats as optional may be missing. */
 export function readRoundRecord(json: PythonJson): Result<RoundRecord> {
   if (!isJsonObject(json)) return refuse('bad-checkpoint', 'rounds', 'a round is an object');
   const [round, digestBefore] = [countOf(json.round), json.model_hash_before];
@@ -195,7 +195,7 @@ export const listOf = (json: PythonJson | undefined): readonly PythonJson[] =>
 export const textsOf = (json: PythonJson | undefined): readonly string[] =>
   listOf(json).filter(isText);
 
-/** A whole number from 0 that a double holds exactly. */
+/** Returns a non-negative integer that a double represents exactly, else undefined. */
 export const countOf = (json: PythonJson | undefined): number | undefined =>
   typeof json === 'bigint' && json >= 0n && json <= BigInt(Number.MAX_SAFE_INTEGER)
     ? Number(json)
@@ -204,19 +204,19 @@ export const countOf = (json: PythonJson | undefined): number | undefined =>
 const numberOf = (json: PythonJson | undefined): number | undefined =>
   typeof json === 'bigint' || typeof json === 'number' ? Number(json) : undefined;
 
-/** A gradient that came after its round was closed. */
+/** A gradient that arrived after its round was closed. */
 export interface LateGradient {
   readonly round: number;
   readonly worker: string;
   readonly eventId: string;
   /** Unix seconds, as signed. */
   readonly createdAt: number;
-  /** Digest of the state it was made from, as its author says. */
+  /** Digest of the state it was made from, according to its author. */
   readonly base: string;
   readonly examples?: number | undefined;
-  /** Base64, as it came; absent where only the fact is known. */
+  /** Payload in base64, as received; absent if only the event is known. */
   readonly payload?: string | undefined;
-  /** Set once it is in the model. */
+  /** Set after it was applied to the model. */
   readonly folded?:
     | {
         readonly round: number;
@@ -224,13 +224,13 @@ export interface LateGradient {
         readonly digestAfter: string;
       }
     | undefined;
-  /** Why it never will be. */
+  /** Why it cannot be applied. */
   readonly error?: string | undefined;
 }
 
 /** One outer step over late gradients. */
 export interface Reconciliation {
-  /** The round before whose training it was taken. */
+  /** The round before whose training the step was taken. */
   readonly round: number;
   readonly workers: readonly string[];
   readonly lateRounds: readonly number[];
@@ -245,11 +245,11 @@ export interface Reconciliation {
   readonly appliedAt: number;
 }
 
-/** Whether it still waits to be folded in. */
+/** Reports whether a late gradient is still to be applied. */
 export const isPending = ({ payload, folded, error }: LateGradient): boolean =>
   payload !== undefined && folded === undefined && error === undefined;
 
-/** Members in the Python reference's order; what is unknown is left out. */
+/** Returns the JSON of a late gradient, members in the Python reference's order; unknown ones are omitted. */
 export function lateGradientJson(late: LateGradient): PythonObject {
   const { examples, payload, folded, error } = late;
   return {
@@ -271,7 +271,7 @@ export function lateGradientJson(late: LateGradient): PythonObject {
   };
 }
 
-/** A record in a checkpoint from anyone. */
+/** Reads a late gradient from an untrusted checkpoint. */
 export function readLateGradient(json: PythonJson): Result<LateGradient> {
   if (!isJsonObject(json)) return refuse('bad-checkpoint', 'late_gradients', 'not an object');
   const [round, createdAt] = [countOf(json.round), countOf(json.created_at)];
@@ -303,7 +303,7 @@ export function readLateGradient(json: PythonJson): Result<LateGradient> {
   });
 }
 
-/** Members in the Python reference's order. */
+/** Returns the JSON of a reconciliation, members in the Python reference's order. */
 export const reconciliationJson = (done: Reconciliation): PythonObject => ({
   current_round: BigInt(done.round),
   event_count: BigInt(done.eventIds.length),
@@ -319,7 +319,7 @@ export const reconciliationJson = (done: Reconciliation): PythonObject => ({
   applied_at: BigInt(done.appliedAt),
 });
 
-/** A summary in a checkpoint from anyone. */
+/** Reads a reconciliation from an untrusted checkpoint. */
 export function readReconciliation(json: PythonJson): Result<Reconciliation> {
   if (!isJsonObject(json)) return refuse('bad-checkpoint', 'late_reconciliations', 'not an object');
   const [round, appliedAt] = [countOf(json.current_round), countOf(json.applied_at)];

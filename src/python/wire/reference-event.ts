@@ -1,6 +1,6 @@
 /**
- * Single events of the Python reference from anyone, perhaps without signature or author: what is there is
- * verified, what is inside is read and held against the tags, and events are written as JSON members.
+ * Parses single untrusted events of the Python reference, possibly without signature or author: verifies what is
+ * present, compares the content with the tags, and formats events as JSON members.
  */
 import { schnorr } from '@noble/curves/secp256k1.js';
 import { checkpoint } from '../../../kinds/checkpoint.ts';
@@ -23,29 +23,29 @@ import { mismatch } from './messages.ts';
 
 /** An event that may lack its author, id or signature. */
 export interface LooseEvent extends EventDraft {
-  /** With an author there is always an id. */
+  /** Public key of the author; an event with an author also has an id. */
   readonly pubkey?: string;
   readonly id?: string;
-  /** Verified. */
+  /** Verified signature. */
   readonly sig?: string;
 }
 
-/** `signable`: the author is known, the signature is not there. */
+/** `signable`: the author is known but the signature is missing. */
 export type SigningState = 'signed' | 'signable' | 'unsigned';
 
-/** How far an event has come. */
+/** Returns the signing state of an event. */
 export function signingState({ pubkey, sig }: LooseEvent): SigningState {
   if (pubkey === undefined) return 'unsigned';
   return sig === undefined ? 'signable' : 'signed';
 }
 
-/** What an event is known by: its id, or a hash of what it says when it has no author. */
+/** Returns the id of an event, or a hash of its content if it has no author. */
 const fingerprint = (
   { id, kind, created_at, tags, content }: LooseEvent,
   { sha256Text }: EventCrypto = pureCrypto,
 ): string => id ?? toHex(sha256Text(JSON.stringify([kind, created_at, tags, content])));
 
-/** A well-formed event with unknown members dropped, or why it is none. Never throws. */
+/** Parses an event and drops unknown members, or returns why it is malformed. Never throws. */
 function readLooseEvent(json: unknown, crypto = pureCrypto): Result<LooseEvent> {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     return refuse('malformed', 'event', 'an event is an object');
@@ -58,14 +58,14 @@ function readLooseEvent(json: unknown, crypto = pureCrypto): Result<LooseEvent> 
   return draft.ok ? withAuthor(draft.value, members, crypto) : draft;
 }
 
-/** Who a draft is by, and their signature, both as text from anywhere. */
+/** Author and signature of a draft, unverified. */
 export interface Authorship {
   readonly pubkey?: unknown;
   readonly id?: unknown;
   readonly sig?: unknown;
 }
 
-/** A draft with its author and signature, when they belong to it. */
+/** Adds author and signature to a draft, if they are valid for it. */
 export function withAuthor(
   draft: EventDraft,
   { pubkey, id, sig }: Authorship,
@@ -74,13 +74,13 @@ export function withAuthor(
   if (pubkey === undefined) {
     return id === undefined && sig === undefined
       ? ok(draft)
-      : refuse('malformed', 'pubkey', 'an id or a signature means nothing without a public key');
+      : refuse('malformed', 'pubkey', 'an id or a signature needs a public key');
   }
   if (typeof pubkey !== 'string' || !isHex32(pubkey)) {
     return refuse('malformed', 'pubkey', 'not 64 lowercase hex digits');
   }
   if (sig === undefined && !isPublicKey(pubkey)) {
-    return refuse('malformed', 'pubkey', 'no point of the curve has it, so nobody can sign for it');
+    return refuse('malformed', 'pubkey', 'not a point of the curve, so no key can sign for it');
   }
   const computed = eventId(pubkey, draft, crypto.sha256Text);
   if (id !== undefined && id !== computed) {
@@ -94,7 +94,7 @@ export function withAuthor(
   return verifyEvent({ ...signable, sig }, crypto);
 }
 
-/** Whether there is a point with this x. A signature that verifies proves it too. */
+/** Reports whether a point with this x exists. A valid signature proves it too. */
 function isPublicKey(hex: string): boolean {
   try {
     schnorr.utils.lift_x(BigInt(`0x${hex}`)).assertValidity();
@@ -109,12 +109,12 @@ type KindValue<K> = K extends Kind<infer T> ? T : never;
 /** One of the three types of event. */
 export type EventOf<T extends ReferenceEvent['type']> = Extract<ReferenceEvent, { type: T }>;
 
-/** What one event says; tags are those of the kind, checked against what is inside. */
+/** A parsed event; its tags have been compared with the content. */
 export type ReferenceEvent = { readonly event: LooseEvent } & (
   | {
       readonly type: 'gradient';
       readonly tags: KindValue<typeof gradient>;
-      /** Improvement (after - before), as the wire has it. */
+      /** Improvement (after - before), as on the wire. */
       readonly payload: ForeignNstr;
     }
   | { readonly type: 'heartbeat'; readonly tags: KindValue<typeof heartbeat> }
@@ -125,17 +125,18 @@ export type ReferenceEvent = { readonly event: LooseEvent } & (
     }
 );
 
-/** What `parseNostrainEvent` takes beside the event. */
+/** Options of `parseNostrainEvent`. */
 export interface ReferenceEventOptions {
-  /** Bounds of a payload of any model; default 64 MiB packed and 2^24 values. zstd is read if they bring it. */
+  /** Limits of a payload; default 64 MiB compressed and 2^24 values. With `zstd`, zstd payloads are read too. */
   readonly limits?: ForeignNstrLimits;
-  /** For ids and signatures; default pure JavaScript, on Node give `nativeCrypto`. */
+  /** For ids and signatures; default pure JavaScript; on Node pass `nativeCrypto`. */
   readonly crypto?: EventCrypto;
 }
 
 /**
- * A gradient, heartbeat or checkpoint in JSON from anyone, signed or not, or why it is refused. Id, signature, payload
- * and checkpoint are verified; who may speak for a worker is not: compare `tags.worker` with the author. Never throws.
+ * Parses an untrusted gradient, heartbeat or checkpoint event, signed or not, or returns why it is refused. Verifies
+ * id, signature, payload and checkpoint, but not that the author is the worker: compare `tags.worker` with the author.
+ * Never throws.
  *
  * @example
  * ```ts
@@ -157,7 +158,7 @@ export function readReferenceEvent(
 
 const kinds = { gradient, heartbeat, checkpoint };
 
-/** Reads events of one type; others are refused. */
+/** Returns a parser for events of one type that refuses others. */
 const parserOf =
   <T extends ReferenceEvent['type']>(type: T) =>
   (json: unknown, options: ReferenceEventOptions = {}): Result<EventOf<T>> => {
@@ -173,8 +174,8 @@ export const isOfType = <T extends ReferenceEvent['type']>(
 ): read is EventOf<T> => read.type === type;
 
 /**
- * The gradient event in JSON from anyone, or why it is refused: its tags in `tags`, its delta (after - before) in
- * `payload`. Never throws.
+ * Parses an untrusted gradient event, or returns why it is refused. The result has parsed tags in `tags` and the delta
+ * (after - before) in `payload`. Never throws.
  *
  * @example
  * ```ts
@@ -191,7 +192,8 @@ export const isOfType = <T extends ReferenceEvent['type']>(
 export const parseGradientEvent = parserOf('gradient');
 
 /**
- * The heartbeat event in JSON from anyone, or why it is refused: its tags in `tags`. Never throws.
+ * Parses an untrusted heartbeat event, or returns why it is refused. The result has parsed tags in `tags`. Never
+ * throws.
  *
  * @example
  * ```ts
@@ -205,8 +207,8 @@ export const parseGradientEvent = parserOf('gradient');
 export const parseHeartbeatEvent = parserOf('heartbeat');
 
 /**
- * The checkpoint event in JSON from anyone, or why it is refused: its tags in `tags`, state and history in `body`.
- * Never throws.
+ * Parses an untrusted checkpoint event, or returns why it is refused. The result has parsed tags in `tags`, state and
+ * history in `body`. Never throws.
  *
  * @example
  * ```ts
@@ -218,7 +220,7 @@ export const parseHeartbeatEvent = parserOf('heartbeat');
  */
 export const parseCheckpointEvent = parserOf('checkpoint');
 
-/** A gradient, heartbeat or checkpoint whose id and signature were verified before. */
+/** Parses a gradient, heartbeat or checkpoint event whose id and signature have been verified. */
 export function openReferenceEvent(
   event: LooseEvent,
   limits: ForeignNstrLimits,
@@ -256,7 +258,7 @@ function readCheckpoint(event: LooseEvent): Result<ReferenceEvent> {
   return body.ok ? ok({ type: 'checkpoint', event, tags: parsed.value, body: body.value }) : body;
 }
 
-/** The members `inspect-event --json` prints, in its order. */
+/** Returns the members that `inspect-event --json` prints, in its order. */
 export function inspectedEvent(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
   const { event, type, tags } = read;
   const state = signingState(event);
@@ -275,7 +277,7 @@ export function inspectedEvent(read: ReferenceEvent, crypto?: EventCrypto): Pyth
   };
 }
 
-/** The members a collected event has in the summaries of collect-events and the discover commands, in their order. */
+/** Returns the members of an event in the summaries of collect-events and the discover commands, in their order. */
 export function collectedEvent(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
   const { event, tags } = read;
   const round = BigInt(tags.round);
@@ -296,7 +298,7 @@ export function collectedEvent(read: ReferenceEvent, crypto?: EventCrypto): Pyth
   };
 }
 
-/** The same with the event itself and, of a checkpoint, its content. */
+/** Returns the members of `collectedEvent`, the event itself and, for a checkpoint, its content. */
 export function collectedWhole(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
   const whole = { ...collectedEvent(read, crypto), event: eventJson(read.event) };
   if (read.type !== 'checkpoint') return whole;
@@ -304,7 +306,7 @@ export function collectedWhole(read: ReferenceEvent, crypto?: EventCrypto): Pyth
   return { ...whole, checkpoint: content.ok ? content.value : null };
 }
 
-/** An event as the Python reference writes it into files. */
+/** Returns the JSON of an event as the Python reference writes it into files. */
 export const eventJson = ({
   kind,
   created_at,

@@ -1,16 +1,16 @@
-/** How often each relay had to be tried: per operation, in total, and as the Python reference's JSON members. */
+/** Counts attempts and retries per relay: per operation, in total, and as the Python reference's JSON members. */
 import type { PythonObject } from '../../formats/python-json.ts';
 
-/** What one operation at one relay took. */
+/** Attempts of one operation at one relay. */
 export interface RelayAttempts {
   readonly relay: string;
-  /** Tries, the first included; 0 when none was worth making. */
+  /** Number of attempts, including the first; 0 if no attempt was made. */
   readonly attempts: number;
-  /** The wait before each try after the first. */
+  /** Waits before each retry. */
   readonly delaysMs: readonly number[];
 }
 
-/** The names by which failures are told apart in summaries. */
+/** Operations, as named in failures and summaries. */
 export type RelayOperation =
   | 'publish'
   | 'collect-heartbeats'
@@ -18,25 +18,25 @@ export type RelayOperation =
   | 'collect-gradients'
   | 'collect-late-gradients';
 
-/** An operation that one relay did not let through. */
+/** An operation that failed at one relay. */
 export interface RelayFailure extends RelayAttempts {
   readonly operation: RelayOperation;
   readonly message: string;
 }
 
-/** Several operations taken together. */
+/** Totals over several operations. */
 export interface RetryTotals {
-  /** Relays tried more than once, each named once, in the order given. */
+  /** Relays with more than one attempt, without repeats, in the order given. */
   readonly retriedRelays: readonly string[];
   readonly retries: number;
   /** At least 1. */
   readonly mostAttempts: number;
 }
 
-/** Tries after the first. */
+/** Returns the number of retries. */
 const retriesOf = ({ attempts }: RelayAttempts): number => Math.max(0, attempts - 1);
 
-/** Adds up; what failed belongs in it as much as what succeeded. */
+/** Adds up the attempts of operations, both successful and failed. */
 export function retryTotals(all: readonly RelayAttempts[]): RetryTotals {
   const retried = all.filter(({ attempts }) => attempts > 1).map(({ relay }) => relay);
   return {
@@ -53,7 +53,7 @@ const attemptMembers = (took: RelayAttempts): PythonObject => ({
   retry_delays: took.delaysMs.map(secondsOf),
 });
 
-/** The same and `recovered_after_retry`, of an operation that succeeded in the end. */
+/** The members of `attemptMembers` and `recovered_after_retry`, for an operation that succeeded. */
 export const recoveryMembers = (took: RelayAttempts): PythonObject => ({
   ...attemptMembers(took),
   recovered_after_retry: took.attempts > 1,
@@ -74,5 +74,5 @@ export const failureMembers = (failure: RelayFailure): PythonObject => ({
   ...attemptMembers(failure),
 });
 
-/** Seconds as a person would have typed them: 100.00000000000001 ms are 0.1 s. */
+/** Returns milliseconds as seconds, rounded to microseconds: 100.00000000000001 ms are 0.1 s. */
 const secondsOf = (ms: number): number => Math.round(ms * 1000) / 1e6;

@@ -1,4 +1,4 @@
-/** Sizes of events of profile nostrain/0 before any exists, for `nostrain plan` and relays with limits. */
+/** Predicts the sizes of events of profile nostrain/0, for `nostrain plan` and for relays with limits. */
 import { gradient } from '../../../kinds/gradient.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
 import { signedEventBytes } from '../../network/event.ts';
@@ -16,7 +16,7 @@ import { buildCheckpoint, checkpointFits, MAX_CHECKPOINT_BYTES } from './checkpo
 import { buildGradient, buildHeartbeat } from './messages.ts';
 import { plainRecord, roundRecord } from './records.ts';
 
-/** One gradient event (33333) a round with the payload inside, and heartbeats of kind 33334. */
+/** Sizes of a gradient event (33333) with its payload and of a heartbeat (33334). */
 export const gradientEvents: SingleEventSizes = { gradientBytes, heartbeatBytes };
 
 function gradientBytes({ run, payloadBytes }: CostInput): number {
@@ -45,7 +45,7 @@ function heartbeatBytes(input: CostInput): number {
   return signedEventBytes(buildHeartbeat(input.run, longestHeartbeat(input)));
 }
 
-/** Encodes a random delta the shape of a real one (sums of uniform draws) and measures its event. */
+/** Encodes a random delta that resembles a real one (differences of uniform draws) and measures its event. */
 export function measureGradient(run: string, layout: Layout, ratio: number): EventSize {
   const values = new Float64Array(layout.size);
   const key = deriveKey('nostrain/event-size');
@@ -59,7 +59,7 @@ export function measureGradient(run: string, layout: Layout, ratio: number): Eve
   return buildGradient(fields, { layout, values }, { ratio }, longest.seconds);
 }
 
-/** Bytes of the checkpoint event after the first round; undefined where the state does not fit one. */
+/** Returns the bytes of the checkpoint event after the first round; undefined if the state does not fit one event. */
 export function measureCheckpoint(layout: Layout, settings: Settings): number | undefined {
   const { run, model, relay: relays } = settings;
   const key = deriveKey('nostrain/plan');

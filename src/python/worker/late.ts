@@ -1,7 +1,7 @@
 /**
- * Gradients that missed their round, in the Python reference's profile: found when the next one begins, and folded in
- * once by an outer step over their weighted mean. In the Python reference that step moves the outer momentum; ours
- * leaves it alone. Workers agree only where all of them saw the same late gradients.
+ * Late gradients in the Python reference's profile: queried when the next round begins, and applied once by an outer
+ * step over their weighted mean. In the Python reference that step changes the outer momentum; ours does not. Workers
+ * end in the same state only if all of them saw the same late gradients.
  */
 import { nesterovStep } from '../../consensus/outer/nesterov.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
@@ -24,10 +24,10 @@ import {
 } from '../wire/records.ts';
 import type { History, LateRule, PythonState, RecordedSession } from './session.ts';
 
-/** Late gradients remembered in all: they are kept with every checkpoint. */
+/** Maximum number of late gradients remembered: every checkpoint contains them. */
 const MOST_LATE = 4096;
 
-/** The state the round is to start from. Unchanged where no records are kept, or the round's gradient is sealed. */
+/** Returns the state from which the round starts; unchanged if no records are kept or the gradient is sealed. */
 export async function foldLate(state: PythonState, session: RecordedSession): Promise<PythonState> {
   const { reference, events, notes, plan, ports, signal } = session;
   const { history, round } = state;
@@ -65,7 +65,7 @@ export async function foldLate(state: PythonState, session: RecordedSession): Pr
 function wordFold({ eventIds, lateRounds, round }: Reconciliation): string {
   const what = eventIds.length === 1 ? 'a late gradient' : `${eventIds.length} late gradients`;
   const late = `${what} of round ${lateRounds.map(roundNumber).join(', ')}`;
-  return `${late} folded in before ${roundName(round)}`;
+  return `${late} applied before ${roundName(round)}`;
 }
 
 const summaryOf = (done: Reconciliation) => ({
@@ -77,7 +77,7 @@ const summaryOf = (done: Reconciliation) => ({
   digestAfter: done.digestAfter,
 });
 
-/** As the Python reference remembers them: whatever is new by its event id. */
+/** Adds late gradients with a new event id, as the Python reference does. */
 function merged(
   known: readonly LateGradient[],
   collected: readonly LateGradient[],
@@ -86,7 +86,7 @@ function merged(
   return [...known, ...collected.filter(({ eventId }) => !ids.has(eventId))];
 }
 
-/** Those that never counted, one per worker and round, made from the state this worker held in that round. */
+/** Adds late gradients that never counted, one per worker and round, made from this worker's state of that round. */
 function taken(
   collected: readonly LateGradient[],
   { records, late }: History,
@@ -116,13 +116,13 @@ export interface LateState {
 }
 
 export interface LateFold extends LateState {
-  /** Absent when nothing was folded in. */
+  /** Absent if no gradient was applied. */
   readonly done?: Reconciliation;
   readonly errors: number;
 }
 
 export interface FoldingOptions {
-  /** The round that is about to begin. */
+  /** The round that is about to start. */
   readonly round: number;
   readonly rule: LateRule;
   readonly limits: ContainerLimits;
@@ -130,7 +130,7 @@ export interface FoldingOptions {
   readonly now: number;
 }
 
-/** Folds in what is pending, in the order of the records; a payload that cannot be read becomes an error, once. */
+/** Applies pending late gradients in the order of the records; a payload that cannot be decoded is an error, once. */
 export function reconcile(state: LateState, options: FoldingOptions): LateFold {
   const { rule, round, now } = options;
   const { params: before, momentum } = state;
@@ -185,7 +185,7 @@ export function reconcile(state: LateState, options: FoldingOptions): LateFold {
   };
 }
 
-/** The step of the mean; from momentum zero where it must not count as a round. */
+/** Computes the outer step of the mean; starts from zero momentum unless the rule advances momentum. */
 function outerStep({ params, momentum }: LateState, mean: Float64Array, rule: LateRule) {
   const velocity = rule.advancesMomentum ? momentum : new Float64Array(mean.length);
   const moved = Uint32Array.from({ length: chunkCount(mean.length) }, (_, chunk) => chunk);
@@ -195,7 +195,7 @@ function outerStep({ params, momentum }: LateState, mean: Float64Array, rule: La
 const sorted = <T extends string | number>(items: readonly T[]): T[] =>
   [...new Set(items)].sort((a, b) => (a < b ? -1 : Number(a > b)));
 
-/** Δ = before - after, or what is wrong with the payload: of another model in the words of the Python reference. */
+/** Decodes Δ = before - after, or returns the error; for another model in the words of the Python reference. */
 function readDelta(
   { payload = '' }: LateGradient,
   layout: Layout,
@@ -213,7 +213,7 @@ function readDelta(
   };
 }
 
-/** The first way in which another model's tensors are not ours. */
+/** Returns the first difference between our tensors and those of another model, if any. */
 function differenceOf({ slots }: Layout, other: Layout): string | undefined {
   const theirs = new Map(other.slots.map((slot) => [slot.name, slot.shape]));
   for (const { name, shape } of slots) {

@@ -1,4 +1,4 @@
-/** What a run of the Python reference's profile knows beside the core's session: history, late gradients, records. */
+/** What a session in the Python reference's profile adds to the core's session: history, late gradients, records. */
 import type { Mean } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Sending, Tracked } from '../../network/transport/delivery.ts';
@@ -16,13 +16,13 @@ import {
 } from '../wire/records.ts';
 
 export interface History {
-  /** Oldest first, those of earlier sessions included. */
+  /** Round records, oldest first, including those of earlier sessions. */
   readonly records: readonly RoundRecord[];
   readonly late: readonly LateGradient[];
   readonly reconciliations: readonly Reconciliation[];
-  /** Unix seconds up to which late gradients were looked for; undefined before the first round. */
+  /** Date of the newest gradient known, in Unix seconds; undefined before the first round. */
   readonly lateSince: number | undefined;
-  /** What was folded in before the round in progress. */
+  /** Late gradients applied before the round in progress. */
   readonly folded: LateSummary;
 }
 
@@ -36,37 +36,37 @@ export const noHistory: History = {
 
 /** The state of a worker that keeps the Python reference's records. */
 export interface PythonState extends WorkerState {
-  /** For summaries and checkpoints; absent where nobody keeps them. */
+  /** For summaries and checkpoints; absent if none are kept. */
   readonly history?: History | undefined;
 }
 
 export interface LateRule {
-  /** `deferred` folds them in, `discard` only remembers them. */
+  /** `deferred` applies late gradients before the next round, `discard` only records them. */
   readonly strategy: 'deferred' | 'discard';
   readonly learningRate: number;
   readonly momentum: number;
-  /** As the Python reference does. */
+  /** Whether the step over late gradients changes the outer momentum, as in the Python reference. */
   readonly advancesMomentum: boolean;
-  /** No gradient weighs more examples than this. */
+  /** Maximum weight of a gradient, in examples. */
   readonly weightCap: number;
 }
 
 export interface Reference {
   /**
-   * Does as the Python reference does, also where that is unsafe, so that mixed fleets agree: docs/migrating-from-
-   * python.md.
+   * Behaves like the Python reference even where that is unsafe, so that mixed fleets end in the same state (see
+   * docs/migrating-from-python.md).
    */
   readonly isCompatible: boolean;
-  /** Examples of this worker's dataset, for its heartbeats. */
+  /** Number of examples of this worker's dataset, for its heartbeats. */
   readonly examples: number;
   readonly late: LateRule;
-  /** How long relays may take to accept a gradient; its rounds may be shorter. */
+  /** Time limit for relays to accept a gradient; a round may be shorter. */
   readonly publishMs: number;
-  /** How long relays may take to tell of late gradients. */
+  /** Time limit of the query for late gradients. */
   readonly lateWaitMs: number;
-  /** Of the payloads of late gradients. */
+  /** Limits of the payloads of late gradients. */
   readonly limits: ContainerLimits;
-  /** Keeps what a round leaves behind, when it is over. */
+  /** Stores the trace of a completed round. */
   keep(trace: RoundTrace): Promise<void>;
 }
 
@@ -76,31 +76,31 @@ export interface PythonSession extends Session {
   readonly reference?: Reference | undefined;
 }
 
-/** The same while it is recorded. */
+/** A session that keeps records, with the notes of the round in progress. */
 export interface RecordedSession extends PythonSession {
   readonly reference: Reference;
   readonly notes: Notes;
 }
 
-/** What happened in the round in progress. */
+/** Events and results of the round in progress. */
 export interface Notes {
   heartbeat?: Sending;
   gradient?: Sending;
-  /** What the worker learned alone; absent in a round that was begun by an earlier process. */
+  /** Parameters after the inner steps; absent in a round that an earlier process began. */
   local?: { readonly params: Vector };
   mean?: Mean;
-  /** Late gradients that were found before the round. */
+  /** Late gradients that the query before the round returned. */
   late?: readonly LateGradient[];
 }
 
-/** A round, whole: for artifacts. */
+/** The complete trace of a round, for artifacts. */
 export interface RoundTrace {
-  /** What the round started from, and what its cohort made of it. */
+  /** State before and after the round. */
   readonly before: PythonState;
   readonly after: PythonState;
   readonly local: Params | undefined;
   readonly mean: Mean | undefined;
-  /** Events of the cohort. */
+  /** Gradient events of the cohort. */
   readonly cohort: readonly SignedEvent[];
   readonly late: readonly LateGradient[] | undefined;
   readonly heartbeat: Tracked | undefined;
@@ -110,7 +110,7 @@ export interface RoundTrace {
     | undefined;
 }
 
-/** The same ports; what training gives and what is sent is noted for the record of the round. */
+/** Wraps ports so that training results and sent events are noted for the record of the round. */
 export function notedPorts(
   ports: Ports,
   { examples }: Pick<Reference, 'examples'>,

@@ -1,7 +1,7 @@
 /**
- * What a session starts from: STATE alone, or a checkpoint. Anybody can claim the highest round: a checkpoint on
- * the relays counts when its author is named or is this worker, or when more authors than may lie publish the same
- * state.
+ * Determines the state from which a session starts: STATE alone, or a checkpoint. Any key can claim the highest round,
+ * so a checkpoint on relays counts only if its author is named or is this worker, or if more authors than may lie
+ * publish the same state.
  */
 import { ok, type Result } from '../../base/errors.ts';
 import { reorderTensors } from '../../formats/arithmetic.ts';
@@ -20,12 +20,12 @@ import { noHistory, type PythonState } from './session.ts';
 
 export interface ResumeOptions {
   readonly nextRound: number;
-  /** Takes late gradients over, too: from whom one believes everything. */
+  /** Also adopts the late gradients of the checkpoint; only for an author that is fully trusted. */
   readonly keepsLate: boolean;
   readonly lossBefore: number;
 }
 
-/** The state to go on from, or which part of the checkpoint cannot be read. */
+/** Returns the state to resume from, or which part of the checkpoint is invalid. */
 export function resumeFrom(
   body: CheckpointBody,
   { nextRound, keepsLate, lossBefore }: ResumeOptions,
@@ -65,13 +65,13 @@ export interface StartingOptions {
   readonly initialState: Params;
   readonly dataset: RegressionDataset;
   readonly startRound?: number | undefined;
-  /** In the Python reference's sign, that of after - before; zeros when absent. */
+  /** Outer momentum in the Python reference's sign, that of after - before; default zeros. */
   readonly momentumState?: Params | undefined;
-  /** What errors call it. */
+  /** Name of the momentum in errors. */
   readonly momentumName?: string;
 }
 
-/** The state before the first round, with its loss on the own data. Throws a ConfigError where the parts do not fit. */
+/** Returns the state before the first round, with its loss. Throws a ConfigError if the parts do not fit together. */
 export function startingState(options: StartingOptions): PythonState {
   const { dataset, startRound, momentumState, momentumName = 'momentumState' } = options;
   const params = asModel(options.initialState);
@@ -85,27 +85,27 @@ export function startingState(options: StartingOptions): PythonState {
   return { ...state, momentum: flipped(values) };
 }
 
-/** f64, and laid out as the Python reference lays it out. */
+/** Converts to f64 and to the Python reference's layout. */
 const asModel = (params: Params): Params => writeModel(readModel(params));
 
-/** One state, and who publishes it. */
+/** A state and the authors that publish it. */
 export interface Agreed {
   readonly round: number;
   readonly nextRound: number;
   readonly model: Digest;
-  /** Outer momentum in the sign of Δ = before - after; who resumes steps with it, so it must be the same too. */
+  /** Digest of the outer momentum, in the sign of Δ = before - after; it must be equal too, since resuming uses it. */
   readonly momentum: Digest | undefined;
-  /** By name; nobody who also publishes another state for the same round. */
+  /** Authors in ascending order, without those that publish several states for the same round. */
   readonly authors: readonly WorkerId[];
   readonly checkpoints: readonly CollectedEvent<CheckpointEvent>[];
 }
 
-/** The states on offer: of the highest next round first, of one round that of most authors first. */
+/** Groups checkpoints by state: the highest next round first, within a round the state with most authors first. */
 export function agreements(
   checkpoints: readonly CollectedEvent<CheckpointEvent>[],
 ): readonly Agreed[] {
   const states = new Map<string, CollectedEvent<CheckpointEvent>[]>();
-  /** Which states each author publishes for a round. */
+  /** The states that each author publishes for a round. */
   const claims = new Map<string, Set<string>>();
   for (const kept of checkpoints) {
     const { tags, body } = kept.read;
@@ -133,34 +133,34 @@ export function agreements(
     );
 }
 
-/** The newest state that at least `faults` + 1 authors publish. */
+/** Returns the newest state that at least `faults` + 1 authors publish. */
 export const newestAgreed = (states: readonly Agreed[], faults: number): Agreed | undefined =>
   states.find(({ authors }) => authors.length > faults);
 
 export type CollectedCheckpoint = CollectedEvent<CheckpointEvent>;
 
 export interface Trust {
-  /** The own key. */
+  /** This worker's key. */
   readonly me: WorkerId;
-  /** Authors that are believed; when there are any, nobody else is. */
+  /** Trusted authors; if there are any, no other author is trusted. */
   readonly authors: readonly WorkerId[];
-  /** Of authors nobody named, how many may lie: one more must publish the same state. */
+  /** Number of other authors that may lie: one more must publish the same state. */
   readonly faults: number;
 }
 
 export interface CheckpointChoice {
   readonly checkpoint: CollectedCheckpoint;
-  /** Whether its author is believed in everything, not only in the state that others publish too. */
+  /** Whether its author is fully trusted, not only for the state that other authors publish too. */
   readonly isVouched: boolean;
 }
 
 export interface Judgement {
   readonly choice: CheckpointChoice | undefined;
-  /** Those that claim a later state than the one chosen. */
+  /** Checkpoints that claim a later state than the chosen one. */
   readonly refused: readonly { readonly checkpoint: CollectedCheckpoint; readonly why: string }[];
 }
 
-/** The newest checkpoint that can be trusted. */
+/** Returns the newest checkpoint that can be trusted, and why later ones are not. */
 export function chooseCheckpoint(
   checkpoints: readonly CollectedCheckpoint[],
   trust: Trust,
@@ -178,7 +178,7 @@ export function chooseCheckpoint(
   const refused = checkpoints
     .filter((one) => nextRound(one) > from)
     .map((checkpoint) => {
-      if (authors.length > 0) return { checkpoint, why: 'its author is not the one asked for' };
+      if (authors.length > 0) return { checkpoint, why: 'its author is not the requested one' };
       const tags = states.find(({ checkpoints }) => checkpoints.includes(checkpoint));
       const count = tags?.authors.length ?? 0;
       return { checkpoint, why: `${count} of ${faults + 1} authors needed publish this state` };
@@ -186,13 +186,13 @@ export function chooseCheckpoint(
   return { choice, refused };
 }
 
-/** Who has trained with this worker before may speak for a state; where it has no past, anybody may. */
+/** Returns a test for authors that count: those that trained with this worker before; without a past, all. */
 function mayVote(vouched: CollectedCheckpoint | undefined, me: WorkerId) {
   const known = new Set(
     vouched?.read.body.rounds.flatMap((round) => textsOf(round.collected_workers)),
   );
   return ({ read: { tags }, event: { pubkey } }: CollectedCheckpoint) => {
-    // one key can make up any number of names
+    // one key can use any number of names
     if (tags.worker !== pubkey) return false;
     return vouched === undefined || pubkey === me || known.has(pubkey);
   };

@@ -1,6 +1,6 @@
 /**
- * Rounds of the Python reference's profile: plain averaging and a checkpoint event after every round; where its records
- * are kept, late gradients are folded in before a round and the round is recorded after.
+ * The round strategy of the Python reference's profile: plain averaging, and a checkpoint event after every round. If
+ * the reference's records are kept, it also applies late gradients before a round and records the round afterwards.
  */
 import { notifiedOrDeadline, within } from '../../base/async.ts';
 import { weightOf } from '../../consensus/aggregate/mean.ts';
@@ -39,7 +39,7 @@ import {
   type Reference,
 } from './session.ts';
 
-/** Plays the rounds that are left and returns the final state. */
+/** Plays the remaining rounds and returns the final state. */
 export function runPythonWorker(start: PythonState, session: PythonSession): Promise<PythonState> {
   const { reference } = session;
   if (!reference) return runWorker(start, session, createPlain(session));
@@ -50,7 +50,7 @@ export function runPythonWorker(start: PythonState, session: PythonSession): Pro
   return runWorker(start, recorded, createRecorded(recorded));
 }
 
-/** The Python reference sends one heartbeat a round and looks for the heartbeat of the round. */
+/** Adapts the plan: the Python reference sends one heartbeat per round and expects the heartbeat of the round. */
 const referencePlan = (plan: Plan, { isCompatible, publishMs }: Reference): Plan => ({
   ...plan,
   heartbeatEachRound: true,
@@ -58,7 +58,8 @@ const referencePlan = (plan: Plan, { isCompatible, publishMs }: Reference): Plan
   // a gradient is tried exactly as often as --relay-retries says
   waitsForRelays: false,
   refusesLate: false,
-  // its workers count their timeout from the last gradient, say nothing of the state they ended in, and bound nothing
+  // workers of the reference count the timeout from the last gradient, do not report their final state, and do not
+  // bound norms
   ...(isCompatible && {
     timeoutSince: 'last-contribution',
     hearsFinalStates: false,
@@ -66,7 +67,7 @@ const referencePlan = (plan: Plan, { isCompatible, publishMs }: Reference): Plan
   }),
 });
 
-/** Averaging with checkpoints, without records. */
+/** Creates averaging with checkpoints, without records. */
 function createPlain(session: PythonSession): RoundStrategy<PythonState> {
   const averaging = createAveraging<PythonState>(session, meanByReciprocal);
   return {
@@ -120,24 +121,24 @@ function createRecorded(session: RecordedSession): RoundStrategy<PythonState> {
 }
 
 /**
- * Waits until the workers of the run are in this round, up to the round's timeout: workers of the Python reference do
- * not see a gradient dated before their own round began, so in a mixed fleet a fast worker waits for the others.
+ * Waits until the workers of the run are in this round, at most for the round's timeout. Workers of the Python
+ * reference ignore a gradient dated before their own round began, so in a mixed fleet a fast worker waits for them.
  */
 async function untilPeersBegan(round: number, session: RecordedSession): Promise<void> {
   const { plan, ports, signal, reference } = session;
   if (!reference.isCompatible) return;
   const { clock, wire } = ports;
   const deadlineMs = clock.now() + plan.roundTimeoutMs;
-  const wanted = plan.sync.strategy === 'strict' ? plan.sync.workers : 1;
-  while (inRound(round, session).length < wanted && clock.now() < deadlineMs) {
+  const expected = plan.sync.strategy === 'strict' ? plan.sync.workers : 1;
+  while (inRound(round, session).length < expected && clock.now() < deadlineMs) {
     await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
 }
 
-/** How long the record waits for slower relays after the first one took the checkpoint. */
+/** Time the record waits for other relays after the first one accepted the checkpoint. */
 const SLOWER_RELAYS_MS = 250;
 
-/** The state with the round's record added to its history. */
+/** Returns the state with the round's record added to its history. */
 async function recordRound(
   before: PythonState,
   next: PythonState,
@@ -188,7 +189,7 @@ async function recordOf(
   };
 }
 
-/** What is known so far of the own events of a round, added to what is known of the relays. */
+/** Returns the delivery of this worker's events of a round so far, and the relays that failed. */
 function deliveries(
   relays: RoundRecord['relays'],
   { heartbeat, gradient, checkpoint }: { readonly [name: string]: Sending | undefined },
@@ -218,7 +219,7 @@ function sentRecord(sending: Sending | undefined): SentRecord {
   return { eventId: tracked.event.id, relays };
 }
 
-/** Waits for what became of the checkpoint, notes it in the record, and hands the whole round to whoever keeps it. */
+/** Waits for the delivery of the checkpoint, adds it to the record, and passes the trace of the round to `keep`. */
 async function closeRound(
   before: PythonState,
   next: PythonState,
@@ -250,7 +251,7 @@ async function closeRound(
   return after;
 }
 
-/** Until a relay has taken it or none will, and a moment for the others. */
+/** Waits until a relay has accepted the event or all have failed, and shortly for the other relays. */
 async function untilTaken(sending: Sending | undefined, session: RecordedSession): Promise<void> {
   if (!sending) return;
   const { clock } = session.ports;
@@ -258,7 +259,7 @@ async function untilTaken(sending: Sending | undefined, session: RecordedSession
   await within(sending.settled, SLOWER_RELAYS_MS, clock, session.signal);
 }
 
-/** Live workers that say they have begun the round. */
+/** Returns the live workers that report this round or a later one. */
 function inRound(round: number, session: RecordedSession): readonly string[] {
   const { me, heartbeats } = session.ports.wire;
   return liveWorkers(session).filter(
@@ -266,7 +267,7 @@ function inRound(round: number, session: RecordedSession): readonly string[] {
   );
 }
 
-/** Publishes the state in one of a few slots used in turn; a notice says when no relay takes it. */
+/** Publishes the state in one of a few slots used in turn; reports a notice if no relay accepts it. */
 function publishCheckpoint(
   state: PythonState,
   { plan, events, ports: { wire, clock, report } }: PythonSession,
@@ -295,12 +296,12 @@ function publishCheckpoint(
   void checkpoint.sending?.settled.then(({ accepted, failed }) => {
     if (accepted.length > 0) return;
     const words = failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
-    report({ type: 'notice', message: `no relay took the checkpoint (${words})` });
+    report({ type: 'notice', message: `no relay accepted the checkpoint (${words})` });
   });
   return checkpoint;
 }
 
-/** What a run without the Python reference's records knows of a round. */
+/** Returns the record of a round in a run that keeps no records of the Python reference. */
 const shortRecord = (
   round: RoundSummary,
   { lossBefore }: PythonState,

@@ -4,7 +4,7 @@ import type { SignedEvent } from 'nostrain/network';
 import type { EventOf } from 'nostrain/python';
 import type { RejectReason } from 'nostrain/run';
 import { type ClaimContext, judgeClaim } from '../../../src/network/wire/judged.ts';
-import { readWanted } from '../../../src/python/collect/collect.ts';
+import { readRequested } from '../../../src/python/collect/collect.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 
 export type JudgedCheckpoint =
@@ -15,7 +15,7 @@ export type JudgedCheckpoint =
 export function judgeCheckpoint(event: SignedEvent, context: ClaimContext): JudgedCheckpoint {
   const { run, anyKey, nowSeconds } = context;
   const wanted = { run, anyKey, type: 'checkpoint', matches: () => true } as const;
-  const kept = readWanted(event, wanted, { clock: createManualClock(1000 * nowSeconds) });
+  const kept = readRequested(event, wanted, { clock: createManualClock(1000 * nowSeconds) });
   if (typeof kept === 'string') return { ok: false, reason: kept };
   if (kept) return { ok: true, tags: kept.read.tags, body: kept.read.body };
   const said = checkpoint.parse(event);

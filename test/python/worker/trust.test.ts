@@ -109,7 +109,7 @@ describe('N-12: which checkpoint to go on from', () => {
     ];
     expect(choose(claims, { authors: [7] })).toEqual({
       chosen: [5, true],
-      refused: [1, 2, 3].map(() => [9, 'its author is not the one asked for']),
+      refused: [1, 2, 3].map(() => [9, 'its author is not the requested one']),
     });
     expect(choose(claims, { authors: [6] }).chosen).toBeUndefined();
   });
