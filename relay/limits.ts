@@ -83,6 +83,7 @@ export interface Limits {
 
 const MIB = 1 << 20;
 
+/** Limits of a relay whose options set none. */
 export const defaultLimits: Limits = {
   maxEventBytes: 2 * MIB,
   maxContentLength: undefined,

@@ -65,6 +65,7 @@ function* merge(a: readonly Dated[], b: readonly Dated[]): Work<Dated[]> {
   return all;
 }
 
+/** Event ids by time, as set reconciliation (NIP-77) compares them. */
 export class IdList {
   readonly size: number;
   readonly #times: Float64Array;

@@ -43,6 +43,7 @@ function classOf(entry: Entry): Class {
   return entry.json.length > SMALL_BYTES ? 'large' : 'small';
 }
 
+/** The events that a relay keeps, in memory. */
 export class Store {
   readonly #limits: Limits;
   readonly #index = new EventIndex();

@@ -142,6 +142,7 @@ export interface Notifier {
   next(signal: AbortSignal): Promise<void>;
 }
 
+/** Returns a notifier without waiters. */
 export function createNotifier(): Notifier {
   const waiting = new Set<() => void>();
   return {

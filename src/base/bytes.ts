@@ -3,6 +3,7 @@
 const HEX = /^(?:[0-9a-f]{2})*$/;
 const encoder = new TextEncoder();
 
+/** Returns the UTF-8 bytes of a text. */
 export const utf8 = (text: string): Uint8Array => encoder.encode(text);
 
 const HEX_OF = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));

@@ -54,6 +54,7 @@ export type Result<T> =
 
 export const ok = <T>(value: T): Result<T> => ({ ok: true, value });
 
+/** Returns a failed result with one issue: its code, where it is, and what is wrong. */
 export const refuse = (code: string, at: string, message: string): { ok: false; issue: Issue } => ({
   ok: false,
   issue: { code, at, message },

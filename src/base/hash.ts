@@ -2,8 +2,10 @@
 import { sha256 as nobleSha256 } from '@noble/hashes/sha2.js';
 import { concatBytes, fromHex, toHex, utf8 } from './bytes.ts';
 
+/** Returns the SHA-256 of the bytes, 32 bytes. */
 export const sha256 = (bytes: Uint8Array): Uint8Array => nobleSha256(bytes);
 
+/** Returns the SHA-256 of the bytes, in hex. */
 export const sha256Hex = (bytes: Uint8Array): string => toHex(nobleSha256(bytes));
 
 /** An incremental SHA-256, for data that is never in one buffer. */

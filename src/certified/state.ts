@@ -344,6 +344,7 @@ function statusOf(
 const leftBy = ({ left, recent }: ChainHead): readonly Digest[] =>
   [...new Set([...left, ...recent])].slice(-MOST_LEFT);
 
+/** The state of a worker of a certified run. */
 export interface CertifiedState extends WorkerState {
   readonly rounds: readonly CertifiedSummary[];
   /** Last certified outcome it knows, and the state that follows from it. */

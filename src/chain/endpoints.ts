@@ -70,6 +70,7 @@ async function readBody(response: Response, maxBytes: number): Promise<string> {
   return text + decoder.decode();
 }
 
+/** A JSON-RPC endpoint of a chain. */
 export interface Endpoint {
   /** Host and port, without what could be a secret in the path. */
   readonly name: string;

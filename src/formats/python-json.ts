@@ -18,6 +18,7 @@ export interface PythonObject {
   readonly [key: string]: PythonJson;
 }
 
+/** Reports whether a value is a JSON object, not an array or null. */
 export const isJsonObject = (value: PythonJson | undefined): value is PythonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 

@@ -42,6 +42,7 @@ import { optimizerOf } from './optimizers/table.ts';
 import { hiddenMatrices, modelLayout } from './parameters.ts';
 import { openWeights, partsOf } from './precision.ts';
 
+/** Options of `compileTraining`. */
 export interface CompileOptions {
   /** f64 works for linear and mlp; onnxruntime has no f64 kernel for gpt's erf. */
   readonly dtype?: 'f32' | 'f64';

@@ -4,6 +4,7 @@ import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { type EventCrypto, pureCrypto, pureSchnorr, type Sha256Text } from './event-crypto.ts';
 
+/** A Nostr event (NIP-01) before it is signed. */
 export interface EventDraft {
   readonly kind: number;
   /** Unix seconds. */

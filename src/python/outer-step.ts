@@ -8,6 +8,7 @@ import { reorderTensors } from '../formats/arithmetic.ts';
 import type { Params } from '../tensor/params.ts';
 import { CHUNK_LENGTH } from '../tensor/partial-vector.ts';
 
+/** The weighted mean in the operation order of the Python reference. */
 export const meanByReciprocal: MeanRule = (rows, options) => {
   const { sum, moved, divisorOf } = sumRows(rows, options);
   for (const chunk of moved) {

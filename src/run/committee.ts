@@ -3,6 +3,7 @@
 import { bytes32, taggedHash, u32 } from '../base/hash.ts';
 import type { Digest, WorkerId } from './ids.ts';
 
+/** The workers that decide a round, with their voting weights and quorum. */
 export interface Committee {
   readonly round: number;
   /** 0, or the number of the recovery epoch. */

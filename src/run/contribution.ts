@@ -67,6 +67,7 @@ export interface Rejection {
   readonly detail: string;
 }
 
+/** What a worker reports between contributions. */
 export interface Heartbeat {
   readonly worker: WorkerId;
   readonly round: number;

@@ -31,6 +31,7 @@ export interface Member {
   readonly features?: FeatureValues<'member'>;
 }
 
+/** The state of a certified run between two rounds, apart from the model. */
 export interface Ledger {
   /** The round to come. */
   readonly round: number;
@@ -59,6 +60,7 @@ export interface Ledger {
 
 /** The table of stakes that holds in the round to come, and in the one after it; null in a run without. */
 export const snapshotOf = ({ features }: Ledger): Digest | null => features.stake?.snapshot ?? null;
+/** Returns the digest of the stake table that holds in the round after the coming one; null in a run without stakes. */
 export const nextSnapshotOf = ({ features }: Ledger): Digest | null => features.stake?.next ?? null;
 
 /** Whose contribution to the last round may still be listed, late; ascending. */

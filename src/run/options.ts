@@ -47,6 +47,7 @@ export const packingNames = [
 
 const rate = real(0, 1000, 'from');
 
+/** All options by name: type, flag, help and scope. */
 export const fields = {
   ...inScope('name', {
     run: row('name of the run; same name and relays: same run', text(), { flag: '--run <name>' }),

@@ -39,6 +39,7 @@ export interface RejectedContribution {
   readonly reason: string;
 }
 
+/** The decision of a certified round, which a quorum of the committee signs. */
 export interface Outcome {
   readonly run: Digest;
   readonly round: number;

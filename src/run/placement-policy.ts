@@ -18,6 +18,7 @@ export interface PlacementRule {
   readonly only: Readonly<Record<'regions' | 'tiers', readonly string[]>>;
 }
 
+/** Where the copies of an object may lie, and what to do if no placement satisfies that. */
 export interface PlacementPolicy {
   readonly onUnsatisfiable: 'fail' | 'degrade-with-alert';
   /** The names that there are; empty is any. */
@@ -303,6 +304,7 @@ export type Attribute = 'region' | 'tier';
 
 export const attributes: readonly Attribute[] = ['region', 'tier'];
 
+/** A worker that can hold objects, as the placement rules see it. */
 export interface Holder {
   readonly key: WorkerId;
   /** Where it is. */

@@ -6,15 +6,19 @@ import { type Field, type SettingScope, wordsFor } from './field.ts';
 import { fields, fillingPackings, type packingNames } from './options.ts';
 import { withoutRemoved } from './removed.ts';
 
+/** Name of a packing, as the setting `packing` takes it. */
 export type PackingName = (typeof packingNames)[number];
 
+/** Name of a setting. */
 export type SettingName = keyof typeof fields;
 
 /** Every setting with a checked value, as `completeSettings` gives them. */
 export type Settings = { readonly [K in SettingName]: ReturnType<(typeof fields)[K]['read']> };
 
+/** Any of the settings, with checked values. */
 export type PartialSettings = { readonly [K in SettingName]?: Settings[K] };
 
+/** Value of the setting `residual`. */
 export type ResidualRule = Settings['residual'];
 export type Normalization = Settings['normalize'];
 
@@ -22,6 +26,7 @@ type Scoped<S extends SettingScope> = {
   [K in SettingName]: (typeof fields)[K]['scope'] extends S ? K : never;
 }[SettingName];
 
+/** Names of all settings, in the order of the table of options. */
 export const settingNames = Object.keys(fields) as SettingName[];
 
 /** Names of the settings in these scopes, in the order of the table. */
@@ -40,6 +45,7 @@ export const inputNames = namesIn('input');
 /** The settings that a run spec fixes for everybody in its section `training`. */
 export type SharedName = Scoped<'training'>;
 export type SharedSettings = Pick<Settings, SharedName>;
+/** Settings that all workers of a run share. */
 export const sharedNames = namesIn('training');
 
 /** The settings that a worker of a run with a spec may choose. */

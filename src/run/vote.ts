@@ -41,6 +41,7 @@ export interface Commit extends Cast {
   readonly features?: FeatureValues<'vote'>;
 }
 
+/** A vote of a committee member, in either step. */
 export type Vote = Prepare | Commit;
 
 /** A proposed outcome; it counts as its author's prepare. */

@@ -6,6 +6,7 @@
 /** Values in a chunk of the parameter vector; the last chunk may be shorter. */
 export const CHUNK_LENGTH = 4096;
 
+/** Values of some chunks of a flat parameter vector. */
 export interface PartialVector {
   /** Length of the whole vector. */
   readonly size: number;

@@ -38,6 +38,7 @@ export interface TrainerDevice {
   readonly notice?: string;
 }
 
+/** A trainer over onnxruntime. */
 export interface EngineTrainer extends TrainerPort {
   readonly device: TrainerDevice;
   /** Number of moment vectors after the first inner phase; the last one counts the steps taken. */

@@ -42,6 +42,7 @@ export function mostChunks(
   return owners === 0 ? chunks : seatsAtMost(chunks, workers, owners);
 }
 
+/** Returns which chunks each worker sends in a round. */
 export function assignChunks(division: Division): ChunkAssignment {
   const { run, round, base, roster, beside = [], owners } = division;
   const moving = movingChunks(division);

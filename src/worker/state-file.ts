@@ -9,6 +9,7 @@ import type { Sent, WorkerState } from './state.ts';
 /** How names of tensors begin that are not the model's. */
 export const STATE_TENSOR_PREFIX = 'nostrain.';
 
+/** Returns the safetensors file of a worker’s state. */
 export function encodeState(
   state: WorkerState,
   added: AddedMembers<object> = noMembers,

@@ -126,12 +126,22 @@ function wordsOf(folder: string, top: string, leftOut: RegExp): number {
   return words.reduce((sum, each) => sum + each.length, 0);
 }
 
-/** Imports in test/ that name a file of the program instead of an entry point of the package. */
-function deepImports(folder: string): number {
-  return filesUnder(folder, 'test', '.ts')
-    .map((path) => readFileSync(join(folder, path), 'utf8'))
-    .map((text) => text.match(/from '(?:\.\.\/)+(?:src|relay|kinds)\/[^']+'/g)?.length ?? 0)
-    .reduce((sum, each) => sum + each, 0);
+/** The file that a test mirrors: test/run/ledger.test.ts tests src/run/ledger.ts, test/relay/ and test/kinds/ their own rooms. */
+const testedBy = (path: string): string =>
+  path
+    .replace(/^test\/(?=relay\/|kinds\/)/, '')
+    .replace(/^test\//, 'src/')
+    .replace('.test.ts', '.ts');
+
+/** Imports in test/ that name a file of the program instead of an entry point: all, and those of another file than the one tested. */
+function deepImports(folder: string): { all: number; others: number } {
+  const imports = filesUnder(folder, 'test', '.ts').flatMap((path) => {
+    const text = readFileSync(join(folder, path), 'utf8');
+    return [...text.matchAll(/from '((?:\.\.\/)+(?:src|relay|kinds)\/[^']+)'/g)].map(
+      ([, target]) => posix.join(posix.dirname(path), target!) === testedBy(path),
+    );
+  });
+  return { all: imports.length, others: imports.filter((isTested) => !isTested).length };
 }
 
 const format = (value: number): string => value.toLocaleString('en-US');
@@ -172,7 +182,11 @@ async function figuresOf(tree: Tree): Promise<ReadonlyMap<string, string>> {
     'words of docs (decisions)',
     `${format(wordsOf(folder, 'docs', /^docs\/(decisions|reference)\//))} (${format(wordsOf(folder, 'docs/decisions', /README/))})`,
   );
-  figures.set('deep imports from tests', format(deepImports(folder)));
+  const deep = deepImports(folder);
+  figures.set(
+    'deep imports from tests (without those of the file under test)',
+    `${format(deep.all)} (${format(deep.others)})`,
+  );
   for (const [name, files] of journeysOf(folder)) figures.set(`files visited: ${name}`, `${files}`);
   return figures;
 }

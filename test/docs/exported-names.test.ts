@@ -1,4 +1,7 @@
-/** Nothing is exported that nobody can see used: each value is in an example that runs, each type is in what such a value takes or gives. */
+/**
+ * Every exported name says what it is. Those of the products are also seen in use: each value is in an example that runs, each type
+ * is in what such a value takes or returns.
+ */
 import { expect, it } from 'vitest';
 import { examples, typed } from '../support/examples.ts';
 import { typeErrors } from '../support/type-errors.ts';
@@ -8,13 +11,20 @@ const names = readExportedNames();
 const called = (pick: (name: (typeof names)[number]) => boolean): readonly string[] =>
   names.filter(pick).map(({ entry, name }) => `${name} of ${entry}`);
 
-it('every exported value has an example', () => {
+it('every exported value of a product has an example', () => {
   expect(names.length).toBeGreaterThan(100);
-  expect(called(({ isType, isShown }) => !isType && !isShown)).toEqual([]);
+  expect(called(({ isOfProduct, isType, isShown }) => isOfProduct && !isType && !isShown)).toEqual(
+    [],
+  );
 });
 
-it('every exported type is used by something that has an example', () => {
-  expect(called(({ isType, isShown, isReached }) => isType && !isShown && !isReached)).toEqual([]);
+it('every exported type of a product is used by something that has an example', () => {
+  expect(
+    called(
+      ({ isOfProduct, isType, isShown, isReached }) =>
+        isOfProduct && isType && !isShown && !isReached,
+    ),
+  ).toEqual([]);
 });
 
 it('every exported name says what it is', () => {

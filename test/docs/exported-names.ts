@@ -5,20 +5,23 @@ import ts from 'typescript';
 import { examples } from '../support/examples.ts';
 import { root } from './field-rows.ts';
 
-/** Entry points by the name they are imported by. */
-const entries: Readonly<Record<string, string>> = {
-  nostrain: 'src/index.ts',
-  'nostrain/kinds': 'kinds/index.ts',
-  'nostrain/relay': 'relay/server.ts',
-  'nostrain/node': 'src/node/index.ts',
-  'nostrain/certified': 'src/certified/index.ts',
-  'nostrain/probe': 'src/probe/index.ts',
-  'nostrain/python': 'src/python/index.ts',
-  'nostrain/python/node': 'src/python/node/index.ts',
-};
+/** Source file of each entry point, by the name it is imported by; package.json has them. */
+const entries: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries<{ readonly 'nostrain:source': string }>(
+    JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).exports,
+  ).map(([name, { 'nostrain:source': file }]) => [`nostrain${name.slice(1)}`, file.slice(2)]),
+);
+
+/** Entry points of the products. The others give the building blocks of one room, for tests, explorers and replayers. */
+const PRODUCTS = [
+  ...['nostrain', 'nostrain/kinds', 'nostrain/node', 'nostrain/certified', 'nostrain/probe'],
+  ...['nostrain/python', 'nostrain/python/node'],
+];
 
 export interface ExportedName {
   readonly entry: string;
+  /** Whether a product exports it, and not only a room. */
+  readonly isOfProduct: boolean;
   readonly name: string;
   readonly isType: boolean;
   /** The sentence at its declaration. */
@@ -90,7 +93,7 @@ export function readExportedNames(): readonly ExportedName[] {
   );
   const reached = reachedFrom(checker, shown);
   return all.map(({ entry, name, target }) => ({
-    ...{ entry, name },
+    ...{ entry, name, isOfProduct: PRODUCTS.includes(entry) },
     isType: (target.flags & ts.SymbolFlags.Value) === 0,
     says: ts.displayPartsToString(target.getDocumentationComment(checker)),
     isShown: shown.has(target),

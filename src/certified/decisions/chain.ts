@@ -76,6 +76,7 @@ export interface Chain extends Situation, Roots {
 /** What the aggregation rule took from the listed contributions of a round. */
 export type Taken = Aggregate;
 
+/** The state of a certified run after a round, with model and momentum. */
 export interface Certified extends Chain, ModelState {
   /**
    * Aggregation result of the previous round if this worker computed it: authors keep what was not taken in their
@@ -122,6 +123,7 @@ export const rosterJoin = (
   }),
 });
 
+/** Returns the part of the state that is kept without the model, with the votes that led to it. */
 export function chainHeadOf(
   state: Certified,
   votes: ListedVotes | null,
@@ -148,6 +150,7 @@ export interface Situation {
   readonly ledger: Ledger;
 }
 
+/** The election of a round, with roster and live workers. */
 export interface Electorate extends Election {
   readonly roster: readonly WorkerId[];
   /** live(r): members seen in recent rounds. */
@@ -169,6 +172,7 @@ export interface Decision {
   readonly next: Certified;
 }
 
+/** Returns the membership rules of a run. */
 export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ ...spec, run });
 
 export type StakeEvidence = Pick<Evidence, 'stakes'>;
@@ -269,6 +273,7 @@ export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Ruli
   return valid({ ...chain, ledger });
 }
 
+/** Returns the state before round 0, with zero momentum. */
 export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certified {
   const momentum = params.values.slice().fill(0);
   const roots = firstRoots(spec, params, hash);

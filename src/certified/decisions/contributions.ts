@@ -42,6 +42,7 @@ export interface RoundParameters extends Situation {
   readonly stakes: Stakes;
 }
 
+/** Returns the parameters of the round that follows a state, or why they are not known yet. */
 export function roundParametersOf(
   state: Certified,
   evidence: StakeEvidence,

@@ -125,6 +125,7 @@ export interface PayloadLimits {
   readonly inAll?: number;
 }
 
+/** Returns an empty store of evidence, with bounded bytes of payloads per key and in all. */
 export function createEvidenceStore(
   crypto: EventCrypto = pureCrypto,
   { payloadBytes = PAYLOAD_BYTES / PAYLOADS_PER_KEY, inAll = PAYLOAD_BYTES }: PayloadLimits = {},

@@ -17,6 +17,7 @@ import { payloadsOf, readSlices } from './slices.ts';
 /** How much of a round was checked. `chain`: signatures, committees, entropy and rosters. `full`: the model as well. */
 export type Checked = 'full' | 'chain' | 'nothing';
 
+/** One round of a replay, with the states before and after it. */
 export interface ReplayedRound {
   readonly round: number;
   readonly checked: Checked;
@@ -34,6 +35,7 @@ export interface ReplayEnd {
   readonly digests: readonly Digest[];
 }
 
+/** Reports whether a state has the model, and not only the decisions. */
 export const hasModel = (state: Chain | Certified): state is Certified => 'params' in state;
 
 /**
@@ -132,6 +134,7 @@ function withModel(state: Chain | Certified, events: Gathered, layout: Layout): 
   return cached.length === slices.length ? { ...state, ...readSlices(cached, layout) } : state;
 }
 
+/** Returns the state without parameters and momentum. */
 export function withoutModel(state: Chain | Certified): Chain {
   if (!hasModel(state)) return state;
   const { params: _, momentum: __, ...chain } = state;

@@ -27,6 +27,7 @@ import { isCommit, type ProtocolMessage, toProtocolMessage } from '../wire/certi
 import { toServedRun } from '../wire/runs.ts';
 import { readSnapshots } from '../wire/snapshots.ts';
 
+/** Returns the run specs among these events, by run id. */
 export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunSpec> {
   const specs = new Map<Digest, RunSpec>();
   for (const event of events) {

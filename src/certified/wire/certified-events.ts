@@ -45,6 +45,7 @@ export interface Unreadable {
   readonly reason: RejectReason;
 }
 
+/** Any signed message of a certified run. */
 export type ProtocolMessage = Signed<
   Vote | Proposal | ViewChangeVote | Notice | Submission | FaultProof | Unreadable
 >;
@@ -153,6 +154,7 @@ export const byAuthors = (
     authors: keys.slice(i * MOST_AUTHORS, (i + 1) * MOST_AUTHORS),
   }));
 
+/** Returns the unsigned event of a message. */
 export function buildMessage(message: Message | Notice, lifetime: Lifetime): EventDraft {
   if (message.type === 'vote') return buildVote(message, lifetime);
   if (message.type === 'proposal') return buildProposal(message, lifetime);

@@ -31,6 +31,7 @@ import type {
   Vote,
 } from '../../run/vote.ts';
 
+/** Returns the unsigned event of a join, a leave or a view-change vote. */
 export function buildMember(message: Notice | ViewChangeVote, lifetime: Lifetime): EventDraft {
   const { run } = message;
   const common = { run, scope: [run], expiration: expirationOf(lifetime) };
@@ -157,6 +158,7 @@ function castOf({ run, round, attempt, parent, ctx, view, digest, justify }: Cas
 
 type CastFields = Omit<Extract<Vote, { readonly step: 'prepare' }>, 'type' | 'step'>;
 
+/** Returns the unsigned event of a vote. */
 export function buildVote(cast: Vote, lifetime: Lifetime): EventDraft {
   const { run, round, step, digest } = cast;
   const { unlisted, features } = step === 'commit' ? cast : { unlisted: [] };

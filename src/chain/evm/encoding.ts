@@ -33,6 +33,7 @@ export const isRlpList = (item: Rlp): item is readonly Rlp[] => !(item instanceo
 /** Trie nodes and headers nest no deeper than a few lists. */
 const MAX_DEPTH = 8;
 
+/** Returns the RLP encoding of bytes or of nested lists. */
 export function encodeRlp(item: Rlp): Uint8Array {
   if (isRlpList(item)) {
     const body = concatBytes(...item.map(encodeRlp));

@@ -243,6 +243,7 @@ interface Account {
   readonly address: Uint8Array;
 }
 
+/** Returns a source of stake snapshots from the balances of a token contract (ERC-20, ERC-5805). */
 export function createTokenSource(
   access: ChainAccess,
   contract: TokenContract,

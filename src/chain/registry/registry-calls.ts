@@ -83,6 +83,7 @@ export async function unlockedAccounts({ endpoint, signal }: Sender): Promise<re
   return Array.isArray(list) ? list.map(String) : [];
 }
 
+/** A deployed stake registry: its address, and the block it was deployed in. */
 export interface DeployedRegistry {
   readonly contract: Uint8Array;
   readonly block: number;

@@ -11,6 +11,7 @@ import {
   weighPartial,
 } from '../../tensor/partial-vector.ts';
 
+/** One contribution, as an aggregation rule takes it. */
 export interface Row {
   readonly worker: string;
   /** Event id; orders several rows of one worker. */

@@ -125,6 +125,7 @@ export interface ElectionRules {
   drawFrom(attempt: number, keys: readonly WorkerId[], leastQuorum: number): Committee;
 }
 
+/** Who may have a seat in a round, and the committee of each attempt. */
 export interface Election {
   /** Keys that may have a seat, in the order given. */
   readonly eligible: readonly WorkerId[];
@@ -154,6 +155,7 @@ export interface Election {
  */
 const HALF = 500;
 
+/** Returns the election of a round: who may have a seat, and the committee of each attempt. */
 export function createElection(rules: ElectionRules): Election {
   const { weighed, size, floorPermille, rank, drawFrom } = rules;
   const eligible = weighed.map(({ key }) => key);

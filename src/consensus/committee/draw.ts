@@ -7,6 +7,7 @@ import { bytes32, hashTails, taggedHash, u32, WORDS } from '../../base/hash.ts';
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
 
+/** A public key and its weight in a draw. */
 export interface Weighted {
   readonly key: WorkerId;
   /** From 1 to 2^128 - 1. */
@@ -42,6 +43,7 @@ const DIGIT = new Uint8Array(128).fill(NO_DIGIT);
 const LEAST_BITS = 1.44;
 const MOST_BITS = 1.45;
 
+/** Prepares keys and weights for draws. Throws a RangeError if a key is invalid or repeated, or a weight is not allowed. */
 export function createCandidates(members: readonly Weighted[]): Candidates {
   const keys = new Uint32Array(members.length * WORDS);
   const weights = new Float64Array(members.length);

@@ -52,6 +52,7 @@ export interface MembershipRules {
     | { readonly kind: 'work' | 'stake' | 'trust' };
 }
 
+/** A join that may enter the roster. */
 export interface RosterJoin {
   readonly key: WorkerId;
   readonly tip: Digest;
@@ -104,6 +105,7 @@ export interface RosterChange {
   readonly beacon: Digest | '';
 }
 
+/** Returns the ledger before round 0. */
 export const firstLedger = (rules: MembershipRules): Ledger => ({
   round: 0,
   entropy: firstRandomness(rules.run),

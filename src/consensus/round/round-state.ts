@@ -111,8 +111,10 @@ export interface Composed extends ViewId {
   readonly digest: Digest;
 }
 
+/** A signed vote or proposal; a proposal counts as its author’s prepare. */
 export type CastVote = Signed<Vote> | Signed<Proposal>;
 
+/** Everything that the round machine remembers of one round. */
 export interface RoundState {
   readonly round: number;
   readonly begun: number;

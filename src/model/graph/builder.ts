@@ -38,6 +38,7 @@ export interface Segment {
   readonly output: Value;
 }
 
+/** A graph of operators under construction. */
 export interface Graph extends Recorder {
   readonly inputs: ReadonlyMap<string, Value>;
   readonly outputs: ReadonlyMap<string, Value>;

@@ -31,6 +31,7 @@ export interface Recorder {
 
 export const isFloat = (dtype: DType): boolean => dtype === 'f32' || dtype === 'f64';
 
+/** Returns the number of elements of a shape. */
 export const sizeOf = (shape: Shape): number => shape.reduce((size, dim) => size * dim, 1);
 
 export const sameShape = (a: Shape, b: Shape): boolean =>

@@ -24,6 +24,7 @@ export interface Hashes {
   readonly blake3: Digest;
 }
 
+/** Hashes and chunks of one file. */
 export interface FileManifest extends Hashes {
   /** Length of the file. */
   readonly bytes: number;

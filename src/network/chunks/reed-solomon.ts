@@ -162,6 +162,7 @@ for (let i = 0, value = 1; i < ORDER; i++) {
   if (value > 255) value ^= POLYNOMIAL;
 }
 
+/** Returns the product of two elements of GF(256). */
 export const multiply = (a: number, b: number): number =>
   a === 0 || b === 0 ? 0 : POWER[LOG[a]! + LOG[b]!]!;
 

@@ -14,6 +14,7 @@ export interface Blob {
   readonly offset: number | undefined;
 }
 
+/** Where chunks are downloaded from. */
 export interface ChunkSource<C = Blob> {
   /** Address without secrets, for errors and reports. */
   readonly name: string;

@@ -12,6 +12,7 @@ import type { ValueCode } from './value-code.ts';
 /** N S P L, version 1. */
 const MAGIC = [0x4e, 0x53, 0x50, 0x4c];
 const VERSION = 1;
+/** Length of the header of a payload. */
 export const PAYLOAD_HEADER_BYTES = 84;
 
 /** What sender and receiver know without the payload. */
@@ -125,6 +126,7 @@ export const codecs = {
   rotated: { code: 35, sends: 'stream', scales: 'size', isRotated: true },
 } as const satisfies Record<string, ChunkCodec | StreamCodec>;
 
+/** Name of a payload codec. */
 export type CodecName = keyof typeof codecs;
 
 /** A codec and, where it sends the largest values only, how many of each chunk of 4096; else 0. */

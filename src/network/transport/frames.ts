@@ -123,6 +123,7 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
+/** A subscription filter (NIP-01). */
 export interface Filter {
   readonly ids?: readonly string[];
   readonly authors?: readonly string[];
@@ -135,6 +136,7 @@ export interface Filter {
   readonly [tag: `#${string}`]: readonly string[];
 }
 
+/** Reports whether an event matches a filter. */
 export function matchesFilter(filter: Filter, event: SignedEvent): boolean {
   const { ids, authors, kinds, since, until } = filter;
   if (ids && !ids.includes(event.id)) return false;

@@ -32,6 +32,7 @@ export const REMEMBERED_SIGNATURES = 4096;
 /** Relays bring the same event within this time; one that comes again later is checked and counted once more. */
 const REMEMBERED_MS = 150_000;
 
+/** Ids of the events that a subscription was given, in bounded number. */
 export class Handed {
   /** The time each event names, by id; where `isLongLived`, of those of the last minutes. */
   readonly seen: Recent<number>;
@@ -53,6 +54,7 @@ const reasons: Readonly<Record<string, RejectReason>> = {
 /** Not every relay refuses these, so sending them does not speak against one. */
 const pardoned: ReadonlySet<string> = new Set(['too-large', 'not-text']);
 
+/** Checks the events that relays send; each is verified once, whichever relay brings it. */
 export class Inbox {
   readonly #crypto: EventCrypto;
   /** The good signature of each event verified lately: checked once, however many relays and subscriptions bring it. */

@@ -191,6 +191,7 @@ export interface RelayQuota {
   readonly pauseMs: number;
 }
 
+/** What a relay may send before it is cut off for a while. */
 export const defaultQuota: RelayQuota = {
   bytesPerMinute: 4 * 2 ** 30,
   faultsPerMinute: 100,

@@ -8,6 +8,7 @@ import type { EoseHint, EventFrame, Filter, RelayFrame } from './frames.ts';
 import type { Handed, Inbox } from './inbox.ts';
 import { createReconciliation, mayHaveMore, type Page, readOn, since } from './missing-events.ts';
 
+/** What a subscription calls. */
 export interface SubscriptionHandlers {
   /** A verified event, once; ids are remembered in bounded number, so one from long ago may come again. */
   onEvent(event: SignedEvent, relay: string): void;
@@ -23,6 +24,7 @@ export interface SubscriptionHandlers {
   onLost?(relay: string, message: string): void;
 }
 
+/** Options of a subscription. */
 export interface SubscribeOptions {
   readonly only?: readonly string[] | undefined;
   /** After a reconnect, ask only for events dated after the loss; for events that are sent as soon as they are made. */

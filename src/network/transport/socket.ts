@@ -17,6 +17,7 @@ export interface Socket {
   close(): void;
 }
 
+/** Opens a WebSocket to a URL; each environment brings its own. */
 export type OpenSocket = (url: string) => Socket;
 
 const encoder = new TextEncoder();

@@ -36,6 +36,7 @@ export interface PayloadContext {
   readonly agreed?: number | undefined;
 }
 
+/** Packs deltas into payloads, and opens those of others. */
 export type Packer = ReturnType<typeof createPacker>;
 
 export type PackerOptions = Pick<WireOptions, Taken> & { readonly sha256: Sha256 };

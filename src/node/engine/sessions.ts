@@ -2,6 +2,7 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Runtime } from '../../trainer/runtime.ts';
 
+/** onnxruntime-node as the trainer uses it. */
 export const nodeRuntime: Runtime = {
   Tensor,
   writesInPlace: true,

@@ -57,6 +57,7 @@ export const publicKeyOf = (secretKey: Uint8Array): string =>
 
 export const toNsec = (secretKey: Uint8Array): string => nsecEncode(secretKey);
 
+/** Returns the npub (NIP-19) of a public key in hex. */
 export const toNpub = (publicKey: string): string => npubEncode(publicKey);
 
 /**

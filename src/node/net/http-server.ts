@@ -12,6 +12,7 @@ import type { RunEvent } from '../../certified/rounds/events.ts';
 
 export type PageFiles = ReadonlyMap<string, Uint8Array>;
 
+/** An HTTP server of pages. */
 export interface PageServer {
   readonly url: string;
   close(): Promise<void>;

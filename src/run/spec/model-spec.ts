@@ -115,11 +115,13 @@ export type DecoderSpec = LlamaSpec | Gpt2Spec;
 /** How the numbers of a frozen base are held: as they compute, or in fewer bits. */
 export const precisions = ['f32', 'f16', 'q8', 'q4'] as const;
 
+/** Number format of a frozen base. */
 export type Precision = (typeof precisions)[number];
 
 /** What matrix products of training are computed in; all else is f32. */
 export const arithmetics = ['f32', 'f16', 'bf16'] as const;
 
+/** What matrix products of training are computed in. */
 export type Arithmetic = (typeof arithmetics)[number];
 
 /** What a forecast is held against: the mean of squares, or three quantiles of every number. */

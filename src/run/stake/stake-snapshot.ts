@@ -21,6 +21,7 @@ export interface StakeRow {
   readonly stake: bigint;
 }
 
+/** Stakes by key at one block of a chain, or from a file. */
 export interface StakeSnapshot {
   /** CAIP-2: `eip155:1`; `nostrain:file` for numbers that no chain states. */
   readonly chain: string;
