@@ -1,9 +1,8 @@
 import { sha256Hex, utf8 } from 'nostrain/base';
+import { Contacts, nearest } from '../../src/network/directory/contacts.ts';
 import {
-  Contacts,
   type Lookup,
   type LookupOptions,
-  nearest,
   searchDirectory,
 } from '../../src/network/directory/directory.ts';
 import type { HolderRecord } from '../../src/network/wire/holders.ts';

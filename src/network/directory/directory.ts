@@ -12,17 +12,23 @@ import { parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
 import type { EventCrypto } from '../event-crypto.ts';
 import { hintProblem } from '../transport/relay-urls.ts';
 import { type HolderRecord, readHolder } from '../wire/holders.ts';
-import { newer } from '../wire/judged.ts';
+import {
+  type AnnouncementSource,
+  BUCKET,
+  Contacts,
+  friend,
+  isNearer,
+  type Target,
+} from './contacts.ts';
 
-/** Records of one bucket, and of one answer. */
-const BUCKET = 16;
 /** An announcement with its 64 objects and four contacts is shorter. */
 export const MOST_EVENT_BYTES = 8192;
 /** Holders of an object and those nearest to it. */
 const MOST_RECORDS = 2 * BUCKET;
 export const MOST_ANSWER_BYTES = MOST_RECORDS * MOST_EVENT_BYTES;
-/** Announcements taken in a minute: each costs a signature to check. */
+/** Announcements whose signatures are checked in a minute, in all and from one address. */
 const MOST_A_MINUTE = 600;
+const MOST_FROM_ONE = 60;
 
 export interface DirectoryOptions {
   readonly localKey: WorkerId;
@@ -40,7 +46,8 @@ export class Directory {
   /** What this server says of itself: whoever asks it learns its key so. */
   localRecord: SignedEvent | undefined;
   #minute = 0;
-  #taken = 0;
+  /** Signatures checked in this minute, by source. */
+  readonly #checked = new Map<AnnouncementSource, number>();
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
@@ -55,17 +62,26 @@ export class Directory {
     return JSON.stringify({ holders: [...local, ...records.map(({ event }) => event)] });
   }
 
-  /** Takes an announcement of anyone. */
-  take(text: string): Result<HolderRecord> {
+  /** Verifies and stores an announcement; `source` is the address that sent it, or `friend`. */
+  take(text: string, source: AnnouncementSource): Result<HolderRecord> {
     const { now, crypto, allowPrivate } = this.#options;
-    const minute = Math.floor(now() / 60);
-    if (minute !== this.#minute) [this.#minute, this.#taken] = [minute, 0];
-    if (++this.#taken > MOST_A_MINUTE) return refuse('busy', '', 'too many announcements a minute');
     if (utf8(text).length > MOST_EVENT_BYTES) return refuse('too-large', '', 'too long');
     const json = parseJson(text);
-    const read = json.ok ? recordOf(json.value, now(), crypto, allowPrivate) : json;
-    if (read.ok) this.contacts.add(read.value, now());
+    const mayVerify = () => this.#mayVerify(source);
+    const read = json.ok ? recordOf(json.value, now(), crypto, allowPrivate, mayVerify) : json;
+    if (read.ok) this.contacts.add(read.value, now(), source);
     return read;
+  }
+
+  #mayVerify(source: AnnouncementSource): boolean {
+    const minute = Math.floor(this.#options.now() / 60);
+    if (minute !== this.#minute) this.#checked.clear();
+    this.#minute = minute;
+    const all = [...this.#checked.values()].reduce((sum, each) => sum + each, 0);
+    const before = this.#checked.get(source) ?? 0;
+    if (all >= MOST_A_MINUTE || (source !== friend && before >= MOST_FROM_ONE)) return false;
+    this.#checked.set(source, before + 1);
+    return true;
   }
 }
 
@@ -92,6 +108,7 @@ function recordOf(
   now: number,
   crypto: EventCrypto,
   allowPrivate: boolean,
+  mayVerify: () => boolean = () => true,
 ): Result<HolderRecord> {
   const event: Result<SignedEvent> = parseEvent(json);
   if (!event.ok) return event;
@@ -100,6 +117,7 @@ function recordOf(
   if (!record.ok) return record;
   const contacts = record.value.contacts.filter((url) => allowPrivate || isAskable(url));
   if (contacts.length === 0) return refuse('no-contact', 'content', 'no contact that may be asked');
+  if (!mayVerify()) return refuse('busy', '', 'too many announcements a minute');
   const verified = verifyEvent(event.value, crypto);
   return verified.ok ? ok({ ...record.value, contacts }) : verified;
 }
@@ -268,122 +286,5 @@ class Search {
     }
     const fresh = answer.filter(({ key }) => !this.#seen.has(key)).slice(0, 2 * BUCKET);
     return fresh.map((each) => ({ record: each, hop: hop + 1, by: record.key }));
-  }
-}
-
-/** What is looked for: an object, or a holder by its key. */
-export type Target = Digest | WorkerId;
-
-/** Objects of which is kept who holds them, and holders of each. */
-const MOST_OBJECTS = 1024;
-const MOST_OF_OBJECT = 16;
-
-/** Whether `a` is nearer to the target than `b` by XOR; keys and targets are 64 lowercase hex digits. */
-export function isNearer(a: WorkerId, b: WorkerId, target: Target): boolean {
-  for (let i = 0; i < 64; i++) {
-    if (a[i] === b[i]) continue;
-    const digit = Number.parseInt(target[i]!, 16);
-    return (Number.parseInt(a[i]!, 16) ^ digit) < (Number.parseInt(b[i]!, 16) ^ digit);
-  }
-  return false;
-}
-
-/** Leading bits that two keys share. */
-export function sharedBits(a: string, b: string): number {
-  let i = 0;
-  while (i < 64 && a[i] === b[i]) i++;
-  if (i === 64) return 256;
-  const differ = Number.parseInt(a[i]!, 16) ^ Number.parseInt(b[i]!, 16);
-  return 4 * i + Math.clz32(differ) - 28;
-}
-
-/** The nearest to a target, nearest first. */
-export const nearest = <T extends { readonly key: WorkerId }>(
-  records: Iterable<T>,
-  target: Target,
-  count: number,
-): readonly T[] =>
-  [...records].sort((a, b) => (isNearer(a.key, b.key, target) ? -1 : 1)).slice(0, count);
-
-/** Who is known, and who says they hold what. */
-export class Contacts {
-  readonly #localKey: WorkerId;
-  /** By bits shared with our key; the longest known first. */
-  readonly #buckets = new Map<number, Map<WorkerId, HolderRecord>>();
-  readonly #holders = new Map<Target, Map<WorkerId, HolderRecord>>();
-
-  constructor(localKey: WorkerId) {
-    this.#localKey = localKey;
-  }
-
-  /** Records in buckets. */
-  get size(): number {
-    let size = 0;
-    for (const bucket of this.#buckets.values()) size += bucket.size;
-    return size;
-  }
-
-  /**
-   * Takes a record, newer than one of the same key. A full bucket keeps whom it has known longest, as those are
-   * likeliest to stay, unless they have expired (unix seconds).
-   */
-  add(record: HolderRecord, now: number): void {
-    if (record.key !== this.#localKey) this.#addTo(this.#bucketOf(record.key), record, BUCKET, now);
-    for (const object of record.held) this.#addHolder(object, record, now);
-  }
-
-  /** Who does not answer is forgotten. */
-  remove(key: WorkerId): void {
-    this.#bucketOf(key).delete(key);
-    for (const [object, holders] of this.#holders) {
-      if (holders.delete(key) && holders.size === 0) this.#holders.delete(object);
-    }
-  }
-
-  /** Those that hold an object by their own word, then those nearest to it; expired ones never. */
-  answer(object: Target, now: number): readonly HolderRecord[] {
-    const isGood = ({ expiresAt }: HolderRecord) => expiresAt > now;
-    const holding = [...(this.#holders.get(object)?.values() ?? [])].filter(isGood);
-    const all = [...this.#buckets.values()].flatMap((bucket) => [...bucket.values()]);
-    const others = nearest(all.filter(isGood), object, BUCKET);
-    const keys = new Set(holding.map(({ key }) => key));
-    return [...holding, ...others.filter(({ key }) => !keys.has(key))];
-  }
-
-  #bucketOf(key: WorkerId): Map<WorkerId, HolderRecord> {
-    const bits = sharedBits(this.#localKey, key);
-    const bucket = this.#buckets.get(bits) ?? new Map<WorkerId, HolderRecord>();
-    this.#buckets.set(bits, bucket);
-    return bucket;
-  }
-
-  #addHolder(object: Target, record: HolderRecord, now: number): void {
-    const holders = this.#holders.get(object) ?? new Map<WorkerId, HolderRecord>();
-    if (!this.#holders.has(object) && this.#holders.size >= MOST_OBJECTS) {
-      // the one asked to be remembered first gives way
-      const [first] = this.#holders.keys();
-      this.#holders.delete(first!);
-    }
-    this.#holders.set(object, holders);
-    this.#addTo(holders, record, MOST_OF_OBJECT, now);
-  }
-
-  #addTo(
-    records: Map<WorkerId, HolderRecord>,
-    record: HolderRecord,
-    most: number,
-    now: number,
-  ): void {
-    const before = records.get(record.key);
-    if (before !== undefined) {
-      if (newer(record, before)) records.set(record.key, record);
-      return;
-    }
-    if (records.size >= most) {
-      const gone = [...records.values()].find(({ expiresAt }) => expiresAt <= now);
-      if (gone === undefined) return;
-      records.delete(gone.key);
-    }
-    records.set(record.key, record);
   }
 }

@@ -7,6 +7,7 @@ import { anySignal, systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { AskHttp, HttpAnswer } from '../../network/chunks/http-source.ts';
 import { readUpTo } from '../../network/chunks/source.ts';
+import { friend } from '../../network/directory/contacts.ts';
 import type { LookupOptions } from '../../network/directory/directory.ts';
 import {
   type Directory,
@@ -22,9 +23,11 @@ import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { PublishOutcome } from '../../network/transport/outbox.ts';
 import type { QueryOptions, QueryResult } from '../../network/transport/query.ts';
+import { isPublicIp } from '../../network/transport/relay-urls.ts';
 import { type HolderRecord, holderFilter, newestHolders } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
+import { addressOf } from './holder-server.ts';
 import { createAskHttp } from './sources.ts';
 
 const PATH = /^\/directory\/([0-9a-f]{64})?$/;
@@ -67,7 +70,8 @@ async function take(
     request.destroy();
     return;
   }
-  const taken = directory.take(text);
+  const address = addressOf(request.socket);
+  const taken = directory.take(text, isPublicIp(address) ? address : friend);
   if (taken.ok) reply(response, 200, '{}');
   else
     reply(response, STATUS[taken.issue.code] ?? 400, JSON.stringify({ reason: taken.issue.code }));

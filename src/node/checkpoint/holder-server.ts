@@ -387,7 +387,7 @@ export class HolderServer {
 }
 
 /** The IPv4 address of a socket, or the first four groups (the /64 network) of an IPv6 address as `…::`. */
-function addressOf({ remoteAddress }: Socket): string {
+export function addressOf({ remoteAddress }: Socket): string {
   const address = (remoteAddress ?? '').replace(/^::ffff:(?=[\d.]+$)/i, '');
   if (!isIPv6(address)) return address;
   const groups = address.split('::')[0]!.split(':').slice(0, 4);

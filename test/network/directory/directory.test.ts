@@ -25,8 +25,10 @@ describe('the directory at a holder server', () => {
   it('takes announcements and gives them to whoever asks', () => {
     const directory = new Directory(options());
     const object = idOf('object');
-    expect(directory.take(announced(1))).toMatchObject({ ok: true });
-    expect(directory.take(announced(2, { held: [object] }))).toMatchObject({ ok: true });
+    expect(directory.take(announced(1), '203.0.113.1')).toMatchObject({ ok: true });
+    expect(directory.take(announced(2, { held: [object] }), '203.0.113.1')).toMatchObject({
+      ok: true,
+    });
     const text = directory.answer(object);
     const records = readAnswer(text!, options());
     expect(records?.map(({ key }) => key)).toEqual([signer(2).publicKey, signer(1).publicKey]);
@@ -53,18 +55,45 @@ describe('the directory at a holder server', () => {
     ['is no JSON', '{', 'bad-json'],
     ['is too long', `${' '.repeat(9000)}{}`, 'too-large'],
   ])('refuses an announcement that %s', (_, text, code) => {
-    expect(new Directory(options()).take(text)).toMatchObject({ ok: false, issue: { code } });
+    expect(new Directory(options()).take(text, '203.0.113.1')).toMatchObject({
+      ok: false,
+      issue: { code },
+    });
   });
 
   it('takes private contacts where that is allowed', () => {
     const text = announced(1, { contacts: ['http://127.0.0.1:8790'] });
-    expect(new Directory(options(true)).take(text)).toMatchObject({ ok: true });
+    expect(new Directory(options(true)).take(text, '203.0.113.1')).toMatchObject({ ok: true });
   });
 
-  it('checks no more than 600 announcements a minute', () => {
+  it('verifies at most 60 announcements a minute of one address, and junk costs nobody anything', () => {
     const directory = new Directory(options());
-    for (let i = 0; i < 600; i++) directory.take('{');
-    expect(directory.take(announced(1))).toMatchObject({ ok: false, issue: { code: 'busy' } });
+    for (let i = 0; i < 1000; i++) directory.take('{', '203.0.113.1');
+    const forged = announced(1).replace(/"sig":"../, '"sig":"00');
+    for (let i = 0; i < 60; i++) directory.take(forged, '203.0.113.1');
+    const busy = { ok: false, issue: { code: 'busy' } };
+    expect(directory.take(announced(1), '203.0.113.1')).toMatchObject(busy);
+    expect(directory.take(announced(1), '203.0.113.2')).toMatchObject({ ok: true });
+    for (let i = 0; i < 600; i++) directory.take(forged, `198.51.100.${i % 100}`);
+    expect(directory.take(announced(2), '203.0.113.3')).toMatchObject(busy);
+  });
+
+  it('keeps holders that others announced when one address floods it', () => {
+    const directory = new Directory(options());
+    const object = idOf('object');
+    const hidden = announced(1, { held: [object] });
+    for (let n = 20; n < 40; n++) directory.take(announced(n, { held: [object] }), '203.0.113.1');
+    expect(directory.take(hidden, '203.0.113.2')).toMatchObject({ ok: true });
+    const holds = () =>
+      readAnswer(directory.answer(object)!, options())!.some(
+        ({ key, held }) => key === signer(1).publicKey && held.includes(object),
+      );
+    expect(holds()).toBe(true);
+    for (let n = 40; n < 60; n++) {
+      const held = Array.from({ length: 64 }, (_, i) => idOf(`junk ${n} ${i}`));
+      directory.take(announced(n, { held }), '203.0.113.1');
+    }
+    expect(holds()).toBe(true);
   });
 
   it('reads an answer of anyone: what is wrong is left out, and no more than 32 are looked at', () => {

@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import {
-  Contacts,
-  isNearer,
-  searchDirectory,
-  sharedBits,
-} from '../../../src/network/directory/directory.ts';
+import { Contacts, isNearer, sharedBits } from '../../../src/network/directory/contacts.ts';
+import { searchDirectory } from '../../../src/network/directory/directory.ts';
 import { createNetwork, idOf, NOW, recordOf } from '../../support/directory.ts';
 
 const sample = <T>(items: readonly T[], count: number, seed: number): readonly T[] =>

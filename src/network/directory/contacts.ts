@@ -1,0 +1,168 @@
+/**
+ * Which holders a holder server knows: Kademlia's k-buckets (Maymounkov & Mazières 2002) around its own key, and the
+ * announced holders of objects, shared fairly among the addresses that announced them.
+ */
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { HolderRecord } from '../wire/holders.ts';
+import { newer } from '../wire/judged.ts';
+
+/** Maximum records of one bucket, and of one answer. */
+export const BUCKET = 16;
+
+/** What is looked for: an object, or a holder by its key. */
+export type Target = Digest | WorkerId;
+
+/** Objects whose holders are stored, and holders of each. */
+const MOST_OBJECTS = 1024;
+const MOST_OF_OBJECT = 16;
+/** Holders of one object that one address may announce. */
+const MOST_FROM_SOURCE = 2;
+
+/** The IP address (or IPv6 network) that sent an announcement. */
+export type AnnouncementSource = string;
+/** The source of what this machine looked up itself, and of machines in its own network: it has no limit of its own. */
+export const friend: AnnouncementSource = 'friend';
+
+interface Announced {
+  readonly record: HolderRecord;
+  readonly source: AnnouncementSource;
+}
+
+/** Whether `a` is nearer to the target than `b` by XOR; keys and targets are 64 lowercase hex digits. */
+export function isNearer(a: WorkerId, b: WorkerId, target: Target): boolean {
+  for (let i = 0; i < 64; i++) {
+    if (a[i] === b[i]) continue;
+    const digit = Number.parseInt(target[i]!, 16);
+    return (Number.parseInt(a[i]!, 16) ^ digit) < (Number.parseInt(b[i]!, 16) ^ digit);
+  }
+  return false;
+}
+
+/** Leading bits that two keys share. */
+export function sharedBits(a: string, b: string): number {
+  let i = 0;
+  while (i < 64 && a[i] === b[i]) i++;
+  if (i === 64) return 256;
+  const differ = Number.parseInt(a[i]!, 16) ^ Number.parseInt(b[i]!, 16);
+  return 4 * i + Math.clz32(differ) - 28;
+}
+
+/** The nearest to a target, nearest first. */
+export const nearest = <T extends { readonly key: WorkerId }>(
+  records: Iterable<T>,
+  target: Target,
+  count: number,
+): readonly T[] =>
+  [...records].sort((a, b) => (isNearer(a.key, b.key, target) ? -1 : 1)).slice(0, count);
+
+/** Who is known, and who says they hold what. */
+export class Contacts {
+  readonly #localKey: WorkerId;
+  /** By bits shared with our key; the longest known first. */
+  readonly #buckets = new Map<number, Map<WorkerId, HolderRecord>>();
+  readonly #holders = new Map<Target, Map<WorkerId, Announced>>();
+
+  constructor(localKey: WorkerId) {
+    this.#localKey = localKey;
+  }
+
+  /** Records in buckets. */
+  get size(): number {
+    let size = 0;
+    for (const bucket of this.#buckets.values()) size += bucket.size;
+    return size;
+  }
+
+  /**
+   * Stores a record, or replaces an older one of the same key. A full bucket keeps the records it has had longest, since
+   * those holders are likeliest to stay, unless they have expired (`now` is in unix seconds). If the tables of objects
+   * are full, the source with the most entries loses one, so one address cannot push out the holders that others named.
+   */
+  add(record: HolderRecord, now: number, source: AnnouncementSource = friend): void {
+    if (record.key !== this.#localKey) addTo(this.#bucketOf(record.key), record, now);
+    for (const object of record.held) this.#addHolder(object, { record, source }, now);
+  }
+
+  /** Who does not answer is forgotten. */
+  remove(key: WorkerId): void {
+    this.#bucketOf(key).delete(key);
+    for (const [object, holders] of this.#holders) {
+      if (holders.delete(key) && holders.size === 0) this.#holders.delete(object);
+    }
+  }
+
+  /** Those that hold an object by their own word, then those nearest to it; expired ones never. */
+  answer(object: Target, now: number): readonly HolderRecord[] {
+    const isGood = ({ expiresAt }: HolderRecord) => expiresAt > now;
+    const announced = [...(this.#holders.get(object)?.values() ?? [])];
+    const holding = announced.map(({ record }) => record).filter(isGood);
+    const all = [...this.#buckets.values()].flatMap((bucket) => [...bucket.values()]);
+    const others = nearest(all.filter(isGood), object, BUCKET);
+    const keys = new Set(holding.map(({ key }) => key));
+    return [...holding, ...others.filter(({ key }) => !keys.has(key))];
+  }
+
+  #bucketOf(key: WorkerId): Map<WorkerId, HolderRecord> {
+    const bits = sharedBits(this.#localKey, key);
+    const bucket = this.#buckets.get(bits) ?? new Map<WorkerId, HolderRecord>();
+    this.#buckets.set(bits, bucket);
+    return bucket;
+  }
+
+  #addHolder(object: Target, { record, source }: Announced, now: number): void {
+    const holders = this.#holders.get(object) ?? new Map<WorkerId, Announced>();
+    const before = holders.get(record.key);
+    if (before !== undefined) {
+      if (newer(record, before.record)) holders.set(record.key, { record, source });
+      return;
+    }
+    for (const [key, each] of holders) if (each.record.expiresAt <= now) holders.delete(key);
+    const sources = [...holders.values()].map((each) => each.source);
+    const isMine = (each: AnnouncementSource) => each === source;
+    if (source !== friend && sources.filter(isMine).length >= MOST_FROM_SOURCE) return;
+    if (holders.size >= MOST_OF_OBJECT) {
+      const largest = largestOf(sources);
+      if (largest === undefined || largest === source) return;
+      holders.delete([...holders].find(([, each]) => each.source === largest)![0]);
+    }
+    if (holders.size === 0 && !this.#makeSpace(source)) return;
+    holders.set(record.key, { record, source });
+    this.#holders.set(object, holders);
+  }
+
+  /** Deletes the oldest object of the source that named the most objects. Returns false if that is this source. */
+  #makeSpace(source: AnnouncementSource): boolean {
+    if (this.#holders.size < MOST_OBJECTS) return true;
+    const firstSource = ([, holders]: readonly [Target, Map<WorkerId, Announced>]) =>
+      [...holders.values()][0]?.source ?? friend;
+    const all = [...this.#holders];
+    const largest = largestOf(all.map(firstSource));
+    const oldest = all.find((each) => firstSource(each) === largest) ?? all[0]!;
+    if (largest === source && source !== friend) return false;
+    this.#holders.delete(oldest[0]);
+    return true;
+  }
+}
+
+/** The source with the most entries, of those with more than one that are no friends; undefined if there is none. */
+function largestOf(sources: readonly AnnouncementSource[]): AnnouncementSource | undefined {
+  const counts = new Map<AnnouncementSource, number>();
+  for (const each of sources) counts.set(each, (counts.get(each) ?? 0) + 1);
+  counts.delete(friend);
+  const [largest] = [...counts].sort(([, a], [, b]) => b - a);
+  return largest !== undefined && largest[1] > 1 ? largest[0] : undefined;
+}
+
+function addTo(records: Map<WorkerId, HolderRecord>, record: HolderRecord, now: number): void {
+  const before = records.get(record.key);
+  if (before !== undefined) {
+    if (newer(record, before)) records.set(record.key, record);
+    return;
+  }
+  if (records.size >= BUCKET) {
+    const gone = [...records.values()].find(({ expiresAt }) => expiresAt <= now);
+    if (gone === undefined) return;
+    records.delete(gone.key);
+  }
+  records.set(record.key, record);
+}
