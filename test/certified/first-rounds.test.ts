@@ -4,6 +4,7 @@ import { certifiedRounds, certifiedSpec } from '../support/certified-swarm.ts';
 import { createTimedSwarm } from '../support/timed-swarm.ts';
 
 const HOUR = 3600;
+const ROUNDS = 5;
 /** In seconds: when each worker starts, and how long its inner steps take. */
 const starts = [
   [0, 0, 0],
@@ -23,7 +24,7 @@ describe('first rounds end void when workers start together (median deviation 0 
   const cases = starts.flatMap((start) => trainTimes.map((times) => [start, times] as const));
   it.each(cases)('started after %j seconds, training for %j', async (start, times) => {
     const spec = certifiedSpec({
-      ...{ founders: start.map((_, index) => index), rounds: 8 },
+      ...{ founders: start.map((_, index) => index), rounds: ROUNDS },
       timing: { graceMinMs: 5000, graceMaxMs: 600_000, viewMs: 10_000 },
     });
     const swarm = createTimedSwarm(spec, 20);
@@ -36,9 +37,9 @@ describe('first rounds end void when workers start together (median deviation 0 
     }
     const seconds = await swarm.finish(members, HOUR);
     const rounds = certifiedRounds(members[0]!);
-    expect(rounds.map(({ certified }) => certified!.result)).toEqual(Array(8).fill('final'));
+    expect(rounds.map(({ certified }) => certified!.result)).toEqual(Array(ROUNDS).fill('final'));
     expect(Math.min(...rounds.map(({ accepted }) => accepted.length))).toBeGreaterThan(1);
     const slowest = Math.max(...times.slice(0, start.length));
-    expect(seconds).toBeLessThan(8 * (slowest + 2) + 20);
+    expect(seconds).toBeLessThan(ROUNDS * (slowest + 2) + 20);
   });
 });

@@ -37,7 +37,9 @@ async function replayFrom(swarm: TimedSwarm) {
 }
 
 const republished = ({ events }: CertifiedMember) =>
-  events.filter((event) => event.type === 'notice' && /had forgotten/.test(event.message));
+  events.filter(
+    (event) => event.type === 'notice' && /had lost earlier rounds/.test(event.message),
+  );
 
 describe('all relays forget everything', () => {
   it('while the workers run: they lead back to round 0 again, for a replay from relays alone and for newcomers', async () => {

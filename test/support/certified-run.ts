@@ -41,7 +41,6 @@ import {
   outcomeDigest,
   type RunSpec,
   runIdOf,
-  type Signed,
   type WorkerId,
 } from 'nostrain/run';
 import { CHUNK_BYTES } from '../../kinds/chunk.ts';
@@ -50,14 +49,8 @@ import type { Ruling } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
 import { bodyOfMessage } from '../../src/certified/wire/certified-events.ts';
 import type { Lifetime } from '../../src/network/chunks/payload.ts';
-import {
-  type ListedJoin,
-  type ListedLeave,
-  type ListedVotes,
-  MOST_UNLISTED,
-} from '../../src/run/listed.ts';
-import { withFeatures } from '../../src/run/spec/features.ts';
-import { commitOf, listedJoin, listedLeave, messageOf } from './certified-messages.ts';
+import { type ListedVotes, MOST_UNLISTED } from '../../src/run/listed.ts';
+import { commitOf, listedJoin, listedLeave } from './certified-messages.ts';
 import { shownIn } from './delegated.ts';
 import { sampleSpec } from './run-spec.ts';
 

@@ -20,7 +20,7 @@ import {
   type OpenSocket,
   type RelaySet,
 } from 'nostrain/network';
-import { nativeCrypto, nativeSha256, openSocket } from 'nostrain/node';
+import { nativeSha256, openSocket } from 'nostrain/node';
 import { createNativeSha256 } from 'nostrain/node/parts';
 import {
   completeDocument,
@@ -47,7 +47,14 @@ import { checkpointFeatures, holdState } from '../../src/certified/wire/checkpoi
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { type Attack, misbehave } from './adversary.ts';
 import { plan } from './fake-ports.ts';
-import { arithmeticTrainer, keyOf, secretOf, signerOf, smallLayout } from './swarm.ts';
+import {
+  arithmeticTrainer,
+  keyOf,
+  secretOf,
+  sharedCrypto,
+  signerOf,
+  smallLayout,
+} from './swarm.ts';
 
 export { keyOf };
 
@@ -136,7 +143,7 @@ export interface CertifiedOptions {
   readonly onSave?: (state: CertifiedState) => void;
   readonly plan?: Partial<Plan>;
   readonly openSocket?: OpenSocket;
-  /** Default compiled. */
+  /** Default `sharedCrypto`. */
   readonly crypto?: EventCrypto;
   /** What an event says; default read anew. */
   readonly read?: typeof toProtocolMessage;
@@ -180,7 +187,7 @@ const connect = (options: CertifiedOptions, clock: Clock): RelaySet =>
     : createRelaySet(options.relays, {
         openSocket: options.openSocket ?? openSocket,
         clock,
-        crypto: options.crypto ?? nativeCrypto,
+        crypto: options.crypto ?? sharedCrypto,
       });
 
 /** Starts one worker; it closes its connections when it ends. */
@@ -204,7 +211,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const { signal } = abort;
   const events: RunEvent[] = [];
   const report = options.onEvent ?? ((event: RunEvent) => void events.push(event));
-  const { crypto = nativeCrypto } = options;
+  const { crypto = sharedCrypto } = options;
   const features = featureSet(spec.features);
   const control = new Control({
     ...{ run, relays, signer, clock, sha256: nativeSha256, crypto, signal },

@@ -48,7 +48,7 @@ describe('owned chunks', () => {
     async (packing, owners, fragments) => {
       const url = relay();
       const members = [0, 1, 2].map((index) =>
-        start(index, url, { packing, plan: { owners, fragments, peers } }),
+        start(index, url, { packing, plan: { rounds: 3, owners, fragments, peers } }),
       );
       await Promise.all(members.map(({ finished }) => finished));
       for (const member of members) {
