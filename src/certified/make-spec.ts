@@ -135,8 +135,8 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
 /** Founders called for the first outcome if a run has more than this; above the number of seats. */
 const CALLED_FOUNDERS = 84;
 /**
- * Newcomers per round in such a run: an event fits about a hundred joins of 504 bytes in addition to contributions and
- * votes.
+ * Newcomers per round in a run with more founders: an event fits about a hundred joins of 504 bytes in addition to
+ * contributions and votes.
  */
 const CROWD_JOINS = 16;
 

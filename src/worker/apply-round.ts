@@ -28,7 +28,10 @@ export interface Collected {
   readonly deadlineMs: number;
 }
 
-/** Why to stop now, or undefined to go on. Under `strict` a missed deadline is `timeout` with too few accepted. */
+/**
+ * Returns why the round closes now; undefined to keep collecting. Under `strict` a deadline is `timeout`, even with too
+ * few contributions.
+ */
 function closeReason(sync: Sync, seen: Collected): CompletionReason | undefined {
   if (sync.strategy === 'strict' && seen.accepted >= sync.workers) return 'strict';
   if (sync.strategy === 'quorum' && seen.accepted >= majorityOf(seen.live)) return 'quorum';
@@ -38,13 +41,16 @@ function closeReason(sync: Sync, seen: Collected): CompletionReason | undefined 
 
 const majorityOf = (live: number): number => Math.floor(live / 2) + 1;
 
-/** How many gradients close the round, where a number does. */
+/** Returns how many contributions close the round; undefined if the sync rule has no fixed number. */
 function wanted(sync: Sync, live: number): number | undefined {
   if (sync.strategy === 'strict') return sync.workers;
   return sync.strategy === 'quorum' ? majorityOf(live) : undefined;
 }
 
-/** Returns why the round closed. Throws `round/incomplete` at the deadline of a round that misses gradients. */
+/**
+ * Collects contributions and returns why the round closed. Throws a RelayError (`round/incomplete`) at the deadline if
+ * required contributions are missing.
+ */
 export async function collect(
   inbox: RoundInbox,
   round: number,
@@ -116,7 +122,7 @@ function incomplete(inbox: RoundInbox, round: number, session: Session): RelayEr
   const heard = workersOf(inbox);
   const missing = liveWorkers(session).filter((worker) => !heard.has(worker));
   const reasons = inbox.rejections.map(
-    ({ worker, reason }) => `${worker?.slice(0, 8) ?? 'somebody'}: ${reason}`,
+    ({ worker, reason }) => `${worker?.slice(0, 8) ?? 'unknown worker'}: ${reason}`,
   );
   const foreign = inbox.rejections.some(
     ({ reason }) => reason === 'base-mismatch' || reason === 'wrong-shape',
@@ -134,7 +140,7 @@ function incomplete(inbox: RoundInbox, round: number, session: Session): RelayEr
         '--model, --seed and settings'
       : relaysAreAtFault(ports.wire)
         ? RELAY_HINT
-        : 'nothing is lost: run the same command again when the others are there, or lower ' +
+        : 'nothing is lost: run the same command again once the others are online, or lower ' +
           '--sync strict:N',
     data: { round, missing },
   });
@@ -146,11 +152,11 @@ export interface Closing {
   readonly startedMs: number;
   readonly secondsWaiting: number;
   readonly meanOf: MeanRule;
-  /** Of the shared state, or of each slice that this worker has of it. */
+  /** Returns the digest of the shared state; in a run with tiers that of each local slice. */
   digestsOf(state: { readonly params: Params }): readonly Digest[];
 }
 
-/** The state after the outer step over exactly the contributions in the inbox, and their mean. */
+/** Returns the state after the outer step over exactly the contributions in the inbox, and their mean. */
 export async function applyRound<S extends WorkerState>(
   state: SealedState<S>,
   inbox: RoundInbox,
@@ -227,7 +233,7 @@ function tellLeftOut(count: number, round: number, { ports: { report } }: Sessio
   });
 }
 
-/** Nothing is saved of a step that leads nowhere. */
+/** Throws a TrainingError (`round/not-finite`) before a non-finite step is saved. */
 function assertFinite(values: Vector, round: number): void {
   if (values.every(Number.isFinite)) return;
   throw new TrainingError(
@@ -239,7 +245,10 @@ function assertFinite(values: Vector, round: number): void {
   );
 }
 
-/** What is left to send of a gradient that counted: all where the rule took nothing, else less what the step moved. */
+/**
+ * Returns the residual after a contribution that counted: what was not sent; the full delta in chunks that did not
+ * move; the full delta minus the step if the rule left the contribution out.
+ */
 function leftOver(
   { residual, unpacked, sent }: SealedState<WorkerState>,
   { assignment: { moving, chunksOf } }: RoundStart,
@@ -257,7 +266,7 @@ function leftOver(
   });
 }
 
-/** What is left to send when the gradient did not count; under `async` others may still use it later. */
+/** Returns the residual after a contribution that did not count; under `async` others may still use it later. */
 function unsent(
   { residual, sent, round }: SealedState<WorkerState>,
   { assignment }: RoundStart,
@@ -267,7 +276,7 @@ function unsent(
   return restoreSent(residual, wire.open(sent, { round, assignment }), plan.residual);
 }
 
-/** The newest round of each worker that is in the model now. */
+/** Returns the newest round of each worker whose contribution is in the model. */
 function fold(
   before: WorkerState['folded'],
   cohort: readonly Contribution[],
@@ -277,7 +286,7 @@ function fold(
   return folded;
 }
 
-/** Validation loss and a text of the shared parameters, where the plan asks this worker for them. */
+/** Evaluates the shared parameters and writes a sample, if the plan asks this worker to. */
 export async function evaluate(
   values: Vector,
   round: number,
@@ -299,7 +308,7 @@ export async function evaluate(
   };
 }
 
-/** The slices that this worker has, each as parameters of its own; all of them as one in a run without tiers. */
+/** Returns the parameters of each local slice; all parameters at once in a run without tiers. */
 export function partsOf(params: Params, { tiers }: Pick<Plan, 'tiers'>): readonly Params[] {
   return tiers ? tiers.slices.map((slice) => partOf(params, slice)) : [params];
 }
@@ -311,14 +320,16 @@ function partOf({ layout, values }: Params, { from, to }: Range): Params {
 
 type RulesOfRows = Pick<Plan, 'normBound' | 'normalize' | 'aggregation'>;
 
-/** A row before it is bounded, with what it weighs in the bound of the others in a run with stakes. */
+/**
+ * A contribution before its norm is bounded; `stake` is its weight in the bound of the others, in a run with stakes.
+ */
 type Unbounded = Omit<Row, 'scale'> & { readonly stake?: number };
 
 type Means = { readonly meanOf?: MeanRule; readonly seed?: string };
 
 /**
- * The mean of the rows, each bounded by the typical sizes of the last rounds, slice by slice; `typical` are the sizes
- * of this one in each slice that is here.
+ * Returns the mean of the contributions, each bounded by the typical norms of recent rounds, slice by slice; `typical`
+ * are this round's typical norms, one per local slice.
  */
 export function boundedMean(
   rows: readonly Unbounded[],
@@ -337,7 +348,7 @@ export function boundedMean(
   const typical = slices.map((slice, i) => {
     const sliced = rows.map((row) => ({ ...row, delta: rangeOfPartial(row.delta, slice) }));
     const there = sliced.filter(({ delta }) => delta.chunks.length > 0);
-    // a slice that nobody trained stays as it is
+    // a slice without contributions does not change
     if (there.length === 0) return 0;
     const part = meanOfPart(there, partOf(params, slice), histories[i] ?? [], plan, means);
     mean.set(part.mean.mean, slice.from);

@@ -1,4 +1,7 @@
-/** The plain strategy: every worker averages the contributions it has when the round closes; nobody certifies which. */
+/**
+ * The plain round strategy: every worker averages the contributions that it has when the round closes; no committee
+ * certifies them.
+ */
 import { ConfigError } from '../base/errors.ts';
 import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/mean.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
@@ -13,7 +16,7 @@ import { publish } from './publish.ts';
 import { assertSealed, type SealedState, type WorkerState } from './state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from './strategy.ts';
 
-/** A round that was averaged, with what it was averaged from. */
+/** The result of an averaged round, with its mean and contributions. */
 export interface AveragedRound<S extends WorkerState> extends RoundResult<S> {
   readonly mean: Mean;
   readonly inbox: RoundInbox;
@@ -35,7 +38,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
   const { plan, ports } = session;
   assertNamed(session);
   const known = new WeakMap<Params, readonly Digest[]>();
-  /** Hashed once: heartbeats, the next round and its summary name the same parameters. */
+  /** Cached, since heartbeats, the next round and its summary need the digest of the same parameters. */
   const digestsOf = ({ params }: Pick<S, 'params'>): readonly Digest[] => {
     const digests =
       known.get(params) ??
@@ -91,7 +94,8 @@ export function createAveraging<S extends WorkerState = WorkerState>(
 }
 
 /**
- * Roster: contributors to the state; in round 0 the named peers. Heartbeats alone cannot agree on one: no owners then.
+ * Returns what a round starts from. The roster is the contributors to the state, in round 0 the named peers. Heartbeats
+ * alone cannot agree on a roster; without one there are no owners.
  */
 function startOf(state: WorkerState, base: string, { plan }: Session): RoundStart {
   const { run, fragments, peers } = plan;
@@ -103,7 +107,7 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
     base,
     roster,
     assignment: assignChunks({ run, round, base, roster, owners, fragments, size }),
-    // what a rule leaves out goes back to who sent it
+    // a rule may leave contributions out, which return to the residual
     keepsDelta: ruleForms[plan.aggregation.rule] !== 'mean',
   };
 }
@@ -112,7 +116,7 @@ function assertNamed({ plan: { peers }, ports: { wire } }: Session): void {
   if (peers.length === 0 || peers.includes(wire.me)) return;
   throw new ConfigError('flag/peers', `the key of this worker, ${wire.me}, is not among --peers`, {
     hint:
-      'all workers give the same keys, their own among them; `nostrain derive-pubkey` prints ' +
+      'all workers pass the same keys, including their own; `nostrain derive-pubkey` prints ' +
       'yours',
   });
 }

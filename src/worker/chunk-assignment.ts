@@ -1,4 +1,7 @@
-/** Divides the parameters among the workers of a round, the same way on every worker that starts from the same bits. */
+/**
+ * Assigns parameter chunks to the workers of a round; every worker that starts from the same bits gets the same
+ * assignment.
+ */
 import { fromHex, toHex, utf8 } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
 import {
@@ -15,12 +18,12 @@ import { CHUNK_LENGTH, chunkCount, type Range } from '../tensor/partial-vector.t
 export interface Division {
   readonly run: string;
   readonly round: number;
-  /** Digest of the state the round starts from: nobody knew it when the roster was closed. */
+  /** Digest of the state the round starts from; unpredictable when the roster was closed. */
   readonly base: Digest;
   readonly roster: readonly WorkerId[];
-  /** Workers that send chunks beside the owners: nothing depends on them. */
+  /** Workers that send chunks in addition to the owners; the round does not depend on them. */
   readonly beside?: readonly WorkerId[];
-  /** Workers that send each chunk; 0 means all of them. */
+  /** Number of workers that send each chunk; 0 means all. */
   readonly owners: number;
   /** Number of fragments of the model; each round moves one, in turn. */
   readonly fragments: number;
@@ -33,7 +36,7 @@ interface AssignedSlice extends Range {
   readonly beside: readonly WorkerId[];
 }
 
-/** The most chunks a worker of so many sends. */
+/** Returns the maximum chunks that one of `workers` workers sends. */
 export function mostChunks(
   { size, owners, fragments }: Pick<Division, 'size' | 'owners' | 'fragments'>,
   workers: number,
@@ -47,7 +50,7 @@ export function assignChunks(division: Division): ChunkAssignment {
   const { run, round, base, roster, beside = [], owners } = division;
   const moving = movingChunks(division);
   const slices = division.slices?.map((slice) => ({ ...chunksIn(slice), beside: slice.beside }));
-  // in a slice nobody beside the owners sends more than an owner would
+  // additional senders send no more of a slice than an owner would
   const most =
     slices && owners > 0
       ? slices.reduce((sum, { count }) => sum + seatsAtMost(count, roster.length, owners), 0)
@@ -76,7 +79,10 @@ export function assignChunks(division: Division): ChunkAssignment {
   };
 }
 
-/** The fragment of the round: chunk j is in floor(j * fragments / chunks) (Streaming DiLoCo, arXiv 2501.18512). */
+/**
+ * Returns the chunks of the round's fragment: chunk j is in fragment floor(j * fragments / chunks) (Streaming DiLoCo,
+ * arXiv 2501.18512).
+ */
 function movingChunks({ size, fragments, round }: Division): Uint32Array {
   const count = chunkCount(size);
   const fragment = round % fragments;

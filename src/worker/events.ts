@@ -1,35 +1,35 @@
-/** Progress events of a worker: plain data, one line of JSON each, in the order things happened. */
+/** Progress events of a worker: plain data, one line of JSON each, in order. */
 
 import type { CompletionReason } from '../run/aggregation.ts';
 import type { RejectReason } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 
-/** One finished round, as kept in the run's folder and shown to people. */
+/** Summary of a finished round, as stored in the run's folder and displayed. */
 export interface RoundSummary {
-  /** From 0. */
+  /** Round index, from 0. */
   readonly index: number;
   readonly base: Digest;
-  /** Of the shared state after the round, in a run with tiers of its first slice. */
+  /** Digest of the shared state after the round; in a run with tiers that of its first slice. */
   readonly digest: Digest;
-  /** Of the other slices that this worker has; of all slices of this worker where the state is certified. */
+  /** Digests of the other local slices; of all local slices if the state is certified. */
   readonly outer?: readonly Digest[];
-  /** Whose contributions were averaged, ascending. */
+  /** Workers whose contributions were averaged, ascending. */
   readonly accepted: readonly WorkerId[];
   readonly refused: readonly { readonly reason: RejectReason; readonly worker?: WorkerId }[];
   readonly completionReason: CompletionReason;
   /** Mean training loss of this worker over the round's inner steps. */
   readonly trainingLoss: number;
-  /** Loss of the shared parameters on a slice no worker trains on; absent where not evaluated. */
+  /** Loss of the shared parameters on a slice that no worker trains on; absent if not evaluated. */
   readonly validationLoss?: number;
-  /** The same per byte of text, in bits: models with other tokenizers compare. */
+  /** The same loss in bits per byte of text, comparable between tokenizers. */
   readonly bitsPerByte?: number;
-  /** The share of that slice that the shared parameters have right; of models that tell classes. */
+  /** Accuracy of the shared parameters on that slice; only for classifiers. */
   readonly accuracy?: number;
-  /** Text made by the shared parameters; absent for models that do not write. */
+  /** Text written by the shared parameters; absent for other models. */
   readonly sample?: string;
-  /** The largest raw payload any accepted worker sent. */
+  /** Largest payload of an accepted contribution, in bytes. */
   readonly payloadBytes: number;
-  /** The largest event JSON carrying it. */
+  /** Largest event of an accepted contribution, in bytes of JSON. */
   readonly eventBytes: number;
   /** ||residual||^2 / ||delta + residual before||^2; of rotated chunks their noise beside the delta, maybe above 1. */
   readonly residualShare: number;
@@ -38,22 +38,22 @@ export interface RoundSummary {
   readonly seconds: number;
 }
 
-/** What a worker trains of a model with tiers. */
+/** The tier that a worker trains, in a run with tiers. */
 export interface WorkerTier {
-  /** 0 is the full model. */
+  /** Tier of this worker; 0 is the full model. */
   readonly own: number;
-  /** The smallest one of the run. */
+  /** Smallest tier of the run. */
   readonly of: number;
-  /** Of its feed-forward layers, and of those of the full model. */
+  /** Width of its feed-forward layers, and of those of the full model. */
   readonly width: number;
   readonly wholeWidth: number;
-  /** Of the full model's parameters. */
+  /** Share of the full model's parameters. */
   readonly share: number;
-  /** A slice of the base was loaded, or a part of the full model. */
+  /** Whether a slice of the base model was loaded, or part of the full model is trained. */
   readonly strategy: 'sliced' | 'universal';
 }
 
-/** What a worker reports: plain data, in the order things happen. */
+/** What a worker reports, in order. */
 export type WorkerEvent =
   | {
       readonly type: 'hello';
@@ -63,7 +63,7 @@ export type WorkerEvent =
       readonly parameters: number;
       readonly device: string;
       readonly threads: number;
-      /** Rounds in all, and the one this session starts with. */
+      /** Total rounds, and the first round of this session. */
       readonly rounds: number;
       readonly round: number;
       readonly innerSteps: number;
@@ -78,7 +78,7 @@ export type WorkerEvent =
       readonly what: 'workers' | 'gradients';
       readonly round: number;
       readonly have: number;
-      /** Absent when no number closes the wait. */
+      /** Absent if no fixed number ends the wait. */
       readonly want?: number;
       readonly missing: readonly WorkerId[];
     }
@@ -99,7 +99,7 @@ export type WorkerEvent =
       readonly seconds: number;
     }
   | {
-      /** A payload in chunks goes out to the relays, or those of peers come in. */
+      /** Progress of payload chunks, sent to relays or received from peers. */
       readonly type: 'transfer';
       readonly way: 'out' | 'in';
       readonly round: number;
@@ -115,14 +115,17 @@ export type WorkerEvent =
       readonly failed: readonly { readonly relay: string; readonly message: string }[];
     }
   | {
-      /** Another worker: in a round (`training`), its gradient is here (`sent`), or it is silent (`away`). */
+      /**
+       * State of another worker: in a round (`training`), its contribution has arrived (`sent`), or it is silent
+       * (`away`).
+       */
       readonly type: 'peer';
       readonly worker: WorkerId;
       readonly state: 'training' | 'sent' | 'away';
       readonly round: number;
-      /** What it starts that round from, where it says so. */
+      /** Digest of the state that it starts that round from, if it reports one. */
       readonly digest?: Digest;
-      /** All event JSON that carries its gradient. */
+      /** Bytes of the events that carry its contribution. */
       readonly eventBytes?: number;
     }
   | {
@@ -139,7 +142,7 @@ export type WorkerEvent =
       readonly peer: WorkerId;
       readonly ours: Digest;
       readonly theirs: Digest;
-      /** First worker, by key, that one side counted and the other did not. */
+      /** First worker by key that one side counted and the other did not. */
       readonly firstDiffering?: WorkerId;
     }
   | {
@@ -153,7 +156,7 @@ export type WorkerEvent =
       readonly bytesReceived: number;
       readonly secondsTraining: number;
       readonly secondsWaiting: number;
-      /** The most memory that its process had; absent where no machine tells. */
+      /** Peak memory of the process; absent if the platform does not report it. */
       readonly peakBytes?: number;
       readonly validationLoss?: number;
       readonly bitsPerByte?: number;

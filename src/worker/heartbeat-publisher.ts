@@ -1,4 +1,7 @@
-/** Publishes heartbeats: at once, then whenever this worker has published nothing for an interval, and a goodbye. */
+/**
+ * Publishes heartbeats: one at once, then one whenever this worker has published nothing for an interval, and a goodbye
+ * at the end.
+ */
 import { within } from '../base/async.ts';
 import type { LocalHeartbeat } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
@@ -10,13 +13,16 @@ export type HeartbeatPublisher = ReturnType<typeof createHeartbeatPublisher>;
 
 const WAITING_MS = 5000;
 
-/** With more workers than this, all of them together send as many heartbeats as these. */
+/**
+ * Crowd size: above it heartbeats become rarer, so that all workers together never send more than this many per
+ * interval.
+ */
 const CROWD = 64;
 
-/** A relay that is slower than this does not hear the goodbye. */
+/** Time for relays to accept the goodbye. */
 const FAREWELL_MS = 3000;
 
-/** A number from 0 to 1 that follows from the key. */
+/** Returns a number from 0 to 1 derived from the key. */
 const fractionOf = (key: WorkerId): number => Number.parseInt(key.slice(0, 8), 16) / 2 ** 32;
 
 export function createHeartbeatPublisher({ plan, ports }: Session) {
@@ -28,10 +34,10 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
   let content: HeartbeatContent | undefined;
   let running: Promise<void> | undefined;
 
-  /** How many times as rare heartbeats are for how many others are heard: everybody reads those of all. */
+  /** Returns the factor on the heartbeat interval in a crowd, since every worker reads every heartbeat. */
   const crowd = () => Math.max(1, Math.ceil(Math.max(expected, wire.heartbeats.size) / CROWD));
 
-  /** Resolves once a relay took it or none did; the run does not wait for that. */
+  /** Publishes a heartbeat; resolves to whether a relay accepted it. */
   async function publish(leaving: boolean): Promise<boolean> {
     if (!content) return false;
     const { taken, settled } = wire.sendHeartbeat({
@@ -48,7 +54,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
     return false;
   }
 
-  /** What the first one waits in a crowd, so that those of all do not come together. */
+  /** Delays the first heartbeat in a crowd, so that not all workers send at once. */
   async function waitForTurn(): Promise<void> {
     const waitMs = crowd() * intervalMs * fractionOf(wire.me);
     await clock.sleep(waitMs, stopping.signal).catch(() => undefined);
@@ -70,24 +76,27 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
   return {
     update(next: HeartbeatContent): void {
       content = next;
-      // who is waited for before the first round says at once that it is there
+      // others wait for this worker before the first round, so it reports at once
       const isCrowd = crowd() > 1 && plan.waitFor <= 1;
       const isFew = !isCrowd && !wire.isRateLimited;
       const isFirst = !running && !isCrowd;
       if (isFirst || isFew || plan.heartbeatEachRound) void publish(false);
       running ??= publishWhenSilent(isCrowd);
     },
-    /** Sends a heartbeat that says this now, but in a crowd; true as soon as a relay took it. */
+    /** Sends a heartbeat with this content now, except in a crowd; resolves to true once a relay accepted it. */
     send(next: HeartbeatContent): Promise<boolean> {
       content = next;
-      // what is certified is no news in a crowd either
+      // in a crowd the certified state is known without heartbeats
       return expected > CROWD ? Promise.resolve(true) : publish(false);
     },
-    /** Sends more often to relays without a rate until told otherwise: some forget what is half a minute old. */
+    /**
+     * Sends more often to relays without a rate limit while `waits` is true: some relays drop events after half a
+     * minute.
+     */
     hurry(waits: boolean): void {
       isWaiting = waits;
     },
-    /** So many others are there, as far as the run knows, whoever is heard. */
+    /** Sets how many other workers the run expects, whether or not they are heard. */
     expect(members: number): void {
       expected = members;
     },
@@ -97,7 +106,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
     async stop(): Promise<void> {
       stopping.abort();
       await running;
-      // members of a crowd are not missed, and what each says is read by all
+      // no goodbye in a crowd: everyone would have to read it
       if (expected <= CROWD) await within(publish(true), FAREWELL_MS, clock);
     },
   };

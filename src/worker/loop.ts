@@ -1,6 +1,6 @@
 /**
- * One worker's life, top to bottom: it plays rounds (open, train, publish, finish) until the run ends or is aborted.
- * State is saved before a gradient is sent and after every round, so a killed worker goes on with the same bytes.
+ * The worker loop: plays rounds (open, train, publish, finish) until the run ends or is aborted. Saves the state before
+ * sending a contribution and after every round, so that a killed worker resumes with the same bytes.
  */
 import { heartbeatTelemetry } from '../run/contribution.ts';
 import { createAveraging } from './averaging.ts';
@@ -12,7 +12,7 @@ import type { RoundStrategy } from './strategy.ts';
 import { PhaseKeeper, trainOrResume } from './train.ts';
 import { watchRun } from './watch.ts';
 
-/** Plays the rounds that are left and returns the final state; plain averaging unless another strategy is given. */
+/** Plays the remaining rounds and returns the final state; uses plain averaging unless another strategy is given. */
 export async function runWorker<S extends WorkerState>(
   start: S,
   session: Session,
@@ -31,7 +31,7 @@ export async function runWorker<S extends WorkerState>(
   }
 }
 
-/** Where a worker is. The loop keeps no other state: it may be gigabytes, and engines hold what waits. */
+/** The loop's only reference to the state, which may be gigabytes, so that old states can be freed. */
 interface LoopState<S> {
   readonly start: S;
   state: S;
@@ -43,7 +43,7 @@ interface Parts {
   readonly keeper: PhaseKeeper;
 }
 
-/** Plays one round; false where the run is over. */
+/** Plays one round; returns false if the run is over. */
 async function playNext<S extends WorkerState>(
   at: LoopState<S>,
   strategy: RoundStrategy<S>,
@@ -83,7 +83,7 @@ async function playRound<S extends WorkerState>(
   { watch, keeper }: Pick<Parts, 'watch' | 'keeper'>,
   session: Session,
 ): Promise<S> {
-  // opened first: what peers send while this worker still trains is verified and decoded meanwhile
+  // open the round first, so that arriving contributions are verified and decoded during training
   const round = await strategy.open(state);
   watch.follow(state.round, round);
   try {

@@ -1,4 +1,4 @@
-/** The other workers of a run, by heartbeats: who is live, differs or is ahead, and the waits for them. */
+/** The other workers of a run, known from heartbeats: who is live, differs or is ahead, and the waits for them. */
 import { notifiedOrDeadline, within } from '../base/async.ts';
 import { RelayError, safeLine } from '../base/errors.ts';
 import type { Gradient, Wire } from '../network/wire/wire.ts';
@@ -13,10 +13,13 @@ import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';
 import type { WorkerState } from './state.ts';
 
-/** How long the end of a run waits for the peers' digests of the final state. */
+/** Time that the end of a run waits for the peers' digests of the final state. */
 const FAREWELL_MS = 10_000;
 
-/** Returns once enough workers are alive; `answer` tells each new one of this one. Throws `round/no-peers`. */
+/**
+ * Waits until enough workers are live; calls `answer` for each new one, so that it hears this worker. Throws a
+ * RelayError (`round/no-peers`) after the join timeout.
+ */
 export async function waitForWorkers(session: Session, answer: () => void): Promise<void> {
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
@@ -34,23 +37,23 @@ export async function waitForWorkers(session: Session, answer: () => void): Prom
   }
 }
 
-/** More workers than a strict round counts: which ones it counts would be a matter of arrival. */
+/** Warns if more workers are live than a strict round counts: which ones count would depend on arrival. */
 function tellOfMore(have: number, { plan: { sync }, ports: { report } }: Session): void {
   if (sync.strategy !== 'strict' || have <= sync.workers) return;
   report({
     type: 'notice',
     message:
-      `${have} workers are here and --sync strict:${sync.workers} counts ${sync.workers}: name ` +
-      `them to all with --peers KEY,…, or let everybody start with --sync strict:${have}`,
+      `${have} workers are online and --sync strict:${sync.workers} counts ${sync.workers}: name ` +
+      `them on every worker with --peers KEY,…, or start all workers with --sync strict:${have}`,
   });
 }
 
-/** Where a relay is at fault, the others may be there all the time. */
+/** Returns the error; if all relays are at fault, the hint says so, since the others may be online. */
 function noPeers(have: number, session: Session): RelayError {
   const { plan, ports } = session;
   const { wire } = ports;
   const troubles = wire.troubles();
-  // one that waited for this worker in vain may have left a moment earlier
+  // includes workers that gave up waiting a moment earlier
   const strange = differencesOfPeers(session, { withLeft: true });
   const few =
     `only ${have} of ${plan.waitFor} workers of run ${plan.run} showed up in ` +
@@ -81,7 +84,7 @@ export async function hearPeers(
   await within(published, deadlineMs - clock.now(), clock, signal);
 }
 
-/** Workers with a fresh heartbeat, ascending; this one always counts. */
+/** Returns the workers with a fresh heartbeat, ascending, always including this one. */
 export function liveWorkers({ plan, ports: { clock, wire } }: Session): WorkerId[] {
   const nowSeconds = clock.now() / 1000;
   const fresh = (heartbeat: Heartbeat) => !isStale(heartbeat, nowSeconds, plan.maxMissedHeartbeats);
@@ -92,10 +95,10 @@ export function liveWorkers({ plan, ports: { clock, wire } }: Session): WorkerId
   return [...live].sort();
 }
 
-/** A heartbeat that is older than so many intervals may be of a worker that was killed. */
+/** Age in heartbeat intervals from which a worker may have been killed. */
 const FRESH_INTERVALS = 1.5;
 
-/** Throws `round/began` when relays show that others are past the first round; called before it. */
+/** Throws a RelayError (`round/began`) if relays show that others are past the first round; called before it. */
 export async function assertNotLate(session: Session): Promise<void> {
   if (!mayBeLate(session)) return;
   const stored = await session.ports.wire.queryGradients();
@@ -109,7 +112,7 @@ export async function assertNotLate(session: Session): Promise<void> {
   if (ahead.length > 0) throw began(ahead, session);
 }
 
-/** Throws the same in the first round, when nobody else plays it any more. */
+/** Throws the same error during the first round once all other workers are past it. */
 export function assertCompany(heard: number, session: Session): void {
   if (heard > 1 || !mayBeLate(session)) return;
   const ahead = aheadOf(session);
@@ -118,7 +121,7 @@ export function assertCompany(heard: number, session: Session): void {
   }
 }
 
-/** What shows that somebody is in a later round, and until when it does. */
+/** Evidence that a worker is in a later round, and until when it is valid. */
 interface Sign extends Pick<Gradient, 'worker' | 'round'> {
   readonly untilSeconds: number;
 }
@@ -142,13 +145,16 @@ function livePeers({ plan, ports: { clock, wire } }: Session): readonly Heartbea
   );
 }
 
-/** Peers in a later round whose state this worker has no part in. */
+/** Returns peers in a later round that did not count a contribution of this worker. */
 const aheadOf = (session: Session): readonly Heartbeat[] =>
   livePeers(session).filter(
     ({ round, cohort = [] }) => round > 0 && !cohort.includes(session.ports.wire.me),
   );
 
-/** A gradient of a later round by somebody who trains on: heartbeats are rare where relays limit them. */
+/**
+ * Reports whether this is a recent gradient of a later round by an active worker: heartbeats are rare if relays limit
+ * them.
+ */
 function isOfTheRun({ worker, round, createdAt }: Gradient, session: Session): boolean {
   const { plan, ports } = session;
   const { wire, clock } = ports;
@@ -175,8 +181,8 @@ function began(
       `${where}`,
     {
       hint:
-        'go on with the folder you trained in before (--dir DIR), or start a run of another ' +
-        'name with everybody (--run NAME); where those workers were killed and nobody trains ' +
+        'continue with the folder you trained in before (--dir DIR), or start a run of another ' +
+        'name with all workers (--run NAME); if those workers were killed and no one trains ' +
         `there any more, its name is free in ${freeInSeconds} s; certified runs take newcomers: ` +
         'nostrain run create',
       data: { round, freeInSeconds },
@@ -184,17 +190,17 @@ function began(
   );
 }
 
-/** Differences that are named; more of them mean another run. */
+/** Maximum differences named in a message. */
 const MOST_NAMED = 4;
 
-/** Whether a worker was started with settings under which neither can count the other. */
+/** Reports whether a worker's settings differ so that neither can count the other's contributions. */
 export const hasDifferentSettings = (
   { fingerprint: theirs }: Heartbeat,
   { fingerprint }: Plan,
 ): boolean =>
   fingerprint !== undefined && theirs !== undefined && theirs.settings !== fingerprint.settings;
 
-/** What is wrong between this worker and its peers, one sentence each; `withLeft` includes those that left. */
+/** Returns differences between this worker and its peers, one sentence each; `withLeft` includes peers that left. */
 export const differencesOfPeers = (
   { plan, ports: { wire } }: Session,
   { withLeft } = { withLeft: false },
@@ -269,5 +275,5 @@ export const relaysAreAtFault = (wire: Wire): boolean =>
   wire.troubles().length === wire.relays.length;
 
 export const RELAY_HINT =
-  'see what the relay allows with `nostrain relays check URL`, or give everybody one --relay ' +
-  'more; then run the same command again';
+  'see what the relay allows with `nostrain relays check URL`, or add another --relay ' +
+  'to every worker; then run the same command again';

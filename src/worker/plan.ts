@@ -1,11 +1,14 @@
-/** What every worker of a run does the same, and what this one may choose: plain settings, checked elsewhere. */
+/**
+ * The plan of a worker: the settings that all workers of a run share, and those that this one may choose. Checked
+ * elsewhere.
+ */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
 import { aggregationOf, fixedLocalSteps, type LocalSteps, type Settings } from '../run/settings.ts';
 import { type SettingsFingerprint, settingsFingerprint } from '../run/settings-fingerprint.ts';
 import type { Range } from '../tensor/partial-vector.ts';
 
-/** Settings that a plan takes as they are. */
+/** Settings that a plan takes over unchanged. */
 const taken = [
   'run',
   'rounds',
@@ -22,10 +25,10 @@ const taken = [
   'maxMissedHeartbeats',
 ] as const satisfies readonly (keyof Settings)[];
 
-/** What a worker is to do, as `completePlan` gives it. */
+/** What a worker does, as `completePlan` returns it. */
 export interface Plan extends Pick<Settings, (typeof taken)[number]> {
   readonly task: string;
-  /** The reference's name for it, in checkpoints. */
+  /** Runtime name written to checkpoints of the Python profile. */
   readonly runtime: string;
   /** Settings fingerprint of this worker, for peers to compare; only in runs without a spec. */
   readonly fingerprint?: SettingsFingerprint | undefined;
@@ -36,39 +39,39 @@ export interface Plan extends Pick<Settings, (typeof taken)[number]> {
     | {
         readonly slices: readonly Range[];
         readonly size: number;
-        /** Which tier this worker trains, where some workers help. */
+        /** Tier that this worker trains, if the run has helpers. */
         readonly tier?: number;
       }
     | undefined;
-  /** No contribution weighs more than this many examples. */
+  /** Maximum weight of a contribution, in examples. */
   readonly weightCap: number;
   readonly aggregation: Aggregation;
   /** Norms above `normBound` x the lower median are clipped to it; 0 clips nothing. */
   readonly normBound: number;
   readonly roundTimeoutMs: number;
-  /** From when the round's timeout counts: since this worker published, or since the last contribution came. */
+  /** Start of the round's timeout: when this worker published, or when the last contribution arrived. */
   readonly timeoutSince: 'publishing' | 'last-contribution';
-  /** How long relays may take to accept a gradient, where that is longer than the round's timeout. */
+  /** Time for relays to accept a contribution in milliseconds, if longer than the round's timeout. */
   readonly publishTimeoutMs: number;
-  /** Tries to publish again while relays are away and the round has time. */
+  /** Retries publishing while relays are offline and the round has time. */
   readonly waitsForRelays: boolean;
-  /** Ends with `round/began` where the others are past the first round when this worker comes. */
+  /** Throws `round/began` if the others are past the first round when this worker joins. */
   readonly refusesLate: boolean;
   /** Live workers to see before the first round; 1 starts at once. */
   readonly waitFor: number;
   readonly joinTimeoutMs: number;
   readonly heartbeatSeconds: number;
-  /** One heartbeat at the start of every round, also where relays limit what they are sent. */
+  /** Sends a heartbeat at the start of every round even if relays limit rates. */
   readonly heartbeatEachRound: boolean;
-  /** Waits at the end of the run until peers have said which state they ended in. */
+  /** Waits at the end of the run until peers have reported their final state. */
   readonly hearsFinalStates: boolean;
   /** Tokens in one example (context length), for the counters; 1 for regression. */
   readonly tokensPerExample: number;
-  /** Validation text bytes per counted token, for the loss in bits per byte; 0 where there is no text. */
+  /** Bytes of validation text per token, for the loss in bits per byte; 0 for other data. */
   readonly bytesPerToken: number;
-  /** Evaluate the shared parameters after each round; the demo lets one worker do it for all. */
+  /** Evaluates the shared parameters after each round; in a demo one worker does it for all. */
   readonly evaluate: boolean;
-  /** Windows of the validation slice are cut into batches: how many per round; the last round takes all. */
+  /** Validation batches evaluated per round; the last round evaluates all. */
   readonly evaluateBatches: number;
   readonly writeSample: ((params: Float32Array, round: number) => Promise<string>) | undefined;
 }
@@ -109,12 +112,12 @@ const usual = {
   writeSample: undefined,
 } as const satisfies Partial<Plan>;
 
-/** A whole plan: plain averaging from everybody, but for what is given. */
+/** Completes a plan; the default is plain averaging of all workers. */
 export const completePlan = (
   given: Partial<Plan> & Pick<Plan, 'run' | 'rounds' | 'innerSteps'>,
 ): Plan => ({ ...usual, ...given });
 
-/** The plan that settings make; what they leave open comes from the task. */
+/** Makes a plan from settings; `task` fills in the rest. */
 export function planOf(settings: Settings, task: Partial<Plan>): Plan {
   const { sync, innerSteps, batchSize } = settings;
   const wanted = sync.strategy === 'strict' ? sync.workers : 1;

@@ -1,4 +1,4 @@
-/** What a worker needs from the machine it runs on. The loop knows these shapes and nothing behind them. */
+/** Interfaces between the worker loop and the machine it runs on: clock, trainer, wire and storage. */
 import type { Clock } from '../base/async.ts';
 import type { CreateSha256 } from '../base/hash.ts';
 import type { Key } from '../base/rng.ts';
@@ -11,55 +11,55 @@ import type { WorkerEvent } from './events.ts';
 import type { Plan } from './plan.ts';
 import type { WorkerState } from './state.ts';
 
-/** The machine as a worker sees it: clock, trainer, wire, storage, and where its events are reported. */
+/** What a worker gets from its machine. */
 export interface Ports {
   readonly clock: Clock;
   readonly trainer: Trainer;
   readonly wire: Wire;
   readonly store: Store;
-  /** What states are hashed with; default the pure one. */
+  /** Hash for states; default pure JavaScript. */
   readonly createSha256?: CreateSha256 | undefined;
   report(event: WorkerEvent): void;
 }
 
-/** What every part of the loop works with: the plan, the machine, and the signal that ends it. */
+/** The plan, the ports, and the signal that ends the worker. */
 export interface Session {
   readonly plan: Plan;
   readonly ports: Ports;
   readonly signal: AbortSignal;
 }
 
-/** A worker's inner phase: H optimizer steps on its own data. */
+/** The task of an inner phase: H optimizer steps on the worker's own data. */
 export interface TrainTask {
-  /** By layout; f64 in runs of the reference's states. */
+  /** Flat parameters in the model's layout; f64 in runs with states of the Python reference. */
   readonly params: Vector;
   /** Inner optimizer state, one flat f32 vector each; empty before the first step. */
   readonly moments: readonly Float32Array[];
   readonly round: number;
   readonly steps: number;
-  /** Global step of the first one: what the learning rate schedule sees. */
+  /** Global index of the first step, for the learning rate schedule. */
   readonly firstStep: number;
   /** Key of the stream the batches are drawn from; with round and step it fixes every batch. */
   readonly batchKey: Key;
-  /** How many more steps may follow; asked between steps. At 0 the phase ends, once one was taken. */
+  /** Returns how many more steps may follow; called between steps. At 0 the phase ends, after at least one step. */
   remainingSteps?(done: number): number;
-  /** Where the phase is kept while it is under way; an engine that does not ask begins it anew after a restart. */
+  /** Saves the phase in progress; an engine that ignores it restarts the phase after a crash. */
   readonly keeping?: Keeping | undefined;
 }
 
-/** An inner phase after some of its steps: its end follows from it and from the task. */
+/** An inner phase after some of its steps; together with the task it determines the result. */
 export interface HalfPhase {
   readonly done: number;
-  /** The engine's vectors: parameters first, then the inner optimizer's; what else it keeps may be absent. */
+  /** The engine's vectors: parameters first, then those of the inner optimizer; other engine state may be absent. */
   readonly vectors: readonly Float32Array[];
   readonly losses: Float32Array;
-  /** That it took, restarts not counted. */
+  /** Seconds taken so far, without restarts. */
   readonly seconds: number;
 }
 
-/** Keeps an inner phase, so that a worker that is killed loses little of it. */
+/** Saves an inner phase, so that a killed worker loses little of it. */
 export interface Keeping {
-  /** Where the same phase was left by a process that was killed. */
+  /** The phase as a killed process left it; undefined if none is saved. */
   readonly from: HalfPhase | undefined;
   isDue(): boolean;
   keep(half: HalfPhase): Promise<void>;
@@ -69,7 +69,7 @@ export interface Keeping {
 export interface TrainingResult {
   readonly params: Vector;
   readonly moments: readonly Float32Array[];
-  /** One per step, or one for all of them. */
+  /** One loss per step, or a single one. */
   readonly losses: Vector;
   /** Steps taken; default as many as the task says. */
   readonly steps?: number;
@@ -84,7 +84,7 @@ export interface TrainProgress {
   readonly tokensPerSecond: number;
 }
 
-/** Rows to measure a loss on: with replacement, the same for everybody who has the key and the data. */
+/** Draw of data rows for a loss, with replacement; the same for everyone with the key and the data. */
 export interface RowDraw {
   readonly key: Key;
   readonly rows: number;
@@ -97,22 +97,22 @@ export interface SampleRequest extends Choice {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Batches of its own shard on which a worker measures its loss before the first round and after the last one. */
+/** Batches of its own shard on which a worker evaluates before the first and after the last round. */
 export const SHARD_BATCHES = 4;
 
-/** Where the numbers of a training engine come from. */
+/** What the bits of a training engine depend on. */
 export interface Origin {
-  /** Which part of the data: `2/4`. */
+  /** Data shard, such as `2/4`. */
   readonly shard: string;
-  /** What the bits depend on: engine, machine, threads; in ASCII, 128 characters at most. */
+  /** Engine, machine and threads; ASCII, at most 128 characters. */
   readonly build: string;
 }
 
-/** A training engine: `createTrainer` of `nostrain/node`, or one of your own. */
+/** A training engine: `createTrainer` of `nostrain/node`, or your own. */
 export interface Trainer {
   readonly device: Machine & { readonly threads: number; readonly notice?: string };
   readonly layout: Layout;
-  /** Where its numbers come from; absent where nobody can expect the same bits of this worker. */
+  /** Origin of its numbers; absent if its bits cannot be reproduced elsewhere. */
   readonly origin?: Origin;
   train(
     task: TrainTask,
@@ -125,15 +125,18 @@ export interface Trainer {
     on: 'validation' | 'shard',
     limit?: { readonly batches: number },
   ): Promise<number>;
-  /** Of the same rows the share that the model has right; absent where a model is not right or wrong. */
+  /** Accuracy on the same windows; absent for models that are not classifiers. */
   accuracy?(
     params: Vector,
     on: 'validation' | 'shard',
     limit?: { readonly batches: number },
   ): Promise<number>;
-  /** Losses of the rows that a key draws, also during an inner phase; without it a worker judges nobody by loss. */
+  /**
+   * Returns the losses of data rows that a key draws; may be called during an inner phase. Without it a worker does not
+   * judge others by loss.
+   */
   measure?(params: Vector, on: 'validation' | 'shard', draw: RowDraw): Promise<Float32Array>;
-  /** The prompt and what follows it; `onToken` is told of every token as soon as it is drawn. */
+  /** Returns the prompt and its continuation; calls `onToken` for each token as it is drawn. */
   sample(
     params: Float32Array,
     request: SampleRequest,
@@ -146,12 +149,12 @@ export interface Trainer {
 export interface Store<S extends WorkerState = WorkerState> {
   load(layout: Layout): Promise<S | undefined>;
   save(state: WorkerState): Promise<void>;
-  /** Where the inner phase in progress is kept; without it a worker that is killed begins it anew. */
+  /** Stores the inner phase in progress; without it a killed worker restarts the phase. */
   readonly phase?: PhaseStore;
 }
 
 export interface PhaseStore {
-  /** Undefined where there is none, or none that can be read. */
+  /** Returns the saved phase; undefined if it is missing or unreadable. */
   load(): Promise<Uint8Array | undefined>;
   save(bytes: Uint8Array): Promise<void>;
 }

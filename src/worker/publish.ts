@@ -1,4 +1,4 @@
-/** Sends a sealed gradient until the relays have it or the round's time is up, and reports progress of chunks. */
+/** Sends a sealed gradient until a relay accepts it or the round's time is up, and reports progress of its chunks. */
 import { within } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
 import type { Delivery, Progress } from '../network/transport/delivery.ts';
@@ -9,11 +9,14 @@ import type { Sent } from './state.ts';
 const RETRY_MS = 1000;
 
 export interface PublishLimits {
-  /** False as soon as nobody needs the gradient any more: it is not tried again then. */
+  /** Returns false once the gradient is no longer needed; it is not retried then. */
   isWanted?(): boolean;
 }
 
-/** Returns once a relay took the gradient; what slower relays said is reported when they have said it. */
+/**
+ * Resolves once a relay accepted the gradient; answers of slower relays are reported later. Throws a RelayError
+ * (`relay/none-accepted`) if no relay did in time.
+ */
 export async function publish(
   { round, sent }: { readonly round: number; readonly sent: Sent },
   session: Session,
@@ -34,9 +37,9 @@ export async function publish(
         failed === 'late' ? `none within ${patienceMs / 1000} s` : words(failed),
       );
     }
-    // that all are away is told already
+    // the watch already reports when all relays are away
     if (!wasReported && wire.reachable().length > 0)
-      report({ type: 'notice', message: `relay away, trying again: ${words(away)}` });
+      report({ type: 'notice', message: `relay offline, retrying: ${words(away)}` });
     await clock.sleep(RETRY_MS, signal);
   }
 }
@@ -96,7 +99,7 @@ export function progressReporter({
   };
 }
 
-/** The promise's value; until then reports every second how far the upload is. */
+/** Resolves with the promise's value; until then reports the upload's progress every second. */
 async function reportWhile<T>(
   promise: Promise<T>,
   round: number,

@@ -1,9 +1,15 @@
-/** Residual of compression: delta minus what receivers decode, kept by error feedback (arXiv 2508.15706) or locally. */
+/**
+ * The residual: the part of a delta that the payload did not carry, kept for later rounds by error feedback (arXiv
+ * 2508.15706) or in the local model.
+ */
 import type { ResidualRule } from '../run/settings.ts';
 import type { Vector } from '../tensor/params.ts';
 import { addPartial, CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
 
-/** Where the inner steps start: the shared parameters, or the local model, which is ahead of them by the residual. */
+/**
+ * Returns the start of the inner steps: the shared parameters, or the local model, which differs from them by the
+ * residual.
+ */
 export function localStart<T extends Vector>(
   shared: T,
   residual: Float64Array,
@@ -16,7 +22,7 @@ export function localStart<T extends Vector>(
   return start;
 }
 
-/** shared - after, f64, and the residual where it is not part of that already. */
+/** Returns shared - after in f64, plus the residual if the local model does not contain it already. */
 export function deltaOf(
   shared: Vector,
   after: Vector,
@@ -31,11 +37,11 @@ export function deltaOf(
 
 export interface ResidualSplit {
   readonly residual: Float64Array;
-  /** Energy of the difference to what was sent beside that of the chunks sent. */
+  /** Energy of the difference to what was sent, divided by the energy of the sent chunks. */
   readonly share: number;
 }
 
-/** What is left of a delta after sending, in place. */
+/** Subtracts what was sent from a delta, in place, and returns the residual. */
 export function takeSent(
   delta: Float64Array,
   sent: PartialVector,
@@ -50,7 +56,7 @@ export function takeSent(
   return { residual: delta, share };
 }
 
-/** The residual when what was sent did not count: the delta before sending. Under `none` it is lost. */
+/** Adds a contribution that did not count back to the residual. Under `none` it is lost. */
 export function restoreSent(
   residual: Float64Array,
   sent: PartialVector,
@@ -59,7 +65,7 @@ export function restoreSent(
   return rule === 'none' ? residual : withSent(residual, sent, 1);
 }
 
-/** The residual when what was given back counts in the end. */
+/** Removes a restored contribution from the residual again, because it counts after all. */
 export function withdrawSent(
   residual: Float64Array,
   sent: PartialVector,
@@ -76,16 +82,16 @@ function withSent(residual: Float64Array, sent: PartialVector, weight: 1 | -1): 
 
 export interface Fate {
   readonly sent: Iterable<number>;
-  /** Chunks that were listed by too few for the run's rule: nothing of them was taken. */
+  /** Chunks with too few contributions for the aggregation rule, which did not move. */
   readonly still: ReadonlySet<number>;
-  /** What the step was made of, where the run's rule left its contribution out of it. */
+  /** Mean of the step, if the aggregation rule left this contribution out of it. */
   readonly instead: Float64Array | undefined;
-  /** Whether its contribution was listed, or refused for a good reason. */
+  /** Whether its contribution was listed, or rejected for a valid reason. */
   readonly isSettled: boolean;
   readonly moved: Iterable<number>;
 }
 
-/** The residual after a round: `after` in chunks that counted or were replaced, `before` where nothing came. */
+/** Returns the residual after a round: `after` in chunks that counted or were replaced, `before` in the others. */
 export function residualAfter(
   before: Float64Array,
   after: Float64Array,
@@ -107,7 +113,7 @@ export function residualAfter(
   return residual;
 }
 
-/** Zeros in the chunks that only others sent: there the worker adopts what their owners learned. */
+/** Clears the chunks that only others sent: there the worker adopts the owners' values. */
 function adoptOthers(delta: Float64Array, sent: Uint32Array, moving: Uint32Array): void {
   const sentChunks = new Set(sent);
   for (const chunk of moving) {

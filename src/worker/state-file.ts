@@ -1,4 +1,4 @@
-/** A worker's state as one safetensors file: tensors by name, the rest as JSON that is checked when read back. */
+/** Writes and reads a worker's state as one safetensors file: tensors by name, everything else as validated JSON. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
 import { createLayout, type Layout, sameLayout, type Vector } from '../tensor/params.ts';
@@ -6,7 +6,7 @@ import { decodeSafetensors, encodeSafetensors, type NamedTensor } from '../tenso
 import type { RoundSummary } from './events.ts';
 import type { Sent, WorkerState } from './state.ts';
 
-/** How names of tensors begin that are not the model's. */
+/** Name prefix of tensors that do not belong to the model. */
 export const STATE_TENSOR_PREFIX = 'nostrain.';
 
 /** Returns the safetensors file of a worker’s state. */
@@ -37,7 +37,7 @@ export function encodeState(
   });
 }
 
-/** The state, or why the bytes hold none. */
+/** Returns the state, or why the bytes are not one. */
 export function decodeState<M extends object>(
   bytes: Uint8Array,
   layout: Layout,
@@ -76,7 +76,7 @@ export function decodeState<M extends object>(
   };
 }
 
-/** Tensors end to end; f32 where all of them are. */
+/** Joins tensors end to end; the result is f32 if all of them are. */
 function joinTensors(tensors: readonly NamedTensor[], layout: Layout): Vector {
   const values = tensors.every((tensor) => tensor.values instanceof Float32Array)
     ? new Float32Array(layout.size)
@@ -94,17 +94,17 @@ export type WorkerRecord = Omit<
   'params' | 'momentum' | 'moments' | 'residual' | 'unpacked'
 >;
 
-/** How the members that a strategy adds to the state are written, where JSON cannot hold them as they are. */
+/** Formats and parses the members that a strategy adds to the state. */
 export interface AddedMembers<M extends object> {
   format(record: WorkerRecord): Fields;
-  /** The added members of a saved record; undefined when they are not whole. */
+  /** Returns the added members of a saved record; undefined if they are incomplete. */
   parse(saved: Fields): M | undefined;
 }
 
-/** Of a strategy that adds none, or only such as JSON holds as they are. */
+/** For a strategy that adds no members, or only plain JSON. */
 export const noMembers: AddedMembers<object> = { format: () => ({}), parse: () => ({}) };
 
-/** Payloads are bytes: base64 in the text. */
+/** Formats a record as JSON; payload bytes become base64. */
 const formatRecord = (record: WorkerRecord, added: AddedMembers<object>): string =>
   JSON.stringify({
     ...record,
@@ -124,7 +124,7 @@ export function parseSent(json: unknown): Sent | undefined {
   return isSent(sent) ? sent : undefined;
 }
 
-/** The record in the text; undefined when it is not whole. Losses that were not finite come back as NaN. */
+/** Parses a record; undefined if it is incomplete. Losses that were not finite become NaN. */
 export function parseRecord<M extends object>(
   text: string,
   added: AddedMembers<M>,
@@ -169,7 +169,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** JSON has no NaN: it was written as null. */
+/** Restores NaN, which JSON writes as null. */
 function withNumbers(value: Fields, names: readonly string[]): Fields {
   const nulls = names.filter((name) => value[name] === null);
   return { ...value, ...Object.fromEntries(nulls.map((name) => [name, Number.NaN])) };
@@ -183,7 +183,7 @@ export function parseRound(json: unknown): RoundSummary | undefined {
   return isRound(round) ? round : undefined;
 }
 
-/** Of a state from before they were written. */
+/** Computes the totals for states saved before they were stored. */
 const secondsOf = (rounds: readonly RoundSummary[]): WorkerState['seconds'] => ({
   training: rounds.reduce((sum, { secondsTraining }) => sum + secondsTraining, 0),
   waiting: rounds.reduce((sum, { secondsWaiting }) => sum + secondsWaiting, 0),
@@ -222,11 +222,11 @@ function isRecord<T extends Fields>(value: T): value is T & WorkerRecord {
   );
 }
 
-/** Undefined where there is none; text that is not base64 stays text, and is refused as such. */
+/** Decodes a payload. Invalid base64 stays text, which later checks refuse. */
 const payloadOf = ({ payload }: Fields): unknown =>
   isText(payload) ? (fromBase64(payload) ?? payload) : payload;
 
-/** The signed event in the text, with the same bytes as when it was written; undefined where it is none. */
+/** Returns the signed event, with its original bytes; undefined if the text is not an event. */
 function eventOf({ event }: Fields): SignedEvent | undefined {
   const read = isText(event) ? parseEvent(jsonOf(event)) : undefined;
   return read?.ok ? read.value : undefined;

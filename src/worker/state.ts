@@ -1,46 +1,46 @@
-/** Everything a worker must not lose: written together after every phase that others could have seen. */
+/** The state of a worker: everything it must not lose, saved together after every phase that others could have seen. */
 
 import type { Sealed } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Params, Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
 
-/** The state of any worker. A strategy may add members: the loop carries them along, the store writes them. */
+/** State of any worker. Strategies may add members, which the loop passes on and the store saves. */
 export interface WorkerState {
-  /** The round to play next, or the one in progress when `sent` is there. */
+  /** Next round to play, or the current one if `sent` is set. */
   readonly round: number;
   /** The shared parameters at the start of `round`. */
   readonly params: Params;
   readonly momentum: Vector;
-  /** Typical size of contributions to the last rounds, oldest first: what the next ones are bounded by. */
+  /** Typical norms of contributions to recent rounds, oldest first, which bound the next ones. */
   readonly norms: readonly number[];
-  /** The same of every slice but the first, in a run with tiers. */
+  /** The same for every slice but the first, in a run with tiers. */
   readonly outerNorms?: readonly (readonly number[])[];
   /** Inner optimizer state, carried across rounds. */
   readonly moments: readonly Float32Array[];
-  /** What this worker has learned and not yet sent (error feedback). */
+  /** Learned but not yet sent (error feedback). */
   readonly residual: Float64Array;
-  /** The whole delta that the gradient in `sent` was packed from, where the strategy may take some of it back. */
+  /** Full delta that `sent` was packed from, if the strategy may return some of it. */
   readonly unpacked?: Float64Array | undefined;
-  /** Whose contributions made `params`; absent before the first outer step. */
+  /** Workers whose contributions made `params`; absent before the first outer step. */
   readonly cohort: readonly WorkerId[] | undefined;
-  /** Under `async`: the newest round of each worker whose gradient was already used. */
+  /** Under `async`: newest round of each worker whose contribution was used. */
   readonly folded: Readonly<Record<WorkerId, number>>;
-  /** The last rounds that this worker finished, oldest first. */
+  /** Recent finished rounds, oldest first. */
   readonly rounds: readonly RoundSummary[];
-  /** Of all that it finished: seconds of training, and of waiting. */
+  /** Total seconds of training and waiting over all finished rounds. */
   readonly seconds: { readonly training: number; readonly waiting: number };
   readonly lossBefore: number;
   readonly tokens: number;
-  /** Id of the event of this worker's last gradient; undefined before its first. */
+  /** Event id of this worker's last gradient; undefined before its first. */
   readonly lastSent: string | undefined;
-  /** The gradient of `round`, saved before it is sent: a restart sends the same bytes. */
+  /** The gradient of `round`, saved before sending, so that a restart sends the same bytes. */
   readonly sent: Sent | undefined;
 }
 
-/** A signed gradient of this worker, with what its summary tells. */
+/** A signed gradient of this worker, with data for its round summary. */
 export interface Sent extends Sealed {
-  /** Among whom the parameters were divided. */
+  /** Workers among whom the chunks were divided. */
   readonly roster: readonly WorkerId[];
   readonly trainingLoss: number;
   readonly payloadBytes: number;
@@ -51,10 +51,10 @@ export interface Sent extends Sealed {
 
 export type SealedState<S extends WorkerState> = S & { readonly sent: Sent };
 
-/** Rounds that a state lists: it is written twice in each, and a run may have any number of them. */
+/** Maximum rounds listed in a state, which is saved twice per round. */
 const MOST_ROUNDS = 32;
 
-/** What a state says of its rounds, with one more that is finished. */
+/** Adds a finished round to a state's list and totals. */
 export const withRound = <R extends RoundSummary>(
   { rounds, seconds }: { readonly rounds: readonly R[] } & Pick<WorkerState, 'seconds'>,
   round: R,
@@ -66,7 +66,7 @@ export const withRound = <R extends RoundSummary>(
   },
 });
 
-/** The summary of the round before, where this worker finished it. */
+/** Returns the summary of the previous round, if this worker finished it. */
 export const measuredBefore = ({ round, rounds }: WorkerState): RoundSummary | undefined =>
   rounds.findLast(({ index }) => index === round - 1);
 
@@ -80,7 +80,7 @@ export function assertSealed<S extends WorkerState>(state: S): SealedState<S> {
 
 export const idOf = ({ event }: Sent): string => event.id;
 
-/** The state a run starts from. */
+/** Returns the state that a run starts from. */
 export function genesis(params: Params, lossBefore: number): WorkerState {
   const zeros =
     params.values instanceof Float32Array

@@ -1,33 +1,33 @@
 /**
- * How a run decides its rounds: what a round starts from, what counts in it and which state it ends in. The loop never
- * asks which strategy it plays (averaging.ts, src/certified, src/python).
+ * The interface of a round strategy: what a round starts from, what counts in it, and which state it ends in. The loop
+ * does not depend on the strategy (averaging.ts, src/certified, src/python).
  */
 import type { ChunkAssignment } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
 import type { SealedState, WorkerState } from './state.ts';
 
-/** What the inner steps of a round start from, beside the worker's own state. */
+/** What a round starts from, apart from the worker's own state. */
 export interface RoundStart {
-  /** Digest of the shared state, in a run with tiers of its first slice. */
+  /** Digest of the shared state; in a run with tiers that of its first slice. */
   readonly base: Digest;
-  /** Of each slice that the worker has, in a run with tiers. */
+  /** Digests of the local slices, in a run with tiers. */
   readonly sliceDigests?: readonly Digest[] | undefined;
   readonly roster: readonly WorkerId[];
   readonly assignment: ChunkAssignment;
-  /** Digest of the outcome before, where rounds have outcomes. */
+  /** Digest of the previous outcome, in certified runs. */
   readonly parent?: Digest | undefined;
-  /** Keeps the whole delta in the state until the round is over, to take back chunks that did not count. */
+  /** Keeps the full delta in the state until the round is over, so that chunks that did not count can return. */
   readonly keepsDelta?: boolean;
-  /** The round is over elsewhere: only a phase that an earlier session began is finished. */
+  /** The round is already decided: only finish an inner phase that an earlier session began. */
   readonly onlyRest?: boolean;
-  /** Features of the manifest that follow from the delta and the optimizer's vectors, before either is sent. */
+  /** Computes manifest features from the delta and the optimizer's vectors before either is sent. */
   commit?(state: PrivateState): Promise<FeatureValues<'manifest'>>;
 }
 
-/** What a worker alone knows after an inner phase. */
+/** What only this worker knows after an inner phase. */
 export interface PrivateState {
-  /** All that was learned and not sent: what the payload is packed from. */
+  /** Full delta that the payload is packed from. */
   readonly delta: Float64Array;
   readonly moments: readonly Float32Array[];
 }
@@ -35,25 +35,28 @@ export interface PrivateState {
 export interface RoundResult<S extends WorkerState = WorkerState> {
   readonly state: S;
   /**
-   * Called once the state is on disk: reports the round and publishes what follows. Returns the state to go on from.
+   * Called once the state is saved: reports the round and publishes what follows. Returns the state to continue from.
    */
   completed(): Promise<S>;
 }
 
 export interface OpenRound<S extends WorkerState = WorkerState> {
-  /** Undefined where this worker does not train in the round. */
+  /** Undefined if this worker does not train in the round. */
   readonly start: RoundStart | undefined;
-  /** Whose gradients are here, with the bytes of their events; absent where the strategy reports them itself. */
+  /**
+   * Returns the workers whose contributions have arrived, with the bytes of their events; absent if the strategy
+   * reports them itself.
+   */
   arrived?(): ReadonlyMap<WorkerId, number>;
   publish(state: SealedState<S>): Promise<void>;
-  /** Waits for the end of the round and applies it. */
+  /** Waits for the end of the round and applies its result. */
   finish(state: S): Promise<RoundResult<S>>;
-  /** Called in any case, also after an error. */
+  /** Always called, also after an error. */
   close(): void;
 }
 
 export interface Standpoint<S extends WorkerState> {
-  /** What the next round starts from, or what the run ends in. */
+  /** State that the next round starts from, or the final state. */
   readonly state: S;
   readonly isOver: boolean;
 }
@@ -61,11 +64,14 @@ export interface Standpoint<S extends WorkerState> {
 export interface RoundStrategy<S extends WorkerState = WorkerState> {
   /** Called before every round and after the last one. */
   prepare(state: S): Promise<Standpoint<S>>;
-  /** What heartbeats call the shared state: equal digests are equal bits. */
+  /** Returns the digest of the shared state for heartbeats: equal digests mean equal bits. */
   digestOf(state: S): Digest;
   /** In a run with tiers, of each slice that this worker has; what it calls the state is the first one then. */
   sliceDigestsOf?(state: S): readonly Digest[] | undefined;
-  /** Members of a certified run: heartbeats name no cohort then, and are as rare as so many members ask for. */
+  /**
+   * Returns the number of members of a certified run, whose heartbeats name no cohort and are rarer the more members
+   * there are.
+   */
   membersIn?(state: S): number;
   open(state: S): Promise<OpenRound<S>>;
 }

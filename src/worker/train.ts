@@ -1,6 +1,6 @@
 /**
- * The inner phase of a round: H optimizer steps, the delta, the gradient, signed and saved. The phase is written down
- * every few seconds, so that a restart takes the steps that are left, to the same bits.
+ * The inner phase of a round: runs H optimizer steps, computes the delta, and seals and saves the gradient. Saves
+ * progress every few seconds, so that a restart continues to the same bits.
  */
 import type { Clock } from '../base/async.ts';
 import { toHex, utf8 } from '../base/bytes.ts';
@@ -17,7 +17,7 @@ import { deltaOf, localStart, takeSent } from './residual.ts';
 import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
-/** The gradient of the round, saved before anybody sees it; undefined where this worker does not train in it. */
+/** Returns the round's gradient, saved before it is published; undefined if this worker does not train in the round. */
 export async function trainOrResume<S extends WorkerState>(
   state: S,
   start: RoundStart | undefined,
@@ -33,21 +33,21 @@ export async function trainOrResume<S extends WorkerState>(
   return sealed;
 }
 
-/** Where an inner phase starts: everything that its end follows from, beside the data. */
+/** Start of an inner phase: everything its result depends on, apart from the data. */
 export interface InnerStart {
   readonly round: number;
   readonly params: Vector;
   readonly residual: Float64Array;
   readonly moments: readonly Float32Array[];
-  /** Whose batches are drawn. */
+  /** Worker whose batches are drawn. */
   readonly worker: WorkerId;
-  /** Default as many as the plan says. */
+  /** Number of steps; default from the plan. */
   readonly steps?: number;
 }
 
 export interface InnerEnd {
   readonly trained: TrainingResult;
-  /** What is packed: before - after, with what was left unsent before where the run adds it. */
+  /** Delta to pack: before - after, plus the residual if the run uses feedback. */
   readonly delta: Float64Array;
 }
 
@@ -65,7 +65,7 @@ const taskOf = (start: InnerStart, plan: PhasePlan): TrainTask => ({
   ...stepsOf(start, plan),
 });
 
-/** The steps of a phase, wherever it begins. */
+/** Returns the steps of a phase, independent of its start. */
 export const stepsOf = (
   { round, worker, steps }: Pick<InnerStart, 'round' | 'worker' | 'steps'>,
   { innerSteps, seed }: Pick<Plan, 'innerSteps' | 'seed'>,
@@ -91,7 +91,9 @@ async function guidanceOf(
   };
 }
 
-/** How many more steps fit, by the time that those before them took, restarts not counted. */
+/**
+ * Returns a function that estimates how many more steps fit, from the time of the previous ones; restarts do not count.
+ */
 export function remainingStepsIn(
   { innerSeconds, leastSteps }: LocalSteps,
   clock: Pick<Clock, 'now'>,
@@ -106,7 +108,7 @@ export function remainingStepsIn(
   };
 }
 
-/** H steps from the shared parameters, or from the local model ahead of them. */
+/** Runs the inner phase from the shared parameters or the local model. */
 export async function innerPhase(
   start: InnerStart,
   plan: PhasePlan,
@@ -122,7 +124,7 @@ export async function innerPhase(
   return { trained, delta: deltaOf(params, trained.params, residual, plan.residual) };
 }
 
-/** Trains from the shared parameters and seals the gradient; nothing has been sent when this returns. */
+/** Trains and seals the gradient; sends nothing. */
 async function trainAndSeal<S extends WorkerState>(
   state: S,
   start: RoundStart,
@@ -182,17 +184,17 @@ function mean(values: Vector): number {
 }
 
 const LEAST_MS = 5000;
-/** Keeping it takes at most one part in so many of the time. */
+/** Saving may take at most one part in this many of the time. */
 const KEEPING_SHARE = 50;
-/** How fast a disk is taken to be before it was written to. */
+/** Assumed disk speed in bytes per millisecond before the first save. */
 const BYTES_PER_MS = 100_000;
 
 const FORMAT = { format: 'nostrain-phase', version: '1' };
 
-/** Keeps the inner phases of one session, one after the other, in one place. */
+/** Saves the inner phases of one session, one after the other. */
 export class PhaseKeeper {
   readonly #session: Session;
-  /** What an earlier session left: taken up once, by the first phase of this one. */
+  /** Phase that an earlier session left; used only by the first phase of this one. */
   #left: Promise<StoredPhase | undefined> | undefined;
   #costMs: number | undefined;
 
@@ -200,12 +202,12 @@ export class PhaseKeeper {
     this.#session = session;
   }
 
-  /** Whether an earlier session left this phase in the middle. */
+  /** Reports whether an earlier session left this phase unfinished. */
   async isLeft(task: TrainTask): Promise<boolean> {
     return (await this.#leftOf(() => this.#digestOf(task))) !== undefined;
   }
 
-  /** How to keep this phase, and where it was left; undefined where the store keeps no phases. */
+  /** Returns how to save this phase and where it was left; undefined if the store saves no phases. */
   async keepingOf(task: TrainTask): Promise<Keeping | undefined> {
     const { clock, store } = this.#session.ports;
     const { phase } = store;
@@ -246,7 +248,7 @@ export class PhaseKeeper {
     return bytes && decodePhase(bytes, this.#hash);
   }
 
-  /** Of everything that the end of a phase follows from, but the data, which a run and a shard have for good. */
+  /** Returns a digest of everything that the result depends on, except the data, which run and shard fix. */
   #digestOf({ params, moments, round, steps, firstStep, batchKey }: TrainTask): string {
     const { plan, ports } = this.#session;
     const { device, origin } = ports.trainer;
@@ -281,7 +283,7 @@ function encodePhase({ done, vectors, losses, seconds }: HalfPhase, digest: stri
   });
 }
 
-/** What was kept; undefined where it is not whole: a phase begun anew costs time alone. */
+/** Decodes a saved phase; undefined if it is incomplete, which only costs time. */
 function decodePhase(bytes: Uint8Array, hash: Hash): StoredPhase | undefined {
   const read = decodeSafetensors(bytes);
   if (!read.ok) return undefined;

@@ -1,4 +1,7 @@
-/** What a worker watches and reports: its peers' progress, bits that differ, and relays that are all away. */
+/**
+ * Watches and reports during a run: peers' progress, diverging states, different settings, and relays that are all
+ * offline.
+ */
 import { watchChanges } from '../base/async.ts';
 import { Recent } from '../base/bounded.ts';
 import { type Heartbeat, isStale } from '../run/contribution.ts';
@@ -9,7 +12,9 @@ import { differencesOfPeers, hasDifferentSettings } from './peers.ts';
 import type { Session } from './ports.ts';
 import type { OpenRound } from './strategy.ts';
 
-/** Watches until stopped; `answer` lets another process with this worker's key know of this one, once. */
+/**
+ * Watches until stopped; calls `answer` once if another process uses this worker's key, so that it hears of this one.
+ */
 export function watchRun(session: Session, answer: () => void) {
   const stopping = new AbortController();
   const divergences = reportDivergences(session);
@@ -35,13 +40,16 @@ export function watchRun(session: Session, answer: () => void) {
   };
 }
 
-/** From so many workers on they are looked at once a second, and the more there are the less often. */
+/** Crowd size: above it, peers are checked once a second, and less often the more there are. */
 const CROWD = 16;
 const CROWD_CHECK_MS = 1000;
 const CHECK_MS_PER_WORKER = 4;
 const MAX_CHECK_MS = 10_000;
 
-/** Rest between two looks at all workers: none among few; longer in a crowd, so that looks cost the same. */
+/**
+ * Returns the pause between two checks of all workers: none for few workers, longer in a crowd, so that checks cost the
+ * same.
+ */
 export const restOf =
   ({ ports: { clock, wire } }: Session) =>
   (signal: AbortSignal): Promise<void> | undefined => {
@@ -100,7 +108,7 @@ export function reportPeers(session: Session) {
 
   return {
     check,
-    /** The round that gradients arrive for from now on. */
+    /** Sets the round whose contributions arrive from now on. */
     follow(next: number, { arrived }: Pick<OpenRound<never>, 'arrived'>): void {
       round = next;
       arrivals = arrived ?? (() => NONE);
@@ -118,10 +126,10 @@ export interface KnownState {
 
 type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;
 
-/** Own states that are remembered: a peer that is further behind is not compared. */
+/** Maximum own states remembered; peers further behind are not compared. */
 const MOST_KNOWN = 16;
 
-/** Reports every peer whose heartbeat names other bits than ours for a round, once. */
+/** Reports once per round every peer whose heartbeat has a different digest. */
 function reportDivergences(session: Session) {
   const { plan } = session;
   const { wire, report } = session.ports;
@@ -131,7 +139,7 @@ function reportDivergences(session: Session) {
   function check(): void {
     for (const heartbeat of wire.heartbeats.values()) {
       const divergence = differenceOf(heartbeat, known.get(heartbeat.round));
-      // a worker with other settings is reported through its fingerprint
+      // other settings are reported by fingerprint instead
       if (!divergence || divergence.peer === wire.me || hasDifferentSettings(heartbeat, plan))
         continue;
       const before = reported.get(divergence.round) ?? new Set();
@@ -143,7 +151,7 @@ function reportDivergences(session: Session) {
 
   return {
     check,
-    /** Remembers what this worker starts a round from, to compare it with what peers start from. */
+    /** Stores the state that this worker starts a round from, to compare it with its peers. */
     remember(mine: KnownState): void {
       known.delete(mine.round);
       known.set(mine.round, mine);
@@ -156,11 +164,11 @@ function reportDivergences(session: Session) {
   };
 }
 
-/** What to report of a heartbeat about a round we hold too, where the digests differ. */
+/** Returns the divergence to report for a heartbeat of a known round; undefined if the digests agree. */
 function differenceOf(heartbeat: Heartbeat, mine: KnownState | undefined): Divergence | undefined {
   if (!mine || !heartbeat.digest) return undefined;
   if (heartbeat.digest === mine.digest && !heartbeat.features?.widths) return undefined;
-  // of tiers what both have is compared, slice by slice; the first one is the digest itself
+  // with tiers, compare the slices that both have; the first digest is the state's own
   const [ours, theirs] = [digestsIn(mine), digestsIn(heartbeat)];
   const at = ours.findIndex((digest, i) => theirs[i] !== undefined && theirs[i] !== digest);
   if (at < 0) return undefined;
@@ -192,10 +200,10 @@ function firstDiffering(
   return [...new Set([...ours, ...theirs])].sort().find((id) => mine.has(id) !== other.has(id));
 }
 
-/** A relay that comes and goes is not told of more often than this. */
+/** Minimum time between two notices about unreachable relays. */
 const QUIET_MS = 60_000;
 
-/** Reports once that every relay is away: the worker trains on, but is heard by nobody meanwhile. */
+/** Reports once when all relays are offline: the worker keeps training, but others do not hear it. */
 function reportRelaysAway({ ports: { clock, wire, report } }: Session): () => void {
   let reportedMs = Number.NEGATIVE_INFINITY;
   let isAway = false;
@@ -204,17 +212,17 @@ function reportRelaysAway({ ports: { clock, wire, report } }: Session): () => vo
     isAway = wire.reachable().length === 0;
     if (!isAway || wasAway || clock.now() - reportedMs < QUIET_MS) return;
     reportedMs = clock.now();
-    const message = `relay away, trying again: ${wire.troubles().join('; ')}`;
+    const message = `relay offline, retrying: ${wire.troubles().join('; ')}`;
     report({ type: 'notice', message });
   };
 }
 
-/** Sentences that are remembered as told: anybody may come with other settings, and again with another key. */
+/** Maximum notices remembered: anyone may join with other settings under new keys. */
 const MAX_REPORTED = 1024;
-/** Later than a process that was just started doubts heartbeats of its own key. */
+/** Delay of the answer, longer than a newly started process distrusts heartbeats of its own key. */
 const ANSWER_MS = 4000;
 
-/** Reports each peer that was started otherwise, and another process with this key, once each. */
+/** Reports once each peer with different settings, and another process with this key. */
 function reportDifferentStarts(
   session: Session,
   answer: () => void,
@@ -239,4 +247,4 @@ function reportDifferentStarts(
 
 const keyInUse = (me: string): string =>
   `Another process trains in this run with the key of this worker (${me.slice(0, 8)}): ` +
-  'stop one, or give one a key of its own with --key-file FILE.';
+  'stop one, or give one its own key with --key-file FILE.';

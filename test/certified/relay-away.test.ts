@@ -26,6 +26,6 @@ it('a relay that is away in the middle of a round ends no worker', async () => {
   for (const member of members) {
     expect(rootsOf(member)).toEqual(rootsOf(members[0]!));
     const notices = member.events.flatMap((each) => (each.type === 'notice' ? each.message : []));
-    expect(notices.join('\n')).toContain('relay away, trying again: ');
+    expect(notices.join('\n')).toContain('relay offline, retrying: ');
   }
 });

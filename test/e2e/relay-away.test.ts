@@ -9,7 +9,7 @@ import { startMember } from '../support/swarm.ts';
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const isAwayNotice = (event: RunEvent): boolean =>
-  event.type === 'notice' && event.message.startsWith('relay away, trying again: ');
+  event.type === 'notice' && event.message.startsWith('relay offline, retrying: ');
 
 /** Longer than the tries for one event take, so that each worker publishes into nothing. */
 const AWAY_MS = 7000;

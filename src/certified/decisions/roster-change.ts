@@ -328,7 +328,7 @@ function upheldIn(
 const isFault = (message: ProtocolMessage): message is Signed<FaultProof> =>
   message.type === 'fault';
 
-/** Returns the keys that failed-check proofs eject: none of their contributions count any more. */
+/** Returns the keys that failed-check proofs eject; their contributions do not count any more. */
 export const convictedBy = (proofs: readonly FaultProof[]): ReadonlySet<WorkerId> =>
   new Set(proofs.filter(isConviction).map(({ culprit }) => culprit));
 

@@ -55,7 +55,7 @@ export const localSliceRoots = ({
 }: Roots & { readonly spec: RunSpec; readonly params: Params }): readonly Digest[] | undefined =>
   sliceRoots?.slice(0, heldOf(spec, params.layout)!.slices.length);
 
-/** Reports whether a layout lacks part of the model; such a worker cannot compute the model root. */
+/** Reports whether a layout lacks part of the model, so that its worker cannot compute the model root. */
 export const isPart = (spec: RunSpec, { size }: Pick<Layout, 'size'>): boolean =>
   size < (slicesOfRun(spec)?.size ?? size);
 

@@ -61,7 +61,7 @@ const MOST_CLAIMS = 64;
 /** Maximum claims kept per checkpoint after which claims of strangers are ignored. */
 const MOST_STRANGERS = 8;
 
-/** Returns the state of the newest certified checkpoint whose chunks arrive; undefined if there is none. */
+/** Returns the state of the newest certified checkpoint whose chunks arrive; undefined if none is available. */
 export async function fromCheckpoint(
   spec: RunSpec,
   options: Options,
@@ -118,7 +118,8 @@ async function fetchSlices(
 }
 
 /**
- * Returns the chunks of the newest certified state that relays have completely, for an archive; empty if there is none.
+ * Returns the chunks of the newest certified state that relays have completely, for an archive; empty if they have no
+ * complete one.
  */
 export async function checkpointChunks(
   path: Path,

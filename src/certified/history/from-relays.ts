@@ -126,7 +126,7 @@ export async function collectSnapshots(
   await collectChunks([...claims.values()].flat(), asking, (event, { id }) => take(event, id));
 }
 
-/** Passes valid chunks under these roots to `take`, each once, whoever published them. */
+/** Passes valid chunks under these roots to `take`, each once, by any publisher. */
 export async function collectChunks<W extends PayloadRoot>(
   wanted: readonly W[],
   asking: ReadOptions,

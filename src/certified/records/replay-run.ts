@@ -310,7 +310,7 @@ function readStates(value: Json | undefined): readonly RecordedState[] | undefin
   return read.length === states.length ? read : undefined;
 }
 
-/** Returns the first difference between a record and a replay; undefined if there is none. */
+/** Returns the first difference between a record and a replay; undefined if they agree. */
 export function recordDifference(record: RunRecord, report: ReplayReport): string | undefined {
   const computed = { ...report, runRoot: report.runRoot ?? NONE };
   for (const name of ['run', 'rounds', 'runRoot', 'modelRoot', 'ledgerRoot'] as const) {

@@ -36,7 +36,7 @@ export interface BackfillStore {
 
 /** Stores what a worker signed, so that it never contradicts itself after a restart. */
 export interface Journal {
-  /** Returns the last entry; undefined if there is none or it cannot be read. */
+  /** Returns the last entry; undefined if it is missing or unreadable. */
   load(): Promise<Entry | undefined>;
   save(entry: Entry): Promise<void>;
   /**

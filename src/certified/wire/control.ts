@@ -97,7 +97,7 @@ export interface ControlOptions {
 interface Hear {
   readonly hearing: Hearing;
   keep(event: SignedEvent, wasRequested: boolean): void;
-  /** True for a request by id: the event is stored and its body downloaded, whoever signed it. */
+  /** True for a request by id: the event is stored and its body downloaded, even if its author is not a member. */
   readonly wasRequested: boolean;
 }
 

@@ -39,7 +39,7 @@ export class KeptEvents {
     this.#members = new Set(members);
   }
 
-  /** Stores an event of a round; a requested event is stored whoever signed it. */
+  /** Stores an event of a round; a requested event is stored even if its author is not a member. */
   keep(event: SignedEvent, round: number, wasRequested: boolean): void {
     const owner = event.pubkey;
     if (!wasRequested && owner !== this.#me && this.#members?.has(owner) === false) return;

@@ -104,7 +104,7 @@ export function toRun(event: SignedEvent): Judged<PublishedRun> {
   return reject(event, 'worker-key-mismatch', `signed by ${event.pubkey} for ${author}`);
 }
 
-/** Reads a run whoever published it, for readers that know the run id, which is the hash of the spec. */
+/** Reads a run by any publisher, for readers that know the run id, which is the hash of the spec. */
 export function toServedRun(event: SignedEvent): Judged<PublishedRun> {
   if (event.content.length > LONGEST_SPEC)
     return reject(event, 'too-large', 'the spec is too long');

@@ -88,7 +88,7 @@ export const publishSnapshot = (
 ): Promise<string | undefined> =>
   publishAddressed(buildSnapshot(snapshot, sending.lifetime, sending.sha256), sending);
 
-/** Finds a snapshot by id in any event that carries or names it, or returns why there is none. */
+/** Finds a snapshot by id in any event that carries or names it, or returns why it was not found. */
 export async function findSnapshot(
   id: Digest,
   search: RelaySession,
