@@ -1,6 +1,6 @@
 /**
- * The library of the Python nostrain, by its names in camelCase: states, payloads, events, relays, regressions, PyTorch
- * files. Runs in browsers too; sessions and files are in `nostrain/python/node`. The names side by side:
+ * The library of the Python nostrain with its names in camelCase: states, payloads, events, relays, regressions,
+ * PyTorch files. Runs in browsers too; sessions and files are in `nostrain/python/node`. For a table of all names see
  * docs/migrating-from-python.md.
  *
  * @module nostrain/python

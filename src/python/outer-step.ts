@@ -1,6 +1,6 @@
 /**
- * Means and outer steps in the operation order of the Python reference: one multiplication by the reciprocal of the
- * total weight, where the core divides (docs/decisions/0002-mean-by-reciprocal.md).
+ * Means and outer steps in the operation order of the Python reference: it multiplies by the reciprocal of the total
+ * weight, while the core divides (docs/decisions/0002-mean-by-reciprocal.md).
  */
 import { type MeanRule, sumRows } from '../consensus/aggregate/mean.ts';
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
@@ -18,27 +18,28 @@ export const meanByReciprocal: MeanRule = (rows, options) => {
   return { mean: sum, moved };
 };
 
-/** What `nesterovOuterStep` takes beside state and delta. */
+/** Options of `nesterovOuterStep`. */
 export interface OuterStepOptions extends Partial<OuterSettings> {
-  /** Momentum after the step before; zeros when absent. */
+  /** Momentum after the previous step; default zeros. */
   readonly previousMomentum?: Params | undefined;
 }
 
-/** What `nesterovOuterStep` gives. */
+/** The result of `nesterovOuterStep`. */
 export interface OuterStepResult {
-  /** As it was given: the improvement, after - before. */
+  /** The given delta: the improvement, after - before. */
   readonly aggregatedDelta: Params;
-  /** To give to the next step. */
+  /** Momentum to pass to the next step. */
   readonly momentumState: Params;
-  /** How far the step goes. */
+  /** The change of the state. */
   readonly updateDelta: Params;
   readonly nextState: Params;
 }
 
 /**
- * One outer step in f64: v <- v * momentum + Δ, next = base + (Δ + v * momentum) * learningRate, where Δ is after -
- * before (DiLoCo, arXiv 2311.08105, section 2). Defaults 0.7 and 0.9. Throws a RangeError for a rate not above 0 or a
- * momentum outside [0, 1), a ConfigError (`state/other-model`) when a part is of another model.
+ * Takes one outer step in f64: v <- v * momentum + Δ, next = base + (Δ + v * momentum) * learningRate, where Δ is
+ * after - before (DiLoCo, arXiv 2311.08105, section 2). Defaults: learning rate 0.7, momentum 0.9. Throws a RangeError
+ * for a rate not above 0 or a momentum outside [0, 1), a ConfigError (`state/other-model`) if a part belongs to another
+ * model.
  *
  * @example
  * ```ts
@@ -86,15 +87,16 @@ export function nesterovOuterStep(
 /** A delta with its weight, for `aggregateWeightedDeltas`. */
 export interface WeightedDelta {
   readonly delta: Params;
-  /** Above 0. */
+  /** Weight, above 0. */
   readonly weight: number;
-  /** What an error calls it. */
+  /** Name of the delta in errors. */
   readonly name?: string;
 }
 
 /**
- * The mean, with tensors in the order of the first delta. Throws a ConfigError (`state/other-model`) when a delta is of
- * another model, a RangeError when there is none or a weight is not above 0.
+ * Returns the weighted mean of deltas, with tensors in the order of the first delta. Throws a ConfigError
+ * (`state/other-model`) if a delta belongs to another model, a RangeError if there are no deltas or a weight is not
+ * above 0.
  *
  * @example
  * ```ts
@@ -111,7 +113,7 @@ export interface WeightedDelta {
 export function aggregateWeightedDeltas(deltas: readonly WeightedDelta[]): Params {
   const [first, ...others] = deltas;
   if (first === undefined) throw new RangeError('the mean of no deltas is undefined');
-  if (!deltas.every(({ weight }) => weight > 0)) throw new RangeError('weights are above 0');
+  if (!deltas.every(({ weight }) => weight > 0)) throw new RangeError('weights must be above 0');
   const { layout } = first.delta;
   const sum = new Float64Array(first.delta.values);
   for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! * first.weight;
@@ -127,7 +129,7 @@ export function aggregateWeightedDeltas(deltas: readonly WeightedDelta[]): Param
 }
 
 /**
- * The mean of deltas that weigh the same. Throws as `aggregateWeightedDeltas` does.
+ * Returns the mean of deltas with equal weights. Throws like `aggregateWeightedDeltas`.
  *
  * @example
  * ```ts

@@ -1,5 +1,5 @@
 /**
- * The building blocks of `nostrain/python`: the payload format, the messages and the wire profile of the Python reference.
+ * The building blocks of `nostrain/python`: its payload format, messages and wire profile.
  *
  * @module nostrain/python/parts
  */

@@ -145,11 +145,14 @@ function readLayout(payload: string, limits: ForeignNstrLimits): Result<Layout> 
   }
   const tensors = readDescriptors(bytes, header.tensors);
   if (!tensors.ok) return tensors;
-  const layout = createLayout(tensors.value);
-  if (layout.size === header.total) return ok(layout);
-  const claimed = `the header says ${header.total}`;
-  return refuse('wrong-shape', 'block', `tensors of ${layout.size} values, ${claimed}`);
+  // compared before the layout is built, which throws for too many parameters
+  const size = tensors.value.reduce((sum, { shape }) => sum + sizeOf(shape), 0);
+  if (size === header.total) return ok(createLayout(tensors.value));
+  const claimed = `the header states ${header.total}`;
+  return refuse('wrong-shape', 'block', `tensors of ${size} values, ${claimed}`);
 }
+
+const sizeOf = (shape: readonly number[]): number => shape.reduce((size, each) => size * each, 1);
 
 interface Tensor {
   readonly name: string;

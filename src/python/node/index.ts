@@ -1,5 +1,5 @@
 /**
- * The part of the Python nostrain's library that needs Node.js: training sessions, state files, the engine behind
+ * The part of the Python nostrain's library that requires Node.js: training sessions, state files, the engine for
  * `--backend numpy` and `torch`, and zstd.
  *
  * @module nostrain/python/node

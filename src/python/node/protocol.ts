@@ -1,4 +1,4 @@
-/** Runs of profile nostrain/0 for a worker that keeps no records of the Python reference. */
+/** The protocol of runs with profile nostrain/0, for a worker that keeps no records of the Python reference. */
 import type { Protocol } from '../../node/protocol.ts';
 import { noMembers } from '../../worker/state-file.ts';
 import type { BlockCodec } from '../codec/container.ts';
@@ -7,7 +7,7 @@ import { gradientEvents, measureCheckpoint, measureGradient } from '../wire/size
 import { runPythonWorker } from '../worker/strategy.ts';
 import { openZstd } from './zstd.ts';
 
-/** The protocol; payloads it sends are compressed with that codec. */
+/** Returns the protocol; `codec` compresses the payloads it sends. */
 export const pythonProtocol = (codec: BlockCodec): Protocol => ({
   members: noMembers,
   sizes: {

@@ -1,4 +1,4 @@
-/** A worker of the Python reference's profile, from a config to the state that its rounds end in. */
+/** Runs a worker of the Python reference's profile, from a config to its final state. */
 import { defaultRetry, systemClock, withScope } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { readModel } from '../../formats/regression-state.ts';
@@ -32,7 +32,7 @@ import { runPythonWorker } from '../worker/strategy.ts';
 import { createRegressionTrainer, type RegressionBackend } from './train-on-backend.ts';
 import { openZstd } from './zstd.ts';
 
-/** Members of the config that are settings of the same name. */
+/** Members of the config that are settings with the same name. */
 const same = [
   'rounds',
   'innerSteps',
@@ -52,7 +52,7 @@ const same = [
 ] as const satisfies readonly SettingName[];
 
 /**
- * Settings, as the flags of `nostrain run-training` have them: `rounds` (default 1), `innerSteps` (500),
+ * Config of a training session. Settings, as in the flags of `nostrain run-training`: `rounds` (1), `innerSteps` (500),
  * `localLearningRate` (0.01), `batchSize` (1), `outerLearningRate` (0.7), `momentum` (0.9), `topk` (1), `residual`
  * (none), `codec` (zlib), `weights` (examples), `maxExamples` (inner steps x batch size), `sync` (timeout), `waitFor`
  * (the number of a strict sync, else 1), `maxMissedHeartbeats` (3), `checkpointHistory` (4). Defaults are the Python
@@ -63,44 +63,44 @@ export interface TrainingWorkerConfig
     Pick<PartialSettings, (typeof same)[number]> {
   /** A linear or mlp regression; trained in f64. */
   readonly initialState: Params;
-  /** What this worker trains on. */
+  /** Training data of this worker. */
   readonly dataset: RegressionDataset;
   readonly relays: readonly string[];
   /** Workers with the same name and relays train together. */
   readonly run: string;
-  /** Signs all this worker sends; 32 bytes, as of `loadKey` or `createSecretKey`. */
+  /** Key that signs all events of this worker: 32 bytes, for example from `loadKey` or `createSecretKey`. */
   readonly secretKey: Uint8Array;
-  /** Name of this worker, where `referenceCompatible` lets it be another than its public key. */
+  /** Name of this worker; other than its public key only with `referenceCompatible`. */
   readonly worker?: string | undefined;
-  /** Which model `initialState` must be; default what it is. */
+  /** Required model of `initialState`; default any. */
   readonly runtime?: RegressionTask | undefined;
-  /** What computes the inner steps; default `python`, the plain loop. */
+  /** Backend of the inner steps; default `python`, the plain loop. */
   readonly backend?: RegressionBackend | undefined;
-  /** The first round to play; default 0, or where the state resumed stands. */
+  /** First round to play; default 0, or the next round of the resumed state. */
   readonly startRound?: number | undefined;
-  /** Outer momentum to start from, as a session or `nesterovOuterStep` gives it; default zeros. */
+  /** Initial outer momentum, as a session or `nesterovOuterStep` returns it; default zeros. */
   readonly momentumState?: Params | undefined;
-  /** How long a round may collect after publishing; default 2000. */
+  /** How long a round collects after publishing; default 2000. */
   readonly roundTimeoutMs?: number;
   /** How long to wait for `waitFor` workers; default 600000. */
   readonly joinTimeoutMs?: number;
   /** Whole seconds between heartbeats; default 60. */
   readonly heartbeatSeconds?: number;
-  /** Named in heartbeats; default `relays`. */
+  /** Relays named in heartbeats; default `relays`. */
   readonly advertisedRelays?: readonly string[] | undefined;
-  /** Late gradients are folded in before the next round, or only noted; default `deferred`. */
+  /** Whether late gradients are applied before the next round (`deferred`, default) or only recorded (`discard`). */
   readonly lateGradientStrategy?: 'deferred' | 'discard' | undefined;
-  /** How long to look for them; default 200. */
+  /** Time limit of the query for late gradients; default 200. */
   readonly lateGradientTimeoutMs?: number;
-  /** Rate of the step that folds them in; default `outerLearningRate`. */
+  /** Learning rate of the step that applies them; default `outerLearningRate`. */
   readonly lateGradientLearningRate?: number | undefined;
   /** Momentum of that step; default `momentum`. */
   readonly lateGradientMomentum?: number | undefined;
-  /** Does as the Python reference does, also where that is unsafe, to train with its workers; default false. */
+  /** Behaves like the Python reference even where that is unsafe, to train with its workers; default false. */
   readonly referenceCompatible?: boolean | undefined;
 }
 
-/** All settings: those given, checked, and the Python reference's. Throws a ConfigError that names a wrong one. */
+/** Returns the checked settings of a config, completed with the Python reference's defaults. Throws a ConfigError. */
 function settingsOf(config: TrainingWorkerConfig): Settings {
   const named = [...same, 'run'] as const;
   const given: PartialSettings = Object.fromEntries(named.map((name) => [name, config[name]]));
@@ -120,7 +120,7 @@ function settingsOf(config: TrainingWorkerConfig): Settings {
   const { startRound = 0 } = config;
   if (!Number.isSafeInteger(startRound) || startRound < 0) {
     throw new ConfigError('settings/value', `config: startRound is ${startRound}`, {
-      hint: 'it must be a whole number from 0',
+      hint: 'use an integer of at least 0',
     });
   }
   return settings;
@@ -128,63 +128,63 @@ function settingsOf(config: TrainingWorkerConfig): Settings {
 
 const inSeconds = (ms: number | undefined) => (ms === undefined ? undefined : ms / 1000);
 
-/** Throws where the Python reference has nothing to be compatible with. */
+/** Throws a ConfigError for a setting that the Python reference does not have. */
 export function assertCompatible(
   { sync }: Settings,
   { referenceCompatible }: Pick<TrainingWorkerConfig, 'referenceCompatible'>,
 ): void {
   if (!referenceCompatible || sync.strategy !== 'async') return;
-  throw new ConfigError('flag/sync', 'the reference has no async runs to be compatible with', {
-    hint: 'give --sync timeout or strict:N',
+  throw new ConfigError('flag/sync', 'the Python reference has no async runs', {
+    hint: 'use --sync timeout or strict:N, or omit --reference-compatible',
   });
 }
 
-/** What a worker is called. A name that is not the key means something only where nobody checks. */
+/** Returns the name of a worker. Throws a ConfigError for a name other than its key, which peers would refuse. */
 export function workerName(
   { worker, referenceCompatible }: Pick<TrainingWorkerConfig, 'worker' | 'referenceCompatible'>,
   key: string,
 ): string {
   if (worker === undefined || worker === key || referenceCompatible) return worker ?? key;
-  const ways = `leave it out (this key is ${key}), or give --reference-compatible to every worker`;
+  const ways = `omit it (this key is ${key}), or start every worker with --reference-compatible`;
   throw new ConfigError('worker/name', `--worker ${worker} is not this worker's key`, {
     hint: `peers refuse names that are not keys: ${ways}`,
   });
 }
 
-/** What a session tells, keeps and goes on from. */
+/** Options of a session: where it reports, what it stores and what it resumes. */
 export interface TrainingSessionOptions {
-  /** Hears everything the worker does, in order. */
+  /** Called with everything the worker does, in order. */
   readonly onEvent?: (event: WorkerEvent) => void;
-  /** Ends the session, which rejects with its reason. */
+  /** Aborts the session, which rejects with the reason. */
   readonly signal?: AbortSignal;
-  /** Where the worker stands by an earlier session or a checkpoint, instead of `initialState` and `momentumState`. */
+  /** State from an earlier session or a checkpoint; replaces `initialState` and `momentumState`. */
   readonly resume?: PythonState | undefined;
-  /** Keeps the state as rounds go on, so that a killed session can go on; default nothing is kept. */
+  /** Stores the state after each round, so that a killed session can be resumed; default no store. */
   readonly store?: Store<PythonState> | undefined;
-  /** Is handed everything a round made, when it is over. */
+  /** Called with the trace of each completed round. */
   readonly keep?: Reference['keep'];
 }
 
-/** Where a session ended. */
+/** The result of a session. */
 export interface TrainingSessionResult {
   /** Name of this worker. */
   readonly worker: string;
   readonly runtime: RegressionTask;
-  /** After the last round, f64. */
+  /** State after the last round, f64. */
   readonly state: Params;
-  /** Outer momentum then, in the sign of after - before: `momentumState` of a session that goes on from here. */
+  /** Outer momentum after the last round, in the sign of after - before: pass it as `momentumState` to continue. */
   readonly momentum: Params;
-  /** Oldest first. */
+  /** Rounds, oldest first. */
   readonly rounds: readonly RoundSummary[];
-  /** The same rounds as the Python reference tells of them, and what came late. */
+  /** The rounds in the Python reference's records, and late gradients. */
   readonly history: History;
-  /** All of it: `resume` of a session that goes on from here. */
+  /** Complete state of the worker: pass it as `resume` to continue. */
   readonly workerState: PythonState;
 }
 
 /**
  * Plays rounds of the Python reference's profile over relays: train, publish, collect, take the outer step. Throws a
- * ConfigError for a config that cannot work and a RelayError when no relay can be reached.
+ * ConfigError for an invalid config and a RelayError if no relay can be reached.
  *
  * @example
  * ```ts
@@ -217,7 +217,7 @@ export const runTrainingSession = async (
   options: TrainingSessionOptions = {},
 ): Promise<TrainingSessionResult> => {
   const { openTimeoutMs = 10_000, retry = defaultRetry, eventsPerMinute, maxEventBytes } = config;
-  // members that are left out stay out: the relay set decides on them
+  // omitted members stay omitted, so that the relay set uses its defaults
   const connection = {
     openTimeoutMs,
     retry,
@@ -229,7 +229,7 @@ export const runTrainingSession = async (
   return playSession({ ...config, settings, connection, start }, options);
 };
 
-/** What a session is played with once its settings are complete and its first state is known. */
+/** Parts of a session with complete settings and a first state. */
 interface SessionParts
   extends Pick<
     TrainingWorkerConfig,
@@ -253,7 +253,7 @@ interface SessionParts
 
 const FORGETFUL: Store<PythonState> = { load: async () => undefined, save: async () => undefined };
 
-/** Plays a session to its end. */
+/** Plays a session until its last round. */
 export const playSession = (
   parts: SessionParts,
   { signal = new AbortController().signal, ...options }: TrainingSessionOptions,

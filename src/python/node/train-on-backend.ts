@@ -1,6 +1,6 @@
 /**
- * Trainers of the two regression models: the Python reference's loop, or onnxruntime in f64, where forward, backward
- * and gradient descent are one graph and many steps one call. The plain loop is faster where models are tiny.
+ * Trainers of the two regression models: the Python reference's loop, or onnxruntime in f64 with forward, backward and
+ * gradient descent in one graph and many steps per call. The plain loop is faster for tiny models.
  */
 import type { InferenceSession } from 'onnxruntime-node';
 import { ConfigError, TrainingError } from '../../base/errors.ts';
@@ -22,7 +22,8 @@ import {
 } from '../regression/train.ts';
 
 /**
- * `python` is the plain loop in the Python reference's order of operations; the others are one engine, onnxruntime.
+ * Names of the backends: `python` is the plain loop in the Python reference's order of operations; the others all run
+ * onnxruntime.
  *
  * @example
  * ```ts
@@ -33,11 +34,11 @@ import {
  */
 export const regressionBackends = ['python', 'numpy', 'torch', 'onnx'] as const;
 
-/** An engine of `trainOnBackend`; `regressionBackends` lists them. */
+/** A backend of `trainOnBackend`; `regressionBackends` lists them. */
 export type RegressionBackend = (typeof regressionBackends)[number];
 
 /**
- * The backend named, else `python`. Throws a ConfigError for a name of none.
+ * Returns the named backend; default `python`. Throws a ConfigError for an unknown name.
  *
  * @example
  * ```ts
@@ -50,13 +51,17 @@ export type RegressionBackend = (typeof regressionBackends)[number];
 export function resolveTrainingBackend(name = 'python'): RegressionBackend {
   const backend = regressionBackends.find((known) => known === name);
   if (backend !== undefined) return backend;
-  throw new ConfigError('training/backend', `${JSON.stringify(name.slice(0, 80))} is no backend`, {
-    hint: `the backends are ${regressionBackends.join(', ')}`,
-  });
+  throw new ConfigError(
+    'training/backend',
+    `${JSON.stringify(name.slice(0, 80))} is not a backend`,
+    {
+      hint: `use one of ${regressionBackends.join(', ')}`,
+    },
+  );
 }
 
 /**
- * Trains a copy of the state on that backend, in f64. Losses are mean squared errors. Throws as `trainRegression` does.
+ * Trains a copy of the state on a backend, in f64. Losses are mean squared errors. Throws like `trainRegression`.
  *
  * @example
  * ```ts
@@ -81,7 +86,7 @@ export async function trainOnBackend(
   const { learningRate, batchSize } = options;
   const program = compileTraining(specOf(model), sgd(learningRate), batchSize, { dtype: 'f64' });
   requireEngine();
-  // loaded by who trains with it: the plain loop needs no engine
+  // loaded on demand: the plain loop needs no engine
   const { nodeRuntime } = await import('../../node/engine/sessions.ts');
   const session = await nodeRuntime.createSession(program.loop(), 'cpu', 1);
   try {
@@ -93,7 +98,7 @@ export async function trainOnBackend(
   }
 }
 
-/** Row numbers in one call. */
+/** Maximum number of row indices in one call. */
 const MAX_ROWS = 2 ** 20;
 
 async function runSteps(
@@ -125,7 +130,7 @@ async function runSteps(
       targets: new Tensor('float64', targets, [size]),
     });
     const data = results['params.next']?.data;
-    if (!(data instanceof Float64Array)) throw new TypeError('a model gave no f64 result');
+    if (!(data instanceof Float64Array)) throw new TypeError('the model returned no f64 result');
     values = Float64Array.from(data);
   }
   return values;
@@ -145,13 +150,13 @@ const sgd = (learningRate: number): SgdSpec => ({
 export interface RegressionTrainerOptions extends Omit<RegressionOptions, 'steps'> {
   readonly layout: Layout;
   readonly dataset: RegressionDataset;
-  /** Default the plain loop: rounds of these models take milliseconds. */
+  /** Backend of the inner steps; default the plain loop, since rounds of these models take milliseconds. */
   readonly backend?: RegressionBackend | undefined;
-  /** Milliseconds, to tell how long training took. */
+  /** Returns the time in milliseconds, to measure training. */
   readonly now: () => number;
 }
 
-/** A trainer of a regression, in f64, with losses over the whole dataset; it draws nothing and carries nothing over. */
+/** Creates a trainer of a regression in f64, with losses over the whole dataset; it has no randomness and no state. */
 export function createRegressionTrainer(options: RegressionTrainerOptions): Trainer {
   const { layout, dataset, now, learningRate, batchSize, runtime, backend = 'python' } = options;
   const paramsOf = (values: Vector): Params => ({ layout, values: Float64Array.from(values) });
@@ -171,7 +176,7 @@ export function createRegressionTrainer(options: RegressionTrainerOptions): Trai
         params: trained.params.values,
         moments: [],
         losses: Float64Array.of(loss),
-        // what a gradient weighs in the Python reference: the size of its dataset, however often it was gone through
+        // weight of a gradient in the Python reference: the size of the dataset, regardless of the number of passes
         examples: dataset.size,
         seconds,
       };
@@ -179,7 +184,7 @@ export function createRegressionTrainer(options: RegressionTrainerOptions): Trai
     async evaluate(params) {
       const loss = evaluateRegression(paramsOf(params), dataset);
       if (Number.isFinite(loss)) return loss;
-      throw new TrainingError('training/not-finite', 'the loss stopped being finite', {
+      throw new TrainingError('training/not-finite', 'the loss is no longer finite', {
         hint: 'lower --local-learning-rate or --outer-learning-rate',
       });
     },

@@ -1,32 +1,33 @@
 /**
- * Initial states of the Python reference's two regression models, to the bit; weights come from MT19937 (Matsumoto and
- * Nishimura 1998), seeded and read as CPython's random.Random(seed) does.
+ * Creates the initial states of the Python reference's two regression models, bit for bit. Weights come from MT19937
+ * (Matsumoto and Nishimura 1998), seeded and read like CPython's random.Random(seed).
  */
 import { ConfigError } from '../../base/errors.ts';
 import { linearLayout, mlpLayout } from '../../formats/regression-state.ts';
 import type { RegressionTask } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
 
-/** What `initializeMlpRegressionState` takes. */
+/** Options of `initializeMlpRegressionState`. */
 export interface MlpStateOptions {
-  /** Inputs of an example. */
+  /** Number of inputs of an example. */
   readonly features: number;
   /** Width of the hidden layer. */
   readonly hiddenSize: number;
-  /** Any whole number; its sign does not matter. Default 0. */
+  /** Random seed, any integer; its sign does not matter. Default 0. */
   readonly seed?: number | bigint;
-  /** Largest weight of a layer with one input; default 0.1. */
+  /** Largest initial weight of a layer with one input; default 0.1. */
   readonly weightScale?: number;
 }
 
-/** What `initializeTrainingState` takes. */
+/** Options of `initializeTrainingState`. */
 export interface InitialStateOptions extends Omit<MlpStateOptions, 'hiddenSize'> {
-  /** `mlp-regression` needs it. */
+  /** Width of the hidden layer; required for `mlp-regression`. */
   readonly hiddenSize?: number | undefined;
 }
 
 /**
- * The initial state of either model. Throws a ConfigError when an mlp has no hidden size, or beyond 2^28 values.
+ * Returns the initial state of either model. Throws a ConfigError if an mlp has no hidden size, or for more than 2^28
+ * values.
  *
  * @example
  * ```ts
@@ -48,8 +49,8 @@ export function initialState(
 }
 
 /**
- * A linear regression's state, all zeros, f64: `linear.bias` (1), `linear.weight` (1, features). Throws a ConfigError
- * beyond 2^28 features.
+ * Returns the initial state of a linear regression, all zeros, f64: `linear.bias` (1), `linear.weight` (1, features).
+ * Throws a ConfigError for more than 2^28 values.
  *
  * @example
  * ```ts
@@ -65,9 +66,9 @@ export function linearState(features: number): Params {
 }
 
 /**
- * The state of a tanh layer and one output, f64, to the bit the Python reference's: `mlp.hidden.bias` (H),
- * `mlp.hidden.weight` (H, features), `mlp.output.bias` (1), `mlp.output.weight` (1, H). Weights are uniform, hidden
- * ones drawn first; biases are zero. Throws a ConfigError beyond 2^28 values.
+ * Returns the initial state of a tanh layer and one output, f64, bit for bit as the Python reference: `mlp.hidden.bias`
+ * (H), `mlp.hidden.weight` (H, features), `mlp.output.bias` (1), `mlp.output.weight` (1, H). Weights are uniform,
+ * hidden ones drawn first; biases are zero. Throws a ConfigError for more than 2^28 values.
  *
  * @example
  * ```ts
@@ -96,20 +97,23 @@ export function mlpState({
   return { layout, values };
 }
 
-/** More values than this are a slip of the hand. */
+/** Maximum number of values of a state; more are a typing mistake. */
 const MAX_VALUES = 2 ** 28;
 
 function requireSizes(sizes: Readonly<Record<string, number>>): void {
   const all = Object.values(sizes);
   if (all.reduce((product, size) => product * size, 1) <= MAX_VALUES) return;
   const words = Object.entries(sizes).map(([name, size]) => `${name} ${size}`);
-  throw new ConfigError('state/size', `${words.join(' x ')} is more than a state can hold here`);
+  throw new ConfigError(
+    'state/size',
+    `${words.join(' x ')} is more than the 2^28 values of a state`,
+  );
 }
 
 const SIZE = 624;
 const SHIFT = 397;
 
-/** A stream of doubles in [0, 1) with 53 bits each. */
+/** Creates a generator of doubles in [0, 1) with 53 random bits each. */
 export function createMersenneTwister(seed: number | bigint): () => number {
   const state = seeded(keyOf(seed));
   let at = SIZE;
@@ -131,7 +135,7 @@ export function createMersenneTwister(seed: number | bigint): () => number {
   };
 }
 
-/** |seed| as 32-bit words, least significant first. */
+/** Returns |seed| as 32-bit words, least significant first. */
 function keyOf(seed: number | bigint): number[] {
   const words: number[] = [];
   let rest = BigInt(seed);

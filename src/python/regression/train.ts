@@ -1,6 +1,6 @@
 /**
- * Regressions trained as the Python reference does it: f64, consecutive batches from the first example on, plain
- * gradient descent in its order of operations. Runs of other models train on graphs instead.
+ * Trains regressions like the Python reference: f64, consecutive batches from the first example on, plain gradient
+ * descent in its order of operations. Other models train on op graphs instead.
  */
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import {
@@ -19,14 +19,14 @@ import type {
 } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
 
-/** What one step of gradient descent is taken on. */
+/** The batch of one gradient descent step. */
 interface RegressionBatch {
-  /** Rows of the dataset, in order; a row may come up more than once. */
+  /** Row indices of the dataset, in order; a row may occur more than once. */
   readonly rows: readonly number[];
   readonly learningRate: number;
 }
 
-/** The prediction for one row. */
+/** Returns the prediction for one row. */
 function predictLinear(
   { weight, bias, features }: LinearModel,
   { inputs }: RegressionSet,
@@ -37,7 +37,7 @@ function predictLinear(
   return sum + bias[0]!;
 }
 
-/** Moves the model by one step of gradient descent on the batch. */
+/** Updates the model by one gradient descent step on the batch. */
 function stepLinear(model: LinearModel, set: RegressionSet, batch: RegressionBatch): void {
   const { weight, bias, features } = model;
   const weightGradient = new Float64Array(features);
@@ -54,7 +54,7 @@ function stepLinear(model: LinearModel, set: RegressionSet, batch: RegressionBat
   descend(bias, biasGradient, batch);
 }
 
-/** The hidden layer for one row (H), written into `hidden`, and the prediction. */
+/** Writes the hidden layer of one row into `hidden` (H) and returns the prediction. */
 function forward(
   model: MlpModel,
   { inputs }: RegressionSet,
@@ -74,7 +74,7 @@ function forward(
   return outputBias[0]! + output;
 }
 
-/** Moves the model by one step of gradient descent on the batch. */
+/** Updates the model by one gradient descent step on the batch. */
 function stepMlp(model: MlpModel, set: RegressionSet, batch: RegressionBatch): void {
   const { features, outputWeight } = model;
   const hidden = new Float64Array(model.hidden);
@@ -111,29 +111,29 @@ function descend(
   for (let i = 0; i < values.length; i++) values[i]! -= learningRate * gradient[i]!;
 }
 
-/** What `trainRegression` takes: steps, batch size, learning rate. */
+/** Options of `trainRegression`. */
 export interface RegressionOptions {
   readonly steps: number;
   readonly learningRate: number;
-  /** Examples per step. */
+  /** Number of examples per step. */
   readonly batchSize: number;
-  /** What the person asked for; must agree with the state and the dataset. */
+  /** The requested runtime; must agree with the state and the dataset. */
   readonly runtime?: RegressionTask | undefined;
 }
 
-/** What `trainRegression` gives. */
+/** The result of `trainRegression`. */
 export interface RegressionTraining {
   readonly runtime: RegressionTask;
   readonly params: Params;
-  /** Mean squared errors over all examples. */
+  /** Mean squared error over all examples before training. */
   readonly lossBefore: number;
   readonly lossAfter: number;
 }
 
 /**
  * Trains a copy of the state by gradient descent, f64, in the Python reference's order of operations: linear models
- * come out to the bit, others to the last bit of tanh. Throws a ConfigError where the arguments do not fit together, a
- * TrainingError where it diverges.
+ * agree bit for bit, others up to the last bit of tanh. Throws a ConfigError if the arguments do not fit together, a
+ * TrainingError if training diverges.
  *
  * @example
  * ```ts
@@ -160,13 +160,13 @@ export function trainRegression(
   return trained(writeModel(model), lossBefore, { dataset, steps: options.steps });
 }
 
-/** The rows of a step: consecutive, round and round from the first on. A batch may be larger than the dataset. */
+/** Returns the rows of a step: consecutive and cyclic from the first row. A batch may be larger than the dataset. */
 export function batchRows(step: number, batchSize: number, size: number): readonly number[] {
   const from = ((step % size) * (batchSize % size)) % size;
   return Array.from({ length: batchSize }, (_, i) => (from + i) % size);
 }
 
-/** Result of any training backend; throws a TrainingError if a parameter is not finite. */
+/** Returns the result of a training backend. Throws a TrainingError if a parameter is not finite. */
 export function trained(
   params: Params,
   lossBefore: number,
@@ -182,7 +182,8 @@ export function trained(
 }
 
 /**
- * The mean squared error over all examples. Throws a ConfigError where state, dataset and runtime do not fit together.
+ * Returns the mean squared error over all examples. Throws a ConfigError if state, dataset and runtime do not fit
+ * together.
  *
  * @example
  * ```ts
@@ -216,10 +217,10 @@ function meanLoss(model: RegressionModel, set: RegressionSet): number {
   return sum / set.size;
 }
 
-/** More rows than this in one step are a slip of the hand. */
+/** Maximum batch size; a larger one is a typing mistake. */
 const MAX_BATCH = 2 ** 24;
 
-/** A copy of the state as a model. Throws a ConfigError where state, dataset and options do not fit together. */
+/** Returns a copy of the state as a model. Throws a ConfigError if state, dataset and options do not fit together. */
 export function fittingModel(
   params: Params,
   dataset: RegressionDataset,
@@ -234,7 +235,7 @@ export function fittingModel(
   return modelFor(params, dataset, runtime);
 }
 
-/** The state as a model, once everything that says what it is agrees. */
+/** Returns the state as a model. Throws a ConfigError unless the requested runtime and the dataset agree with it. */
 function modelFor(
   params: Params,
   dataset: RegressionDataset,
@@ -247,7 +248,7 @@ function modelFor(
       hint: 'use a state and a dataset of the same runtime',
     });
   if (requested !== undefined && requested !== runtime)
-    throw mismatch('the runtime asked for is', requested);
+    throw mismatch('the requested runtime is', requested);
   if (dataset.task !== undefined && dataset.task !== runtime) {
     throw mismatch('the dataset is for', dataset.task);
   }
@@ -255,7 +256,7 @@ function modelFor(
     throw new ConfigError(
       'state/features',
       `the state takes ${features} inputs, the dataset has ${dataset.features} per example`,
-      { hint: `\`nostrain init-state --features ${dataset.features}\` makes a state that fits` },
+      { hint: `create a state with \`nostrain init-state --features ${dataset.features}\`` },
     );
   }
   return model;
@@ -276,7 +277,7 @@ const trainAs =
     trainRegression(params, dataset, { ...options, runtime });
 
 /**
- * `trainRegression` for a linear model only. Throws a ConfigError for any other.
+ * Trains a linear model with `trainRegression`. Throws a ConfigError for any other model.
  *
  * @example
  * ```ts
@@ -291,7 +292,7 @@ const trainAs =
 export const trainLinearRegression = trainAs('linear-regression');
 
 /**
- * `trainRegression` for an mlp only. Throws a ConfigError for any other.
+ * Trains an mlp with `trainRegression`. Throws a ConfigError for any other model.
  *
  * @example
  * ```ts
@@ -309,7 +310,7 @@ const evaluateAs = (runtime: RegressionTask) => (params: Params, dataset: Regres
   evaluateRegression(params, dataset, runtime);
 
 /**
- * `evaluateRegression` for a linear model only. Throws a ConfigError for any other.
+ * Evaluates a linear model with `evaluateRegression`. Throws a ConfigError for any other model.
  *
  * @example
  * ```ts
@@ -322,7 +323,7 @@ const evaluateAs = (runtime: RegressionTask) => (params: Params, dataset: Regres
 export const evaluateLinearRegression = evaluateAs('linear-regression');
 
 /**
- * `evaluateRegression` for an mlp only. Throws a ConfigError for any other.
+ * Evaluates an mlp with `evaluateRegression`. Throws a ConfigError for any other model.
  *
  * @example
  * ```ts
@@ -335,8 +336,8 @@ export const evaluateLinearRegression = evaluateAs('linear-regression');
 export const evaluateMlpRegression = evaluateAs('mlp-regression');
 
 /**
- * The runtime named, else the dataset's, else the state's, else `linear-regression`. Throws a ConfigError for an
- * unknown name, or when two of them disagree.
+ * Returns the named runtime, else that of the dataset, else that of the state, else `linear-regression`. Throws a
+ * ConfigError for an unknown name, or if two of them disagree.
  *
  * @example
  * ```ts
@@ -353,9 +354,13 @@ export function resolveTrainingRuntime(
 ): RegressionTask {
   const named = name === undefined ? undefined : parseRuntime(name);
   if (name !== undefined && named === undefined) {
-    throw new ConfigError('state/runtime', `${JSON.stringify(name.slice(0, 80))} is no runtime`, {
-      hint: 'the runtimes are linear-regression and mlp-regression',
-    });
+    throw new ConfigError(
+      'state/runtime',
+      `${JSON.stringify(name.slice(0, 80))} is not a runtime`,
+      {
+        hint: 'use linear-regression or mlp-regression',
+      },
+    );
   }
   const requested = named ?? dataset?.task;
   if (dataset?.task !== undefined && dataset.task !== requested) {

@@ -93,7 +93,7 @@ describe('hostile frames', () => {
     ['a frame cut short', frame.subarray(0, -1)],
   ])('%s is refused unread', (_, hostile) => {
     const read = expandZstd(hostile, LIMIT, never);
-    expect(read.ok ? '' : read.issue.message).toMatch(/says|inside/);
+    expect(read.ok ? '' : read.issue.message).toMatch(/states|content of/);
   });
 
   test('a block of 98,000 sequences in 22 bytes, hours of work for a careless decoder', () => {

@@ -108,7 +108,7 @@ describe('train-local', () => {
     [
       1,
       ['--runtime', 'mlp-regression'],
-      'state is linear-regression, the runtime asked for is mlp',
+      'state is linear-regression, the requested runtime is mlp',
     ],
     [1, ['--learning-rate', '1e9'], 'try: lower the learning rate'],
     [1, ['-o', '/no/such/folder/x.json'], 'cannot write /no/such/folder/x.json'],
@@ -137,7 +137,7 @@ describe('train-local', () => {
     expect((await runCommand('hash-state', file('a.npz'))).stderr).toContain('not a complete zip');
     await writeFile(file('a.json'), '{}');
     const { stderr } = await runCommand('hash-state', file('a.json'));
-    expect(stderr).toContain(`${file('a.json')} is no usable state`);
+    expect(stderr).toContain(`${file('a.json')} is not a usable state`);
     expect(stderr).toContain('try: expected {"parameters"');
   });
 });

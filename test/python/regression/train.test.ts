@@ -112,7 +112,7 @@ describe('what does not fit together', () => {
     );
     const asked = { ...options, runtime: 'mlp-regression' } as const;
     expect(() => trainRegression(linear, dataset, asked)).toThrow(
-      'the state is linear-regression, the runtime asked for is mlp-regression',
+      'the state is linear-regression, the requested runtime is mlp-regression',
     );
     expect(trainRegression(mlp, dataset, asked).runtime).toBe('mlp-regression');
   });

@@ -52,7 +52,7 @@ test('a checkpoint comes back from its event', () => {
   const { run, worker, round, nextRound, roundsCompleted, slot, ...body } = own;
   expect(judgeCheckpoint(event, context)).toMatchObject({
     ok: true,
-    said: {
+    tags: {
       ...{ run, worker, round, nextRound, roundsCompleted, slot },
       model: stateDigest(own.state),
     },
