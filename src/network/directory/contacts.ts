@@ -74,9 +74,9 @@ export class Contacts {
   }
 
   /**
-   * Stores a record, or replaces an older one of the same key. A full bucket keeps the records it has had longest, since
-   * those holders are likeliest to stay, unless they have expired (`now` is in unix seconds). If the tables of objects
-   * are full, the source with the most entries loses one, so one address cannot push out the holders that others named.
+   * Stores a record, or replaces an older one of the same key. A full bucket keeps the records it has had longest,
+   * since those holders are likeliest to stay, unless they have expired (`now` is in unix seconds). If the tables of
+   * objects are full, the source with the most entries loses one, so that one address cannot push out other holders.
    */
   add(record: HolderRecord, now: number, source: AnnouncementSource = friend): void {
     if (record.key !== this.#localKey) addTo(this.#bucketOf(record.key), record, now);

@@ -1,10 +1,5 @@
-import {
-  buildHolder,
-  createSigner,
-  type HolderOffer,
-  pureCrypto,
-  type Signer,
-} from 'nostrain/network';
+import { buildHolder, createSigner, type HolderOffer, type Signer } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
 import { describe, expect, it } from 'vitest';
 import { Directory, isAskable, readAnswer } from '../../../src/network/directory/directory.ts';
 import { idOf, NOW } from '../../support/directory.ts';
@@ -18,7 +13,7 @@ const offer = (change: Partial<HolderOffer> = {}): HolderOffer => ({
 const announced = (n: number, change: Partial<HolderOffer> = {}, at = NOW, seconds = 3600) =>
   JSON.stringify(signer(n).sign(buildHolder(offer(change), at, seconds)));
 const options = (allowPrivate = false) => ({
-  ...{ localKey: signer(9).publicKey, now: () => NOW, crypto: pureCrypto, allowPrivate },
+  ...{ localKey: signer(9).publicKey, now: () => NOW, crypto: nativeCrypto, allowPrivate },
 });
 
 describe('the directory at a holder server', () => {
