@@ -40,9 +40,9 @@ export const helpConfiguration: HelpConfiguration = {
     const heading = (item: T) => (item instanceof Option ? flagGroup(item) : groupOf(item));
     const groups = [...usual.groupItems(unsorted, visible, heading)];
     const known = groups.filter(([name]) => flagHeadings.includes(name));
-    const own = groups.filter(([name]) => !flagHeadings.includes(name));
+    const extra = groups.filter(([name]) => !flagHeadings.includes(name));
     const orderOf = (name: string) => flagHeadings.indexOf(name);
-    return new Map([...known.sort(([a], [b]) => orderOf(a) - orderOf(b)), ...own]);
+    return new Map([...known.sort(([a], [b]) => orderOf(a) - orderOf(b)), ...extra]);
   },
 };
 

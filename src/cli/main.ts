@@ -12,7 +12,7 @@ import { dressHelp, helpConfiguration, programHelp, pythonHelp, settingsHelp } f
 const { done, failed, usage } = exitCodes;
 
 /** In the order of `--help`. Each is loaded when it is asked for: to load all takes longer than most of them run. */
-const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
+const nativeCommands: Readonly<Record<string, () => Promise<Command>>> = {
   demo: async () => (await import('./commands/demo.ts')).demo(),
   run: async () => (await import('./commands/run/run.ts')).run(),
   'run-training': async () => (await import('./commands/run-training.ts')).runTraining(),
@@ -47,10 +47,10 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
 /** This command, or all when it is none of ours: then it is one of the Python program's, or to be helped with. */
 async function loadCommands(name: string | undefined): Promise<readonly Command[]> {
   if (name === '--version' || name === '-V') return [];
-  const own = name !== undefined && Object.hasOwn(ownCommands, name) && ownCommands[name];
+  const own = name !== undefined && Object.hasOwn(nativeCommands, name) && nativeCommands[name];
   if (own) return [await own()];
   const { pythonCommands } = await import('../python/commands/index.ts');
-  const all = await Promise.all(Object.values(ownCommands).map((load) => load()));
+  const all = await Promise.all(Object.values(nativeCommands).map((load) => load()));
   return [...all, ...pythonCommands.map((build) => build())];
 }
 

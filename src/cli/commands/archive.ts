@@ -20,10 +20,10 @@ import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
+  createSlowReporter,
   eventsIn,
   type RecordOptions,
   readArchiveFile,
-  slowly,
   sourceFlags,
   sourceOf,
   writeRecord,
@@ -99,7 +99,7 @@ async function run(out: string, flags: ArchiveFlags, signal: AbortSignal): Promi
   const { folder } = flags;
   if (folder !== undefined) await makeFolder(folder);
   const known = await readKept(out);
-  const report = slowly();
+  const report = createSlowReporter();
   const onProgress = (have: number) => report(`${have} events`);
   const all = await withRelays(urls, reach, ({ relays }) =>
     archiveRun(run, { ...options, relays, known, onProgress, signal }),

@@ -45,7 +45,7 @@ import {
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { settingsFromFlags } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import { slowly } from '../shared/archive-source.ts';
+import { createSlowReporter } from '../shared/archive-source.ts';
 
 export const model = (): Command =>
   new Command('model')
@@ -70,7 +70,7 @@ const inspect = (): Command =>
     )
     .action((named: string, { json }: FlagValues<typeof inspectFlags>) =>
       interruptibly(async (signal) => {
-        const report = slowly();
+        const report = createSlowReporter();
         const onProgress = (file: string, have: number, of: number) =>
           report(`${file}: ${formatBytes(have)} of ${formatBytes(of)}`);
         const isRemote = isHubReference(named);
@@ -198,7 +198,7 @@ function planned(run: TrainedRun, base: BaseModel, flags: ExportFlags): readonly
     work: (options: Parameters<typeof writeFile>[2]) => Promise<number>,
   ) =>
     writes.push(async (signal) => {
-      const report = slowly();
+      const report = createSlowReporter();
       const onBytes = (bytes: number) => report(`${path}: ${formatBytes(bytes)}`);
       writeOut(`${path}: ${formatBytes(await work({ onBytes, signal }))}\n`);
     });

@@ -31,7 +31,7 @@ import {
   sourceFlags,
   sourceOf,
 } from '../shared/archive-source.ts';
-import { bringEvents } from '../shared/chunks.ts';
+import { fetchEvents } from '../shared/chunks.ts';
 import { historyFlags } from '../shared/member-flags.ts';
 
 const replayFlags = {
@@ -106,7 +106,7 @@ export const replay = (): Command =>
 async function withEvents(flags: ReplayFlags, signal: AbortSignal): Promise<ReplayFlags> {
   const { events, from = [] } = flags;
   if (events === undefined || !isHex32(events)) return flags;
-  return { ...flags, events: await bringEvents(events, from, flags, signal) };
+  return { ...flags, events: await fetchEvents(events, from, flags, signal) };
 }
 
 /** Reports the differences between a folder and its record. */

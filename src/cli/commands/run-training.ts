@@ -36,7 +36,7 @@ import {
 } from '../../terminal/options.ts';
 import { assertWritable, stateFormatFlag, stateOutputFlags } from '../../terminal/state-flags.ts';
 import { addWorkerFlags } from '../../terminal/worker-flags.ts';
-import { addBringFlags, type BringFlags, bringFiles } from '../shared/chunks.ts';
+import { addFetchFlags, type FileFetchFlags, fetchFiles } from '../shared/chunks.ts';
 import {
   addMemberFlags,
   hintOption,
@@ -64,7 +64,7 @@ const command = (): Command => {
   addFlags(made, stateOutputFlags);
   const shown = new Set(made.options);
   addReferenceFlags(
-    addBringFlags(addMemberFlags(addFlags(made, { stateFormat: stateFormatFlag }))),
+    addFetchFlags(addMemberFlags(addFlags(made, { stateFormat: stateFormatFlag }))),
   );
   for (const option of made.options) {
     const isRare = RARE.includes(option.attributeName());
@@ -96,7 +96,7 @@ const formRules = (command: Command): readonly FlagRule[] => [
 /** Flags that the regression trainer of the Python reference does not use. */
 const byModel = ['corpus', 'device', 'threads', 'dataset', 'target'];
 
-interface RunTrainingFlags extends BringFlags, ReferenceFlags, MemberFlags {
+interface RunTrainingFlags extends FileFetchFlags, ReferenceFlags, MemberFlags {
   readonly dataset?: string;
   readonly target?: string;
   readonly spec?: string;
@@ -131,7 +131,7 @@ async function train(
     const dir = flags.dir ?? (await folderOf(settingsOf(requested, command)));
     const localPaths = { corpus: flags.corpus, base: requested.base };
     const { signal } = interrupt;
-    const { corpus, base } = await bringFiles(undefined, localPaths, flags, {
+    const { corpus, base } = await fetchFiles(undefined, localPaths, flags, {
       relays: requested.relay ?? [],
       signal,
     });

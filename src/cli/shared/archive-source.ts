@@ -79,10 +79,10 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
   const { stake, relay, allowPrivateRelays, events } = flags;
   // a file is read without asking those that an address names
   const isNamed = relay.length > 0 || events !== undefined;
-  const asked = { relays: isNamed ? relay : undefined, allowPrivateRelays };
-  const location = flags.run === undefined ? undefined : await locateRun(flags.run, asked);
-  const own = flags.spec === undefined ? undefined : readSpec(await readDocument(flags.spec));
-  const spec = own ?? location?.spec;
+  const searchOptions = { relays: isNamed ? relay : undefined, allowPrivateRelays };
+  const location = flags.run === undefined ? undefined : await locateRun(flags.run, searchOptions);
+  const fileSpec = flags.spec === undefined ? undefined : readSpec(await readDocument(flags.spec));
+  const spec = fileSpec ?? location?.spec;
   const table = stake && orRefuse(stake, parseStakeJson(await readText(stake)));
   const connection = {
     ...connectionOf(flags),
@@ -94,7 +94,7 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
       signal,
       crypto: nativeCrypto,
       sha256: nativeSha256,
-      run: location?.run ?? (own && runIdOf(own)),
+      run: location?.run ?? (fileSpec && runIdOf(fileSpec)),
       snapshots: table ? toEvents(table) : [],
       beacon: (run: RunSpec) => beaconSource(run, flags),
       onNotice: writeNote,
@@ -121,7 +121,7 @@ export async function openSource(
     });
   }
   const { signal } = reach;
-  const report = slowly();
+  const report = createSlowReporter();
   const onProgress = (have: number) => report(`${have} events`);
   return withRelays(reach.relays, reach, ({ relays }) =>
     archiveRun(run, { ...options, relays, onProgress, signal }),
@@ -130,7 +130,7 @@ export async function openSource(
 
 /** An archive from the disk; throws `events/file` where it cannot be read. */
 export function readArchiveFile(file: string): Promise<ArchiveFile> {
-  const report = slowly();
+  const report = createSlowReporter();
   const input = createReadStream(file);
   const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
   return readArchive(lines, {
@@ -147,11 +147,11 @@ export function readArchiveFile(file: string): Promise<ArchiveFile> {
 const PATIENCE_MS = 2000;
 
 /** Says on stderr how far reading is, once it takes longer than two seconds, and then no oftener than that. */
-export function slowly(): (words: string) => void {
-  let toldAt = Date.now();
+export function createSlowReporter(): (words: string) => void {
+  let reportedAt = Date.now();
   return (words) => {
-    if (Date.now() - toldAt < PATIENCE_MS) return;
-    toldAt = Date.now();
+    if (Date.now() - reportedAt < PATIENCE_MS) return;
+    reportedAt = Date.now();
     writeNote(words);
   };
 }

@@ -51,18 +51,18 @@ import {
 } from '../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
-import { slowly } from './archive-source.ts';
+import { createSlowReporter } from './archive-source.ts';
 import { keyFlags } from './signed-document.ts';
 import { withRelays } from './with-relays.ts';
 
 /** What a fetch asks of the flags. */
 type FetchFlags = ConnectionFlags &
-  Pick<BringFlags, 'filesFrom' | 'mostDownload' | 'allowPrivateRelays'>;
+  Pick<FileFetchFlags, 'filesFrom' | 'mostDownload' | 'allowPrivateRelays'>;
 
 /** 8 GiB: more is fetched when a person says so. */
 const MOST_BYTES = 2 ** 33;
 
-const bringFlags = {
+const fetchFlagTable = {
   filesFrom: several(
     '<source>',
     'where a text or base that is named by its hash is in chunks: ' +
@@ -75,11 +75,11 @@ const bringFlags = {
   ),
 };
 
-export type BringFlags = WorkerFlags &
-  FlagValues<typeof bringFlags> & { readonly allowPrivateRelays?: boolean };
+export type FileFetchFlags = WorkerFlags &
+  FlagValues<typeof fetchFlagTable> & { readonly allowPrivateRelays?: boolean };
 
 /** Adds `--files-from` and `--most-download`. */
-export const addBringFlags = (command: Command): Command => addFlags(command, bringFlags);
+export const addFetchFlags = (command: Command): Command => addFlags(command, fetchFlagTable);
 
 interface Reach {
   /** The relays of the run, and whether a stranger named them. */
@@ -92,26 +92,26 @@ interface Reach {
  * Fetches what the worker names by the digest of a manifest, and of a run whose spec has `files` what the worker
  * does not name.
  */
-export async function bringFiles(
+export async function fetchFiles(
   run: Pick<RunSpec, 'files' | 'data' | 'start'> | undefined,
-  own: TrainingFiles,
-  flags: BringFlags,
+  localPaths: TrainingFiles,
+  flags: FileFetchFlags,
   reach: Reach,
 ): Promise<TrainingFiles> {
   const bring = (wanted: FileRequest, folder: string, isByHash: boolean) =>
-    bringFile(wanted, bringing(flags, reach, run, { folder, isByHash }));
+    bringFile(wanted, fetchOptions(flags, reach, run, { folder, isByHash }));
   const named = (text: string | undefined, folder: string, name: string) =>
     text !== undefined && isHex32(text) ? bring({ manifest: text, name }, folder, true) : text;
   const files = run?.files?.each ?? [];
   const text = run?.data.kind === 'corpus' ? run.data.sha256 : undefined;
   const ofCorpus = files.find(({ sha256 }) => sha256 === text);
   const corpus =
-    own.corpus === undefined && ofCorpus
+    localPaths.corpus === undefined && ofCorpus
       ? await bring(ofCorpus, 'corpora', true)
-      : await named(own.corpus, 'corpora', 'text.txt');
+      : await named(localPaths.corpus, 'corpora', 'text.txt');
   const ofBase = files.filter((file) => file !== ofCorpus);
-  if (own.base !== undefined || !run?.start || ofBase.length === 0) {
-    return { corpus, base: await named(own.base, 'models', 'model.gguf') };
+  if (localPaths.base !== undefined || !run?.start || ofBase.length === 0) {
+    return { corpus, base: await named(localPaths.base, 'models', 'model.gguf') };
   }
   const folder = join('models', `chunks-${hashBase(run.start).slice(0, 16)}`);
   let base = join(dataHome(), folder);
@@ -122,7 +122,7 @@ export async function bringFiles(
   return { corpus, base };
 }
 
-function bringing(
+function fetchOptions(
   flags: FetchFlags,
   { relays, publicOnly, signal }: Reach,
   run: Pick<RunSpec, 'files'> | undefined,
@@ -155,20 +155,20 @@ function bringing(
     allowPrivate: flags.allowPrivateRelays === true,
     home: dataHome(),
     onNotice: writeNote,
-    report: reportFetch(slowly()),
+    report: reportFetch(createSlowReporter()),
   };
 }
 
 /** The file of a run's events, by the digest of its manifest, from sources that a person named. */
-export const bringEvents = (
+export const fetchEvents = (
   manifest: string,
   from: readonly string[],
   flags: ConnectionFlags,
   signal: AbortSignal,
 ): Promise<string> => {
-  const asked = { ...flags, filesFrom: from, mostDownload: MOST_BYTES };
+  const fetchFlags = { ...flags, filesFrom: from, mostDownload: MOST_BYTES };
   const where = { folder: 'archives', isByHash: true };
-  const options = bringing(asked, { relays: [], signal }, undefined, where);
+  const options = fetchOptions(fetchFlags, { relays: [], signal }, undefined, where);
   return bringFile({ manifest, name: 'run.jsonl' }, options);
 };
 
@@ -223,12 +223,12 @@ const DAY_SECONDS = 86_400;
 /** Distributes the file over relays and reports what each one stores. */
 async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<void> {
   const { folder, manifest, flags, signer, signal } = pushing;
-  const report = slowly();
+  const report = createSlowReporter();
   const startedMs = systemClock.now();
   const createdAt = Math.floor(startedMs / 1000);
   const lifetime = { createdAt, expiresAt: createdAt + flags.days * DAY_SECONDS };
   const reach = { connection: connectionOf(flags), signer, signal };
-  const told = await withRelays(urls, reach, ({ relays }) =>
+  const results = await withRelays(urls, reach, ({ relays }) =>
     pushToRelays(folder, manifest, {
       relays,
       signer,
@@ -242,7 +242,7 @@ async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<voi
       },
     }),
   );
-  for (const { relay, taken, message } of told) {
+  for (const { relay, taken, message } of results) {
     const trouble = message === '' ? '' : ` (${message})`;
     writeOut(`${formatCount(taken)} chunk events are at ${relay}${trouble}\n`);
   }

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 
 /** Where `npm run build` puts the page, beside the program or beside its sources. */
 export const pageFolder = (): string => {
-  const here = fileURLToPath(import.meta.url);
-  const root = here.endsWith('.ts') ? '../../../dist/page' : '../../../page';
+  const modulePath = fileURLToPath(import.meta.url);
+  const root = modulePath.endsWith('.ts') ? '../../../dist/page' : '../../../page';
   return fileURLToPath(new URL(root, import.meta.url));
 };

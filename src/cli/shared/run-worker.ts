@@ -44,7 +44,7 @@ export async function runWorkerCommand<M extends object>(
     const state = await runWorkerSession({ ...flags, ...options, report, signal });
     reporter.close();
     await writeResults(state, flags);
-    if (flags.report !== 'ndjson') tellSaved(saved);
+    if (flags.report !== 'ndjson') printSaved(saved);
   } catch (error) {
     if (!(error instanceof Interrupted)) {
       if (flags.report === 'ndjson') reporter.event('me', failureOf(error));
@@ -78,7 +78,7 @@ export const withoutSecretArguments = (typed: readonly string[]): readonly strin
     return /^[a-z]+:\/\//i.test(value) ? flag + withoutSecrets(value) : word;
   });
 
-function tellSaved({ folder, sample }: Saved): void {
+function printSaved({ folder, sample }: Saved): void {
   writeNote(`the model is saved in ${folder}`);
   if (sample !== undefined) writeNote(`see more of it with: ${sample}`);
 }

@@ -146,12 +146,13 @@ export async function withPacked(
   const { data, start } = spec;
   const each: ChunkedFile[] = [];
   for (const text of packed) {
-    const [, said, what = ''] = /^(?:([^=/\\]+)=)?(.+)$/s.exec(text) ?? [];
+    const [, givenName, what = ''] = /^(?:([^=/\\]+)=)?(.+)$/s.exec(text) ?? [];
     const { manifest } = await findManifest(what, [], signal);
     const { bytes, sha256, blake3 } = manifest;
     const isText = data.kind === 'corpus' && data.sha256 === sha256;
     const ofBase = start?.files.find((file) => file.sha256 === sha256);
-    const name = said ?? ofBase?.name ?? (isText ? `text${extname(corpus) || '.txt'}` : undefined);
+    const name =
+      givenName ?? ofBase?.name ?? (isText ? `text${extname(corpus) || '.txt'}` : undefined);
     if (name === undefined) {
       throw new ConfigError(
         'spec/packed',

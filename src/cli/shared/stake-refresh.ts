@@ -65,7 +65,7 @@ export const findOver =
   (id, signal) =>
     withRelays(urls, { connection, signal }, (relaySession) => findSnapshot(id, relaySession));
 
-const aLifetime = (): Lifetime => {
+const snapshotLifetime = (): Lifetime => {
   const createdAt = Math.floor(systemClock.now() / 1000);
   return { createdAt, expiresAt: createdAt + KEPT_SECONDS };
 };
@@ -73,7 +73,7 @@ const aLifetime = (): Lifetime => {
 /** A snapshot as events, its chunks first. What it is does not depend on who signs it, so nobody's key is used. */
 export function toEvents(snapshot: StakeSnapshot): readonly SignedEvent[] {
   const signer = passingSigner();
-  const lifetime = aLifetime();
+  const lifetime = snapshotLifetime();
   const { draft, payload } = buildSnapshot(snapshot, lifetime, nativeSha256);
   const plan = payload && planChunks(payload, lifetime, nativeSha256);
   const chunks = Array.from({ length: plan?.count ?? 0 }, (_, index) => plan!.draft(index));
@@ -89,7 +89,11 @@ export const publishOver = (
   const signer = passingSigner();
   return withRelays(urls, { connection, signer, signal }, async (relaySession) => {
     const sign = (draft: EventDraft) => signer.sign(draft);
-    const words = await publishSnapshot(snapshot, { ...relaySession, lifetime: aLifetime(), sign });
+    const words = await publishSnapshot(snapshot, {
+      ...relaySession,
+      lifetime: snapshotLifetime(),
+      sign,
+    });
     if (words === undefined) return;
     throw new RelayError('relay/refused', `no relay took the snapshot: ${words}`, {
       hint: 'use another --relay, or hand the snapshot on as a file',

@@ -25,5 +25,5 @@ export const findRun = (source: string, options: FindOptions): Promise<ResolvedR
   findRunHere(source, { onNotice, ...options });
 
 /** The run of an id, an address or a name on this machine. */
-export const locateRun = (source: string, asked: LocateOptions): Promise<RunLocation> =>
-  locateRunHere(source, { onNotice, ...asked });
+export const locateRun = (source: string, options: LocateOptions): Promise<RunLocation> =>
+  locateRunHere(source, { onNotice, ...options });

@@ -26,7 +26,7 @@ import {
 } from '../../../terminal/state-flags.ts';
 import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { addBringFlags, type BringFlags, bringFiles } from '../../shared/chunks.ts';
+import { addFetchFlags, type FileFetchFlags, fetchFiles } from '../../shared/chunks.ts';
 import { accessOf } from '../../shared/endpoints.ts';
 import { holdRules, openChunks } from '../../shared/holder-flags.ts';
 import { addMemberFlags, hintOption, type MemberFlags } from '../../shared/member-flags.ts';
@@ -52,7 +52,7 @@ export function joinRun(): Command {
         'relay to name in heartbeats, without user, password and query; repeatable (default: none)',
       ).argParser((url: string, before: readonly string[] = []) => [...before, url]),
     );
-  addBringFlags(
+  addFetchFlags(
     addMemberFlags(
       addFlags(addWorkerFlags(addSettingFlags(command), 'your data folder'), stateOutputFlags),
     ),
@@ -77,7 +77,7 @@ export function joinRun(): Command {
   return command.action(trainIn);
 }
 
-interface JoinFlags extends BringFlags, MemberFlags, StateOutput {
+interface JoinFlags extends FileFetchFlags, MemberFlags, StateOutput {
   readonly advertiseRelay?: readonly string[] | undefined;
   readonly discoverRelays?: boolean;
   readonly bunker?: string;
@@ -110,7 +110,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
       stakes: (spec, relays) =>
         createRefreshPort(spec, { given: stake, chain: chainOf(spec, flags) }, relays, signal),
       chunks: (spec, worker) => openChunks(spec, { ...worker, flags }),
-      files: (spec, named, reach) => bringFiles(spec, named, flags, reach),
+      files: (spec, named, reach) => fetchFiles(spec, named, flags, reach),
     });
     close = joined.close;
     const { spec, session } = joined;

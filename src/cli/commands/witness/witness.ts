@@ -151,7 +151,12 @@ async function drawFrom(flags: WhoFlags): Promise<void> {
   const rules = { size, quorum, weights, minStake };
   const draw = { run, round, attempt, entropy };
   const eligible = [...stakes.keys()];
-  tell(drawCommittee({ ...draw, parent: run, eligible, stakes, rules }), draw, stakes, flags.json);
+  printCommittee(
+    drawCommittee({ ...draw, parent: run, eligible, stakes, rules }),
+    draw,
+    stakes,
+    flags.json,
+  );
 }
 
 /** The committee of a run, from its file or address and its relays. */
@@ -161,7 +166,7 @@ const drawIn = (source: string, flags: WhoFlags): Promise<void> =>
     const asking = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
     const { spec, relays: urls, connection } = await findRun(source, asking);
     const tables = tablesOf(await readStakeFile(flags.stake));
-    const found = await withRelays(urls, { connection, signal }, (relaySession) => {
+    const committee = await withRelays(urls, { connection, signal }, (relaySession) => {
       const wanted = { round: flags.round ?? flags.epoch, attempt };
       const beacon = neededBeacon(spec, flags);
       return committeeInRun(spec, wanted, {
@@ -171,9 +176,9 @@ const drawIn = (source: string, flags: WhoFlags): Promise<void> =>
         crypto: nativeCrypto,
       });
     });
-    const { run, round, ledger } = found.chain;
+    const { run, round, ledger } = committee.chain;
     const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
-    tell(found.committee, draw, found.stakes, flags.json);
+    printCommittee(committee.committee, draw, committee.stakes, flags.json);
   });
 
 interface Draw {
@@ -183,7 +188,7 @@ interface Draw {
   readonly entropy: string;
 }
 
-function tell(
+function printCommittee(
   { members, size, quorum }: Committee,
   draw: Draw,
   stakes: ReadonlyMap<WorkerId, bigint> | null,
