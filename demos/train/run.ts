@@ -185,7 +185,7 @@ function tellEnd(
     const seconds = wallSeconds.toFixed(0);
     say(`all ${workers.length} workers hold ${model} after ${rounds.length} rounds, ${seconds} s`);
     say(`it is saved in ${folder}`);
-    if (sample !== undefined) say(`see more of it with: ${sample}`);
+    if (sample !== undefined) say(`sample from it with: ${sample}`);
     return 0;
   }
   return stage.endWithoutAgreement(exits);

@@ -1,4 +1,4 @@
-/** Command lines to copy for each command, shown in its help; a test parses every one of them. */
+/** Example command lines, shown in the help of each command; a test parses all of them. */
 
 const EVENTS = '--events run.jsonl';
 const RELAY = '--relay ws://127.0.0.1:7777';
@@ -89,5 +89,5 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'inspect-event': 'nostrain inspect-event event.json',
 };
 
-/** The examples of a command by its path. */
+/** Returns the examples of a command by its path. */
 export const examplesOf = (path: string): readonly string[] => [examples[path] ?? []].flat();

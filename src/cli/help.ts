@@ -1,4 +1,4 @@
-/** Layout of help: the first commands to type, flags in groups, examples, and the topics `settings` and `python`. */
+/** Layout of the help texts: commands and flags in groups, examples, and the topics `settings` and `python`. */
 import { type Command, Help, type HelpConfiguration, Option } from 'commander';
 import type { Group } from '../run/field.ts';
 import { fields } from '../run/options.ts';
@@ -6,7 +6,7 @@ import { defaultWords, isReplaced, specOptions } from '../terminal/options.ts';
 import { clip, wrap } from '../terminal/render/text.ts';
 import { examplesOf } from './examples.ts';
 
-/** Headings of commands, in this order. */
+/** Headings of the command list, in order. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'Start here:': ['demo', 'relay', 'run-training', 'run', 'sample', 'runs', 'page', 'doctor'],
   'Models:': ['model', 'tiers'],
@@ -19,13 +19,13 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
 };
 const PYTHON = 'Commands of the Python reference (rounds from 0, as there):';
 
-/** Headings of flags, in order; a flag without a heading is basic. Headings that a command gives itself come last. */
+/** Headings of flag groups, in order. A flag without a heading is basic; headings of single commands come last. */
 export const flagHeadings: readonly string[] = ['Basic:', 'Training:', 'Network:'];
 
-/** The heading that a flag stands under. */
+/** Returns the heading of a flag. */
 export const flagGroup = (option: Option): string => option.helpGroupHeading ?? flagHeadings[0]!;
 
-/** The heading that a command of the program stands under. */
+/** Returns the heading of a command. */
 export const commandGroup = (name: string): string =>
   Object.entries(COMMANDS).find(([, names]) => names.includes(name))?.[0] ?? PYTHON;
 
@@ -46,7 +46,7 @@ export const helpConfiguration: HelpConfiguration = {
   },
 };
 
-/** Adds the examples of each command that does something itself: two on top, or one below. */
+/** Adds the examples to each command: one example below the help, two above it. */
 export function dressHelp(program: Command): void {
   const dress = (command: Command, path: string): void => {
     const lines = examplesOf(path).map((line) => `  ${line.replaceAll('\n', '\n  ')}`);
@@ -59,7 +59,7 @@ export function dressHelp(program: Command): void {
 
 const WIDTH = 80;
 
-/** Names and the first clause of what they mean, in two columns. */
+/** Formats names and the first clause of their descriptions in two columns. */
 function columns(rows: readonly (readonly [string, string])[]): readonly string[] {
   const width = Math.max(...rows.map(([name]) => name.length));
   return rows.map(([name, meaning]) => {
@@ -68,7 +68,7 @@ function columns(rows: readonly (readonly [string, string])[]): readonly string[
   });
 }
 
-/** `nostrain --help`: what a new user types, then the names of all other commands. */
+/** Returns the text of `nostrain --help`: the commands for new users, then the names of all others. */
 export function programHelp(program: Command): string {
   const described = new Map(program.commands.map((each) => [each.name(), each.description()]));
   const [[start, first], ...others] = Object.entries(COMMANDS) as [
@@ -94,7 +94,7 @@ export function programHelp(program: Command): string {
   ].join('\n');
 }
 
-/** `nostrain help settings`: every option that is no flag of `--help`, with how it is typed. */
+/** Returns the text of `nostrain help settings`: every option without a flag, and how to set it. */
 export function settingsHelp(): string {
   const row = (name: string, each: Group[string]) => {
     const words = defaultWords(name, each);
@@ -117,7 +117,7 @@ export function settingsHelp(): string {
   ].join('\n');
 }
 
-/** `nostrain help python`: the commands of the Python reference, and its flags of `run-training`. */
+/** Returns the text of `nostrain help python`: commands of the Python reference, and its flags of `run-training`. */
 export function pythonHelp(program: Command): string {
   const commands = program.commands.filter((each) => commandGroup(each.name()) === PYTHON);
   const training = program.commands.find((each) => each.name() === 'run-training')!;

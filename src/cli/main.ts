@@ -1,4 +1,4 @@
-/** The command line: parses, dispatches, words errors, sets the exit code (src/terminal/output.ts). */
+/** The command line: loads and runs the command, formats errors, returns the exit code (src/terminal/output.ts). */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -11,7 +11,7 @@ import { dressHelp, helpConfiguration, programHelp, pythonHelp, settingsHelp } f
 
 const { done, failed, usage } = exitCodes;
 
-/** In the order of `--help`. Each is loaded when it is asked for: to load all takes longer than most of them run. */
+/** Commands in the order of `--help`. Each is loaded on demand, because loading all takes longer than running most. */
 const nativeCommands: Readonly<Record<string, () => Promise<Command>>> = {
   demo: async () => (await import('./commands/demo.ts')).demo(),
   run: async () => (await import('./commands/run/run.ts')).run(),
@@ -44,7 +44,7 @@ const nativeCommands: Readonly<Record<string, () => Promise<Command>>> = {
     (await import('./commands/completion.ts')).completion(() => createProgram()),
 };
 
-/** This command, or all when it is none of ours: then it is one of the Python program's, or to be helped with. */
+/** Loads one of our commands by name; otherwise all commands and those of the Python reference, for help and errors. */
 async function loadCommands(name: string | undefined): Promise<readonly Command[]> {
   if (name === '--version' || name === '-V') return [];
   const own = name !== undefined && Object.hasOwn(nativeCommands, name) && nativeCommands[name];
@@ -54,14 +54,14 @@ async function loadCommands(name: string | undefined): Promise<readonly Command[
   return [...all, ...pythonCommands.map((build) => build())];
 }
 
-/** Of the package, wherever this file was built to. */
+/** Returns the version of the package, from source or from dist/. */
 function packageVersion(): string {
   const folder = dirname(fileURLToPath(import.meta.url));
   const file = ['../..', '../../..'].map((up) => join(folder, up, 'package.json')).find(existsSync);
   return String(JSON.parse(readFileSync(file!, 'utf8')).version);
 }
 
-/** The program with the command that is asked for; without one the whole program, whose flags tests read. */
+/** Creates the program with one command, or with all of them if no name is given; tests read the flags of all. */
 export async function createProgram(name?: string): Promise<Command> {
   const program = new Command('nostrain')
     .description('Train one model together over ordinary Nostr relays.')
@@ -78,13 +78,13 @@ export async function createProgram(name?: string): Promise<Command> {
   return program;
 }
 
-/** A command built on its own takes over how its parent speaks and ends; so do its own commands. */
+/** Applies the parent's output and exit settings to a command and its subcommands. */
 function inherit(command: Command, parent: Command): void {
   command.exitOverride().copyInheritedSettings(parent);
   for (const each of command.commands) inherit(each, command);
 }
 
-/** Pages of `nostrain help TOPIC` that are of no single command. */
+/** Topics of `nostrain help TOPIC` that do not belong to a single command. */
 const topics: Readonly<Record<string, () => string | Promise<string>>> = {
   settings: settingsHelp,
   python: async () => pythonHelp(await createProgram()),
@@ -107,7 +107,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     await program.parseAsync(argv, { from: 'user' });
     return Number(process.exitCode ?? done.code);
   } catch (error) {
-    // commander has printed its own message; help and version are no failures
+    // commander has already printed its message; help and version are not failures
     if (error instanceof CommanderError) return error.exitCode === 0 ? done.code : usage.code;
     const { text, exitCode } = wordError(error);
     writeNote(text);
@@ -115,16 +115,19 @@ export async function main(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Codes that say the command line itself is wrong. */
+/** Error codes that mean an invalid command line. */
 const USAGE = /^(flag\/|settings\/(type|unknown|missing)$)/;
 
 interface WordedError {
   readonly text: string;
-  /** 2 when the command line is wrong, else 1: as the Python reference does. After a signal what shells expect. */
+  /**
+   * 2 if the command line is invalid, otherwise 1, like the Python reference. After a signal, the code that shells
+   * expect.
+   */
   readonly exitCode: number;
 }
 
-/** What a person reads when something failed: one line that names the thing, one with the next step. */
+/** Formats an error for people: one line with the problem, one with the next step. */
 export function wordError(error: unknown): WordedError {
   if (error instanceof NostrainError) {
     const hint = error.hint === undefined ? '' : `\n  try: ${error.hint}`;

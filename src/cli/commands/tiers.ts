@@ -1,4 +1,4 @@
-/** `nostrain tiers`: a model in several widths, for machines that cannot hold all of it. */
+/** `nostrain tiers`: cuts a published model into smaller tiers, for machines that cannot hold the full model. */
 
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
@@ -34,7 +34,7 @@ function readTier(text: string): number {
     'flag/value',
     `--tiers is ${text}; it must be numbers from 1 to ${MOST_TIER}`,
     {
-      hint: 'tier 1 is half as wide, tier 2 a quarter: --tiers 1 2',
+      hint: 'tier 1 is half as wide as the full model, tier 2 a quarter: --tiers 1 2',
     },
   );
 }
@@ -49,7 +49,7 @@ const exportFlags = {
 const exportCommand = (): Command =>
   commandWith(
     'export',
-    'write tiers of a model into folders beside it, with a manifest of all files',
+    'write tiers of a model into sibling folders, with a manifest of all files',
     exportFlags,
   ).action(({ src, tiers }: FlagValues<typeof exportFlags>) =>
     interruptibly(async (signal) => {
@@ -74,7 +74,7 @@ type TiersFlags = FlagValues<typeof inspectFlags>;
 const inspectCommand = (): Command =>
   commandWith(
     'inspect',
-    'say what a worker of a tier loads of a model, after checking every file of it',
+    'show what a worker of a tier loads from a model, after verifying every file',
     inspectFlags,
   )
     .argument('<dir>', 'folder of the full model, or of one tier')
@@ -89,7 +89,7 @@ const inspectCommand = (): Command =>
 
 const words = ({ folder, tier, slicing, schema, verified }: TierLoad): readonly string[] => [
   `folder    ${folder}`,
-  `tier      ${tier}${slicing > 0 ? `, its width to be halved ${slicing} times` : ''}`,
+  `tier      ${tier}${slicing > 0 ? `, width halved ${slicing} times on load` : ''}`,
   `verified  ${verified === 0 ? 'nothing: there is no manifest here' : `${verified} files`}`,
   `schema    ${schema}`,
 ];

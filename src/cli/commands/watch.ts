@@ -28,8 +28,8 @@ import { locateRun, withRelays } from '../shared/with-relays.ts';
 const watchFlags = {
   relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of the run'),
   allowPrivateRelays: privateRelaysFlag,
-  once: toggle('say what there is, and end'),
-  ndjson: toggle('print the whole picture as a line of JSON whenever it changes'),
+  once: toggle('print the current state and exit'),
+  ndjson: toggle('print the full state as one JSON line whenever it changes'),
   ...connectionFlags,
   ...endpointFlags,
 };
@@ -39,18 +39,18 @@ type WatchFlags = FlagValues<typeof watchFlags>;
 export const watch = (): Command =>
   commandWith(
     'watch',
-    'follow a certified run as it goes on: rounds, votes, who is missing; no key',
+    'follow a certified run live: rounds, votes, missing workers; needs no key',
     watchFlags,
   )
-    .argument('<run>', 'the run: its id, naddr1…, or its name on this machine')
+    .argument('<run>', 'run: its id, naddr1…, or its name on this machine')
     .action((source: string, flags: WatchFlags) =>
       interruptibly(async (signal) => {
         const { relay, allowPrivateRelays } = flags;
         const options = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
         const location = await locateRun(source, options);
         if (location.relays.length === 0) {
-          throw new ConfigError('flag/relay', 'no relay of this run is known here', {
-            hint: 'say where it is: --relay URL',
+          throw new ConfigError('flag/relay', 'no relay of this run is known', {
+            hint: 'name its relays with --relay URL',
           });
         }
         const publicOnly = location.publicOnly ? { publicOnly: true } : {};
@@ -81,7 +81,7 @@ export const watch = (): Command =>
       }),
     );
 
-/** Says each thing once: what the run is, each round when it is decided, the one under way when it changes. */
+/** Prints each thing once: the run, each decided round, and the open round whenever its line changes. */
 function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
   let told = -1;
   let lastLine = '';
@@ -104,7 +104,9 @@ function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => v
   };
 }
 
-/** The loss of the newest round comes with the next heartbeats: its line waits for that. */
+/**
+ * Reports whether the loss of the newest round is known; it arrives with the next heartbeats, so its line waits for it.
+ */
 const isMeasured = ({ rounds, reports, open }: RunPicture): boolean =>
   !reports || open === undefined || rounds.at(-1)?.sharedLoss !== undefined;
 
@@ -137,15 +139,15 @@ function roundLine(round: RoundPicture): string {
   ].join('  ');
 }
 
-/** The round under way; a seat that was not heard of is named once others were. */
+/** Formats the open round. Silent seats are named only once other members have voted. */
 function openLine(open: OpenRoundPicture): string {
   const { sent, roster, prepared, committed, quorum, missing, attempt, view, lacks } = open;
   const isUnderWay = prepared.length + committed.length > 0 || view > 0 || attempt > 0;
   const extra = [
     attempt > 0 ? `recovery epoch ${attempt}` : '',
     view > 0 ? `view ${view}` : '',
-    isUnderWay && missing.length > 0 ? `no sign of ${missing.map(short).join(', ')}` : '',
-    lacks === undefined ? '' : `not here: ${lacks}`,
+    isUnderWay && missing.length > 0 ? `no votes from ${missing.map(short).join(', ')}` : '',
+    lacks === undefined ? '' : `missing: ${lacks}`,
   ].filter((each) => each !== '');
   const votes = `${prepared.length} prepared, ${committed.length} of ${quorum} committed`;
   const contributions = `${sent.length} of ${roster.length} contributions`;
@@ -158,7 +160,7 @@ const endLine = ({ rounds, planned }: RunPicture): string =>
 
 const workerLines = ({ workers }: RunPicture): readonly string[] =>
   workers.map(({ worker, counted, sent, device = '', bytes, inRoster, isAway, isFaulted }) => {
-    const state = isFaulted ? 'thrown out' : inRoster ? (isAway ? 'silent' : 'here') : 'left';
+    const state = isFaulted ? 'expelled' : inRoster ? (isAway ? 'silent' : 'present') : 'left';
     const share = `${counted} of ${sent} counted`;
     return `${short(worker)}  ${state}  ${share}  ${formatBytes(bytes)}  ${device}`;
   });

@@ -1,4 +1,7 @@
-/** Where `replay`, `explain` and `archive` read a run from: a file or folder that `archive` wrote, or relays. */
+/**
+ * Reads the events of a run for `replay`, `explain`, `archive` and others: from relays, or from a file or folder that
+ * `archive` wrote.
+ */
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -48,11 +51,11 @@ import { privateRelaysFlag } from './member-flags.ts';
 import { toEvents } from './stake-refresh.ts';
 import { locateRun, withRelays } from './with-relays.ts';
 
-/** Which run, where its events are, endpoints of chains, and how to deal with relays. */
+/** Flags that name the run, its relays, endpoints of chains, and how to reach relays. */
 export const sourceFlags = {
-  run: text('<run>', 'the run: its id, naddr1…, or its name on this machine'),
-  spec: text('<file>', 'spec of the run, where no event has it'),
-  stake: text('<file>', 'stake snapshot of the run, where no event has it'),
+  run: text('<run>', 'run: its id, naddr1…, or its name on this machine'),
+  spec: text('<file>', 'spec of the run, if no event has it'),
+  stake: text('<file>', 'stake snapshot of the run, if no event has it'),
   relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of --run'),
   allowPrivateRelays: privateRelaysFlag,
   ...connectionFlags,
@@ -61,23 +64,23 @@ export const sourceFlags = {
 
 export type SourceFlags = FlagValues<typeof sourceFlags> & { readonly events?: string };
 
-/** A file is read without asking any relay. */
+/** With --events, flags about relays are refused: no relay is asked. */
 export const askingRule = ({ events }: SourceFlags): FlagRule => ({
   flags: [...connectionFlagNames, 'allowPrivateRelays'],
-  goesWith: 'relays that are asked; --events FILE is read alone',
+  goesWith: 'relays, not --events FILE',
   holds: events === undefined,
 });
 
-/** What the flags say of a run beside its events, and which relays have those. */
+/** A run, and the relays to read its events from. */
 interface Source {
   readonly options: HistoryOptions;
   readonly reach: Reach & { readonly relays: readonly string[] };
 }
 
-/** Reads the files that the flags name, and finds the run that `--run` means. */
+/** Reads the files that the flags name, and resolves `--run`. */
 export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise<Source> {
   const { stake, relay, allowPrivateRelays, events } = flags;
-  // a file is read without asking those that an address names
+  // with --events, the relays of the address are not asked
   const isNamed = relay.length > 0 || events !== undefined;
   const searchOptions = { relays: isNamed ? relay : undefined, allowPrivateRelays };
   const location = flags.run === undefined ? undefined : await locateRun(flags.run, searchOptions);
@@ -116,8 +119,8 @@ export async function openSource(
     return readArchiveFile(isFolder ? eventsIn(file) : file);
   }
   if (run === undefined || reach.relays.length === 0) {
-    throw new ConfigError('flag/events', 'there is nothing to read', {
-      hint: 'say --events FILE, --run naddr1…, or --run ID --relay URL',
+    throw new ConfigError('flag/events', 'no run to read', {
+      hint: 'use --events FILE, --run naddr1…, or --run ID --relay URL',
     });
   }
   const { signal } = reach;
@@ -128,7 +131,7 @@ export async function openSource(
   );
 }
 
-/** An archive from the disk; throws `events/file` where it cannot be read. */
+/** Reads an archive file. Throws `events/file` if it cannot be read. */
 export function readArchiveFile(file: string): Promise<ArchiveFile> {
   const report = createSlowReporter();
   const input = createReadStream(file);
@@ -146,7 +149,7 @@ export function readArchiveFile(file: string): Promise<ArchiveFile> {
 
 const PATIENCE_MS = 2000;
 
-/** Says on stderr how far reading is, once it takes longer than two seconds, and then no oftener than that. */
+/** Returns a function that prints progress to stderr, at most once every PATIENCE_MS and not during the first one. */
 export function createSlowReporter(): (words: string) => void {
   let reportedAt = Date.now();
   return (words) => {
@@ -159,19 +162,19 @@ export function createSlowReporter(): (words: string) => void {
 const EVENTS = 'run.jsonl';
 const RECORD = 'record.json';
 
-/** The file of events in a folder. */
+/** Returns the path of the event file in a folder. */
 export const eventsIn = (folder: string): string => join(folder, EVENTS);
 
-/** What a state and its chunks are called in a folder: a run with tiers has one for each slice. */
+/** Returns the base name of a state file; a run with tiers has one state per slice. */
 const nameOf = ({ rounds, ring: slice }: RecordedState): string =>
   slice === undefined ? `${rounds}` : `${rounds}.ring${slice}`;
 
 const stateIn = (state: RecordedState): string => `states/${nameOf(state)}.state`;
 
 export interface RecordOptions extends ReplayOptions {
-  /** States after every so many rounds are kept, and the last one; 0: that one alone. */
+  /** The state after every `every` rounds is kept, in addition to the last one; 0 keeps only the last. */
   readonly every: number;
-  /** Length of the chunks. */
+  /** Chunk length in bytes. */
   readonly chunkBytes: number;
 }
 
@@ -182,13 +185,13 @@ interface WrittenRecord {
   readonly manifests: readonly { readonly folder: string; readonly digest: Digest }[];
 }
 
-/** Writes what stands beside the events, which are in the folder already. */
+/** Writes states, record and chunks next to the events, which are already in the folder. */
 export async function writeRecord(
   folder: string,
   archive: Opened,
   { every, chunkBytes, ...options }: RecordOptions,
 ): Promise<WrittenRecord> {
-  // states of an earlier call are of rounds that may not be kept this time
+  // earlier states may be of rounds that are not kept this time
   for (const each of ['states', 'chunks'])
     await rm(join(folder, each), { recursive: true, force: true });
   await mkdir(join(folder, 'states'), { recursive: true });
@@ -214,22 +217,24 @@ export async function writeRecord(
   return { record, report, manifests };
 }
 
-/** What a folder of a run has beside its events. */
+/** The files of a run folder in addition to the events. */
 export interface OpenedRecord {
   readonly record: RunRecord;
-  /** States whose bytes have the root that the record names. */
+  /** States whose bytes match the root in the record. */
   readonly states: BodyOf;
-  /** What is not as the record says. */
+  /** Files that do not match the record. */
   readonly changed: readonly string[];
 }
 
-/** Reads and checks it; undefined of what is no folder. Throws where the record cannot be read. */
+/**
+ * Reads and checks a run folder; undefined if the path is not a folder. Throws `events/record` if there is no record.
+ */
 export async function openRecord(folder: string): Promise<OpenedRecord | undefined> {
   const found = await stat(folder).catch(() => undefined);
   if (!found?.isDirectory()) return undefined;
   const file = join(folder, RECORD);
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError('events/record', `${folder} is no folder of a run: it has no ${RECORD}`, {
+    throw new ConfigError('events/record', `${folder} is not a run folder: it has no ${RECORD}`, {
       hint: 'give a folder that `nostrain archive --folder` wrote, or a file of events',
       cause,
     });

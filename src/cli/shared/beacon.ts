@@ -1,4 +1,4 @@
-/** Where a run's beacon comes from on this machine: endpoints from flags, held against what the spec says. */
+/** Creates the beacon of a run from the endpoints in the flags, checked against the spec. */
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createDrandSource } from '../../chain/drand-source.ts';
@@ -8,14 +8,16 @@ import type { BeaconSource } from '../../run/committee.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { accessOf, type EndpointFlags } from './endpoints.ts';
 
-/** The beacon of a run; undefined if it has none, or no endpoint is named. Throws if the chain cannot be followed. */
+/**
+ * Returns the beacon of a run; undefined if it has none, or no endpoint is named. Throws if the chain cannot be used.
+ */
 export function beaconSource({ beacon }: RunSpec, flags: EndpointFlags): BeaconSource | undefined {
   const { drand, rpc, rpcTimeout } = flags;
   if (beacon.kind === 'drand' && drand.length > 0) {
     const bad = drand.find((url) => !/^https?:\/\//.test(url) || !URL.canParse(url));
     if (bad !== undefined) {
-      throw new ConfigError('flag/drand', `${bad} is no http:// or https:// address`, {
-        hint: 'say it as --drand https://drand.example.org',
+      throw new ConfigError('flag/drand', `${bad} is not an http:// or https:// address`, {
+        hint: 'use a URL such as --drand https://drand.example.org',
       });
     }
     const [clock, get] = [systemClock, createGet(fetch)];
@@ -28,7 +30,7 @@ export function beaconSource({ beacon }: RunSpec, flags: EndpointFlags): BeaconS
   return undefined;
 }
 
-/** The same where a run cannot go on without. */
+/** Like beaconSource, but throws if the run has a beacon and no endpoint is named. */
 export function neededBeacon(spec: RunSpec, flags: EndpointFlags): BeaconSource | undefined {
   const source = beaconSource(spec, flags);
   if (source !== undefined || spec.beacon.kind === 'none') return source;
@@ -38,7 +40,7 @@ export function neededBeacon(spec: RunSpec, flags: EndpointFlags): BeaconSource 
       : ['rpc', `blocks of ${spec.beacon.chain}`];
   throw new ConfigError(
     `flag/${name}`,
-    `the draws of this run mix in ${what}, and no endpoint is named`,
-    { hint: `say where to get them: --${name} URL, best several` },
+    `the committee draws of this run use ${what}, and no endpoint is named`,
+    { hint: `name endpoints with --${name} URL, preferably several` },
   );
 }

@@ -1,6 +1,6 @@
 /**
- * Chunked files for commands: fetches what training needs and this machine lacks, by the spec of a run or a digest
- * that a person names, and stores folders of chunks on relays, Blossom servers and in other folders.
+ * Downloads chunked files that a run spec lists or a user names by digest, and stores folders of chunks on relays, on
+ * Blossom servers and in folders.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -55,21 +55,21 @@ import { createSlowReporter } from './archive-source.ts';
 import { keyFlags } from './signed-document.ts';
 import { withRelays } from './with-relays.ts';
 
-/** What a fetch asks of the flags. */
+/** The flags that a download needs. */
 type FetchFlags = ConnectionFlags &
   Pick<FileFetchFlags, 'filesFrom' | 'mostDownload' | 'allowPrivateRelays'>;
 
-/** 8 GiB: more is fetched when a person says so. */
+/** Default limit for a download, 8 GiB; --most-download raises it. */
 const MOST_BYTES = 2 ** 33;
 
 const fetchFlagTable = {
   filesFrom: several(
     '<source>',
-    'where a text or base that is named by its hash is in chunks: ' +
-      'https://…, wss://… or a folder; repeatable',
+    'source of a text or base that is named by its hash: https://…, wss://… or a folder; ' +
+      'repeatable',
   ),
   mostDownload: withDefault(
-    whole('<bytes>', 'longest file to fetch so', 1),
+    whole('<bytes>', 'maximum bytes of such a file', 1),
     MOST_BYTES,
     formatBytes(MOST_BYTES),
   ),
@@ -82,15 +82,15 @@ export type FileFetchFlags = WorkerFlags &
 export const addFetchFlags = (command: Command): Command => addFlags(command, fetchFlagTable);
 
 interface Reach {
-  /** The relays of the run, and whether a stranger named them. */
+  /** The relays of the run, and whether they come from an untrusted address. */
   readonly relays: readonly string[];
   readonly publicOnly?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * Fetches what the worker names by the digest of a manifest, and of a run whose spec has `files` what the worker
- * does not name.
+ * Downloads the corpus and the base: files that the worker names by a manifest digest, and those in `files` of the spec
+ * that it does not name. Returns local paths.
  */
 export async function fetchFiles(
   run: Pick<RunSpec, 'files' | 'data' | 'start'> | undefined,
@@ -137,11 +137,11 @@ function fetchOptions(
   if (sources.length === 0) {
     throw new ConfigError(
       'flag/files-from',
-      'nobody says where a file is that is named by its hash',
+      'there is no source for a file that is named by its hash',
       {
         hint:
-          'name a source that has its chunks: ' +
-          '--files-from (replay: --from) https://…, wss://… or a folder',
+          'name a source of its chunks: --files-from (replay: --from) https://…, wss://… or ' +
+          'a folder',
       },
     );
   }
@@ -159,7 +159,7 @@ function fetchOptions(
   };
 }
 
-/** The file of a run's events, by the digest of its manifest, from sources that a person named. */
+/** Downloads the event file of a run by the digest of its manifest, from the sources that the user names. */
 export const fetchEvents = (
   manifest: string,
   from: readonly string[],
@@ -172,12 +172,12 @@ export const fetchEvents = (
   return bringFile({ manifest, name: 'run.jsonl' }, options);
 };
 
-/** Says on stderr how far a fetch is by `report`, and at once which sources are not asked any more. */
+/** Reports download progress through `report`; the failure of a source is printed to stderr at once. */
 export const reportFetch =
   (report: (words: string) => void = writeNote) =>
   (event: FetchEvent): void => {
     if ('source' in event) {
-      const what = event.type === 'demoted' ? 'is not used any more' : 'does not answer';
+      const what = event.type === 'demoted' ? 'is no longer used' : 'does not answer';
       writeNote(`${event.source} ${what}: ${event.message}`);
       return;
     }
@@ -186,18 +186,18 @@ export const reportFetch =
     report(`${formatBytes(bytes)} of ${formatBytes(of)}, ${formatBytes(perSecond)}/s${left}`);
   };
 
-/** How chunks are published, and whose key it is. */
+/** Flags for publishing chunks, and the signing key. */
 export const pushFlags = {
-  copies: withDefault(whole('<n>', 'relays that get each chunk event, of all named', 1, 64), 2),
-  days: withDefault(whole('<n>', 'days after which relays may forget the events', 1, 3650), 30),
+  copies: withDefault(whole('<n>', 'number of relays that get each chunk event', 1, 64), 2),
+  days: withDefault(whole('<n>', 'days after which relays may delete the events', 1, 3650), 30),
   ...keyFlags,
 };
 
-/** Where chunks go, and how relays are dealt with. */
+/** Flags of a push: destinations, redundancy and connection. */
 export type PushFlags = FlagValues<typeof pushFlags> &
   ConnectionFlags & { readonly to?: readonly string[]; readonly mirror?: string };
 
-/** Stores the chunks of each folder, and their manifest, at every mirror of `--to`, and says so. */
+/** Stores the chunks and the manifest of each folder at every mirror of `--to`, and prints the result. */
 export async function pushFolders(
   folders: readonly string[],
   flags: PushFlags,
@@ -220,7 +220,7 @@ export async function pushFolders(
 
 const DAY_SECONDS = 86_400;
 
-/** Distributes the file over relays and reports what each one stores. */
+/** Distributes the chunks over relays, and prints how many each relay has. */
 async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<void> {
   const { folder, manifest, flags, signer, signal } = pushing;
   const report = createSlowReporter();
@@ -238,7 +238,7 @@ async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<voi
       onProgress(taken, of) {
         const seconds = (systemClock.now() - startedMs) / 1000;
         const left = formatSeconds((seconds * (of - taken)) / taken);
-        report(`${formatCount(taken)} of ${formatCount(of)} events are out, ${left} left`);
+        report(`${formatCount(taken)} of ${formatCount(of)} events sent, ${left} left`);
       },
     }),
   );
@@ -256,7 +256,7 @@ interface Pushing {
   readonly signal: AbortSignal;
 }
 
-/** How many chunks are there now; throws where one is not taken. */
+/** Stores the chunks and the manifest at one mirror. Returns the number of chunks; throws if one is refused. */
 async function pushTo(
   to: string,
   { folder, manifest, flags, signer, signal }: Pushing,

@@ -1,4 +1,4 @@
-/** Flags by which the stake commands reach a chain or relays, and what they become. */
+/** Flags for the endpoints of chains, and the endpoints made from them. */
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createEndpoint, createPost, type Endpoints } from '../../chain/endpoints.ts';
@@ -8,11 +8,11 @@ import { type FlagValues, several, whole, withDefault } from '../../terminal/fla
 
 const rpcFlags = {
   rpc: withDefault(several('<url>', 'JSON-RPC endpoint of the chain, repeatable'), [], 'none'),
-  agree: whole('<k>', 'how many endpoints must say the same (default: more than half)', 1, 100),
+  agree: whole('<k>', 'number of endpoints that must agree (default: more than half)', 1, 100),
   rpcTimeout: withDefault(whole('<s>', 'seconds to wait for an answer', 1, 600), 30),
 };
 
-/** How to reach the chain whose stakes are read. */
+/** Flags to reach the chain of the stakes. */
 export const accessFlags = {
   ...rpcFlags,
   wait: withDefault(whole('<s>', 'seconds to wait for the block to become final', 0), 0),
@@ -20,7 +20,7 @@ export const accessFlags = {
 
 export type AccessFlags = FlagValues<typeof accessFlags>;
 
-/** Endpoints of whatever a run takes from outside. */
+/** Flags for all chains that a run reads. */
 export const endpointFlags = {
   ...rpcFlags,
   drand: withDefault(
@@ -32,21 +32,21 @@ export const endpointFlags = {
 
 export type EndpointFlags = FlagValues<typeof endpointFlags>;
 
-/** An endpoint of a chain; throws `flag/rpc` if the URL is no web address. */
+/** Returns an endpoint of a chain. Throws `flag/rpc` if the URL is not a web address. */
 export function endpointAt(url: string, seconds: number, example = 'https://rpc.example.org') {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
-    const message = `${withoutSecrets(url)} is no http:// or https:// address`;
-    throw new ConfigError('flag/rpc', message, { hint: `say it as --rpc ${example}` });
+    const message = `${withoutSecrets(url)} is not an http:// or https:// address`;
+    throw new ConfigError('flag/rpc', message, { hint: `use a URL such as --rpc ${example}` });
   }
   const timeoutMs = 1000 * seconds;
   return createEndpoint(url, { post: createPost(fetch), clock: systemClock, timeoutMs });
 }
 
-/** Endpoints as the flags name them; throws `flag/rpc` if there are none. */
+/** Returns the endpoints of the flags. Throws `flag/rpc` if there are none. */
 function endpointsOf({ rpc, agree, rpcTimeout }: AccessFlags): Endpoints {
   if (rpc.length === 0) {
     throw new ConfigError('flag/rpc', 'no endpoint of the chain is given', {
-      hint: 'add --rpc URL, best several',
+      hint: 'add --rpc URL, preferably several',
     });
   }
   const all = [...new Set(rpc)].map((url) => endpointAt(url, rpcTimeout));
@@ -55,7 +55,7 @@ function endpointsOf({ rpc, agree, rpcTimeout }: AccessFlags): Endpoints {
 
 const POLL_MS = 2000;
 
-/** How a source reaches its chain. */
+/** Returns how a stake source reaches its chain. */
 export const accessOf = (flags: AccessFlags): Omit<ChainAccess, 'chain'> => ({
   endpoints: endpointsOf(flags),
   clock: systemClock,

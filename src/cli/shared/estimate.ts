@@ -1,4 +1,4 @@
-/** How large the payloads of settings will be: a model is laid out, none is trained and no data is read. */
+/** Estimates the payload size of given settings: lays out the model, without training and without data. */
 import { largestEvent } from '../../node/data/task.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -7,14 +7,16 @@ import { protocolOf } from './protocol.ts';
 export interface Estimate {
   readonly parameters: number;
   readonly payloadBytes: number;
-  /** The state as an event, where the profile sends one after each round. */
+  /** Size of the state event, if the profile sends one after each round. */
   readonly checkpointBytes: number | undefined;
 }
 
-/** More values than this take a second or more to encode. */
+/** Encoding more values than this takes a second or more. */
 const SLOW_VALUES = 1_000_000;
 
-/** Works it out, or encodes a random delta where that depends on values; tells when that takes a while. */
+/**
+ * Computes the payload size, or encodes a random delta if the size depends on values; prints a notice if that is slow.
+ */
 export function estimatePayload(
   settings: Settings,
   layout: Layout,
@@ -33,7 +35,7 @@ export function estimatePayload(
   };
 }
 
-/** Bytes of a payload, for a security report. */
+/** Returns the payload size in bytes, for a security report. */
 export const measuring =
   (onNotice: (words: string) => void) =>
   (settings: Settings, layout: Layout, workers: number): number =>

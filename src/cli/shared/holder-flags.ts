@@ -1,4 +1,4 @@
-/** Flags about holders of chunks: those of a worker that holds some, and `--directory`, which finds others. */
+/** Flags about holders of chunks: for a worker that holds chunks, and `--directory`, which finds holders. */
 import { join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
@@ -30,37 +30,37 @@ import { withRelays } from './with-relays.ts';
 
 const MOST_HOLD = 2 ** 50;
 
-/** What a holder says of itself; `withFlag` is what the flags go with. */
+/** Flags for what a holder announces; `withFlag` is the flag that enables them. */
 export const offerFlags = (withFlag: string) => ({
-  announce: text('<url>', 'where others reach this server: makes it known as a holder'),
+  announce: text('<url>', 'public URL of this server; announces it as a holder'),
   region: withDefault(text('<name>', `with ${withFlag}: region of this server`), 'unknown'),
   trustTier: withDefault(text('<name>', `with ${withFlag}: trust tier of this server`), 'open'),
   weight: withDefault(
-    whole('<n>', `with ${withFlag}: share of what is placed, beside the others`, 0, MOST_WEIGHT),
+    whole('<n>', `with ${withFlag}: relative share of the placed chunks`, 0, MOST_WEIGHT),
     1,
   ),
 });
 
 export type OfferFlags = FlagValues<ReturnType<typeof offerFlags>>;
 
-/** Flags of a worker that holds. */
+/** Flags of a worker that holds chunks. */
 export const holdFlags = {
   hold: byteCount(
     '<bytes>',
-    'keep chunks of checkpoints for newcomers, at most so many bytes, such as 2g',
+    'keep checkpoint chunks for newcomers, up to this many bytes, such as 2g',
     1,
     MOST_HOLD,
   ),
   holdPort: withDefault(
-    whole('<n>', 'with --hold: where to listen; 0 for any port', 0, 65_535),
+    whole('<n>', 'with --hold: port to listen on; 0 for any free port', 0, 65_535),
     8790,
   ),
   holdHost: withDefault(
-    text('<address>', 'with --hold: where to listen; 0.0.0.0 for every network'),
+    text('<address>', 'with --hold: address to listen on; 0.0.0.0 for all interfaces'),
     '127.0.0.1',
   ),
-  holdRate: whole('<bytes>', 'with --hold: most bytes a second, to all', 1024),
-  holder: several('<url>', 'holder server to ask who holds the checkpoint, repeatable'),
+  holdRate: whole('<bytes>', 'with --hold: maximum bytes per second, all clients together', 1024),
+  holder: several('<url>', 'holder server to ask for holders of the checkpoint, repeatable'),
   ...offerFlags('--hold'),
 };
 
@@ -69,18 +69,18 @@ export type HoldFlags = FlagValues<typeof holdFlags>;
 const ofPlacement = ['hold', 'holder'];
 const ofHolding = Object.keys(holdFlags).filter((name) => !ofPlacement.includes(name));
 
-/** What goes with what in a run. */
+/** Returns which of the flags a run can use. */
 export const holdRules = ({ placement }: RunSpec, { hold }: HoldFlags): readonly FlagRule[] => [
   { flags: ofPlacement, goesWith: 'runs with a placement', holds: placement !== null },
   { flags: ofHolding, goesWith: '--hold', holds: hold !== undefined },
 ];
 
-/** What is announced can be: an address, and names. */
+/** Throws `flag/announce` unless the URL and the names can be announced. */
 export function assertOffer({ announce, region, trustTier }: OfferFlags): void {
   const isUrl = announce === undefined || (/^https?:\/\//.test(announce) && URL.canParse(announce));
   if (isUrl && [region, trustTier].every(isPolicyName)) return;
-  throw new ConfigError('flag/announce', 'that cannot be announced', {
-    hint: 'say --announce https://host:port, and names of a-z, 0-9, dot, dash and underscore',
+  throw new ConfigError('flag/announce', 'the holder cannot be announced', {
+    hint: 'use --announce https://host:port, and names of a-z, 0-9, dot, dash and underscore',
   });
 }
 
@@ -91,8 +91,8 @@ interface Machine {
 }
 
 /**
- * Checkpoints at the mirrors of a run, and what this worker holds of them; nothing in a run without mirrors and
- * placement.
+ * Opens the checkpoint mirrors of a run and the holder of this worker; `chunks` is undefined if the run has neither
+ * mirrors nor a placement.
  */
 export async function openChunks(
   spec: RunSpec,
@@ -120,10 +120,10 @@ export async function openChunks(
 function reportSources(sources: readonly SourceReport[]): void {
   const used = sources.filter(({ chunks }) => chunks > 0);
   const words = used.map(({ name, bytes }) => `${formatBytes(bytes)} from ${name}`);
-  writeNote(`the checkpoint came: ${words.join(', ') || 'all of it was here'}`);
+  writeNote(`downloaded the checkpoint: ${words.join(', ') || 'all chunks were already here'}`);
 }
 
-/** The holder of a worker; undefined without `--hold`. */
+/** Starts the holder of a worker; undefined without `--hold`. */
 async function holderOf(
   { placement, checkpoint }: RunSpec,
   flags: HoldFlags,
@@ -137,8 +137,8 @@ async function holderOf(
   if (hold === undefined || placement === null) return undefined;
   assertOffer(flags);
   if (announce === undefined && !allowPrivate) {
-    throw new ConfigError('flag/announce', '--hold needs an address where others reach it', {
-      hint: 'say --announce https://host:port; --allow-private-relays announces this machine alone',
+    throw new ConfigError('flag/announce', '--hold needs a public address', {
+      hint: 'use --announce https://host:port; with --allow-private-relays, the local address is announced',
     });
   }
   const holder = await startRunHolder({
@@ -155,25 +155,25 @@ async function holderOf(
     allowPrivate,
     onNotice: writeNote,
   });
-  writeNote(`holds chunks of checkpoints and serves them at ${holder.url}`);
+  writeNote(`holding checkpoint chunks and serving them at ${holder.url}`);
   return holder;
 }
 
-/** `--directory`, `--allow-private`, and how to deal with relays. */
+/** Flags of the holder directory: `--directory`, `--allow-private`, and how to reach relays. */
 export const directoryFlags = {
   ...connectionFlags,
   directory: withDefault(
     repeated(
       parsed(
         '<url>',
-        'relay (wss://…) or holder server (https://…) to ask and tell who holds what, repeatable',
+        'relay (wss://…) or holder server (https://…) of the directory, repeatable',
         checked,
       ),
     ),
     [],
     'none',
   ),
-  allowPrivate: toggle('ask holders at private addresses that others name too'),
+  allowPrivate: toggle('also ask holders at private addresses that others name'),
 };
 
 export type DirectoryFlags = FlagValues<typeof directoryFlags>;
@@ -182,10 +182,10 @@ function checked(url: string): string {
   if (isRelayUrl(url) || (/^https?:\/\//i.test(url) && URL.canParse(url))) {
     return url.replace(/\/+$/, '');
   }
-  throw new InvalidArgumentError('say wss://… of a relay or https://… of a holder server');
+  throw new InvalidArgumentError('use wss://… for a relay or https://… for a holder server');
 }
 
-/** Does the work with what `--directory` names. */
+/** Runs the work with a search over what `--directory` names. */
 export function withDirectory<T>(
   flags: DirectoryFlags,
   { signer, signal }: { readonly signer?: Signer; readonly signal: AbortSignal },

@@ -1,4 +1,4 @@
-/** Flags of somebody who takes part in a run with a spec: stakes, branch, endpoints of chains, private relays. */
+/** Flags of a member of a run with a spec: stakes, branch, endpoints of chains, private relays. */
 
 import { type Command, Option } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
@@ -15,29 +15,29 @@ import {
 import { endpointFlags } from './endpoints.ts';
 import { holdFlags } from './holder-flags.ts';
 
-/** What following a run from its relays takes: its stakes, and endpoints of chains. */
+/** Flags for following a run from its relays: its stakes, and endpoints of chains. */
 export const followFlags = {
   stake: text('<file>', 'stake snapshot of the run (default: from its relays)'),
   ...endpointFlags,
 };
 
-/** The leave to dial relays that an address names. */
+/** Permission to dial private addresses of relays that an naddr names. */
 export const privateRelaysFlag = toggle(
-  'dial relays on this machine or in a private network too where naddr1… names them',
+  'also dial relays on this machine or a private network that naddr1… names',
 );
 
 const outcome = (help: string): Flag<Digest | undefined> =>
   parsed('<digest>', help, (text, flag) => {
     if (isHex32(text)) return text;
-    throw new ConfigError(`flag/${flag.slice(2)}`, `${flag} ${text} is no outcome`, {
-      hint: 'give the 64 hex digits that a worker or `nostrain replay` named at the fork',
+    throw new ConfigError(`flag/${flag.slice(2)}`, `${flag} ${text} is not an outcome`, {
+      hint: 'give the 64 hex digits that a worker or `nostrain replay` printed at the fork',
     });
   });
 
-/** Which history a member or a replay takes; `trust` is an outcome that any history must contain. */
+/** Flags that choose a history; `trust` is an outcome that the history must contain. */
 export const historyFlags = {
-  branch: outcome('where the run has forked: an outcome of the branch to be on'),
-  trust: outcome('an outcome that somebody you trust vouches for; a history without it is refused'),
+  branch: outcome('if the run has forked: an outcome of the branch to follow'),
+  trust: outcome('an outcome you trust; a history without it is refused'),
 };
 
 const memberFlags = { ...historyFlags, ...followFlags, ...holdFlags };
@@ -46,7 +46,7 @@ export type MemberFlags = FlagValues<typeof memberFlags>;
 
 export const addMemberFlags = (command: Command): Command => addFlags(command, memberFlags);
 
-/** Those that follow a run, and the leave to dial private relays. */
+/** Names of the flags that follow a run, and of the permission for private relays. */
 export const followFlagNames: readonly string[] = [
   ...Object.keys(followFlags),
   'allowPrivateRelays',

@@ -1,7 +1,7 @@
-/** Where the files of the run page are, for the commands that serve it. */
+/** Locates the files of the run page, for the commands that serve it. */
 import { fileURLToPath } from 'node:url';
 
-/** Where `npm run build` puts the page, beside the program or beside its sources. */
+/** Returns the folder where `npm run build` puts the page, next to the program or its sources. */
 export const pageFolder = (): string => {
   const modulePath = fileURLToPath(import.meta.url);
   const root = modulePath.endsWith('.ts') ? '../../../dist/page' : '../../../page';

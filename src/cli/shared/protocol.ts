@@ -1,4 +1,4 @@
-/** The protocol of a run without a spec: plain averaging, or that of the Python reference. */
+/** Chooses the protocol of a run without a spec: plain averaging, or that of the Python reference. */
 import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
 import { pythonProtocol } from '../../python/node/protocol.ts';
 import type { Settings } from '../../run/settings.ts';

@@ -1,4 +1,4 @@
-/** A worker session as a command: reports on the terminal, results in files, and the last words when it is stopped. */
+/** Runs a worker session as a command: reports on the terminal, writes result files, and prints how to resume. */
 import { NostrainError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
@@ -18,7 +18,7 @@ import type { WorkerState } from '../../worker/state.ts';
 
 type OutputFlags = WorkerFlags & StateOutput;
 
-/** Runs a worker to the end of its run, or to Ctrl-C, reports under that title, and writes the files asked for. */
+/** Runs a worker until its run ends or Ctrl-C, reports under the given title, and writes the requested files. */
 export async function runWorkerCommand<M extends object>(
   options: Omit<WorkerSessionOptions<M>, 'device' | 'report' | 'signal'>,
   flags: OutputFlags,
@@ -27,14 +27,14 @@ export async function runWorkerCommand<M extends object>(
   assertHoldsModel(flags, options.settings.model);
   const { dir, settings, corpus } = options;
   const writes = formOf(settings) !== 'rows';
-  // what they trained on says how to read it
+  // sampling needs the data that such models were trained on
   const isOfPatches = runDataOf(settings).input.length > 0;
   const data = isOfPatches && corpus !== undefined ? ['--corpus', corpus] : [];
   const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir, ...data]) }) };
   const metrics = flags.metrics === undefined ? undefined : new Metrics();
   const shown = metrics && (await serveMetrics(metrics, flags.metrics!));
   const reporter = createReporter(flags.report, { title, workers: ['me'], saved });
-  if (shown) writeNote(`numbers for scrapers are at ${shown.url}`);
+  if (shown) writeNote(`metrics are served at ${shown.url}`);
   try {
     const report = (event: RunEvent) => {
       metrics?.take(event);
@@ -50,10 +50,10 @@ export async function runWorkerCommand<M extends object>(
       if (flags.report === 'ndjson') reporter.event('me', failureOf(error));
       throw error;
     }
-    // the view first: its last frame would be drawn over the words
+    // close the view first: its last frame would overwrite the message
     reporter.close();
     const resumeCommand = commandLine(withoutSecretArguments(process.argv.slice(2)));
-    writeNote(`stopped; everything is saved in ${dir}\n  go on with: ${resumeCommand}`);
+    writeNote(`stopped; everything is saved in ${dir}\n  resume with: ${resumeCommand}`);
     process.exitCode = error.exitCode;
   } finally {
     reporter.close();
@@ -61,7 +61,7 @@ export async function runWorkerCommand<M extends object>(
   }
 }
 
-/** For whoever reads the lines of this worker and not its stderr. */
+/** Returns the failure as an event, for programs that read the NDJSON output and not stderr. */
 function failureOf(error: unknown): RunEvent {
   const message = error instanceof Error ? error.message : String(error);
   if (!(error instanceof NostrainError)) return { type: 'failed', code: 'internal', message };
@@ -69,7 +69,7 @@ function failureOf(error: unknown): RunEvent {
   return { type: 'failed', code, message, ...(hint === undefined ? {} : { hint }) };
 }
 
-/** What was typed, fit to be shown: no secret key, no user, password or query of an address. */
+/** Returns the typed arguments without secret keys and without user, password and query of URLs. */
 export const withoutSecretArguments = (typed: readonly string[]): readonly string[] =>
   typed.map((word, i) => {
     if (typed[i - 1] === '--sec-key') return '…';
@@ -80,7 +80,7 @@ export const withoutSecretArguments = (typed: readonly string[]): readonly strin
 
 function printSaved({ folder, sample }: Saved): void {
   writeNote(`the model is saved in ${folder}`);
-  if (sample !== undefined) writeNote(`see more of it with: ${sample}`);
+  if (sample !== undefined) writeNote(`sample from it with: ${sample}`);
 }
 
 async function writeResults({ params, rounds }: WorkerState, flags: OutputFlags): Promise<void> {

@@ -1,4 +1,4 @@
-/** `--sign`: documents of commands as events of application data (NIP-78, kind 30078). */
+/** `--sign`: signs documents of commands as events of application data (NIP-78, kind 30078). */
 import { systemClock } from '../../base/async.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
 import type { SignedEvent } from '../../network/event.ts';
@@ -8,21 +8,21 @@ import { writeNote } from '../../terminal/output.ts';
 
 const APPLICATION_DATA = 30_078;
 
-/** Whose key signs. */
+/** Flags for the signing key. */
 export const keyFlags = {
   keyFile: text('<file>', 'secret key to sign with (default: in your data folder)'),
-  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine see it'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
 };
 
-/** `--sign` and whose key. */
+/** `--sign` and the flags for the signing key. */
 export const signingFlags = {
-  sign: toggle('sign it as an event (kind 30078), which a later one replaces'),
+  sign: toggle('sign the result as an event (kind 30078); a later one replaces it'),
   ...keyFlags,
 };
 
 export type SigningFlags = FlagValues<typeof signingFlags>;
 
-/** The event over the canonical JSON of a value, where it is to be signed. */
+/** Returns a signed event with the canonical JSON of the value; undefined without `--sign`. */
 export async function signedDocument(
   flags: SigningFlags,
   name: string,

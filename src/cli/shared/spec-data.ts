@@ -1,7 +1,4 @@
-/**
- * The data that a new spec names, from this machine: the corpus that everybody trains on, and the slice on which
- * all evaluate.
- */
+/** Reads the data that a new spec refers to: the shared corpus, and the evaluation slice. */
 import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { concatBytes } from '../../base/bytes.ts';
@@ -37,7 +34,7 @@ interface Surroundings {
   readonly signal: AbortSignal;
 }
 
-/** What `makeSpec` asks of this machine. */
+/** Returns the parts of a SpecRequest that come from files on this machine. */
 export async function dataOfSpec(
   { corpus: file, evaluation }: DataFlags,
   { onNotice, signal }: Surroundings,
@@ -72,13 +69,13 @@ const readText: Reader = async (sources) => {
   return { sha256, bytes, name };
 };
 
-/** What a spec says of a corpus, by the form of data that a model reads. */
+/** Readers of a corpus, by the form of data of the model. */
 const readers: Readonly<Record<FormName, Reader>> = {
   tokens: readText,
   rows: readText,
   series: async (sources, training) => {
     const { series, file } = await openSeries(training, sources);
-    scaleOf(series, training); // as long as it has to be
+    scaleOf(series, training); // throws if the series is too short
     const { channels } = series;
     return {
       ...namedOf(file?.sha256),
@@ -89,7 +86,7 @@ const readers: Readonly<Record<FormName, Reader>> = {
   },
   images: async (sources, training) => {
     const { pictures, sha256 } = await openPictures(training, sources);
-    dividePictures(pictures, WHOLE); // enough of each class
+    dividePictures(pictures, WHOLE); // throws if a class has too few pictures
     const { channels, classes, labels, bytes } = pictures;
     const name = `${labels.length} pictures of ${classes.length} classes`;
     const sizes = { channels, classes: classes.length };
@@ -100,11 +97,11 @@ const readers: Readonly<Record<FormName, Reader>> = {
 function namedOf(sha256: string | undefined) {
   if (sha256 !== undefined) return { sha256 };
   throw new ConfigError('spec/data', 'the data of the run is not named', {
-    hint: 'name it with --corpus, or leave data out of the document for synthetic data',
+    hint: 'name it with --corpus, or remove data from the document to use synthetic data',
   });
 }
 
-/** Of a text or CSV the file, of pictures all that the folder has. */
+/** Reads the evaluation slice: the file of a text or CSV, or all pictures of a folder. */
 const sliceReader =
   (path: string, signal: AbortSignal) =>
   async (training: Settings): Promise<Uint8Array> => {
@@ -116,7 +113,7 @@ const sliceReader =
 async function readSlice(file: string): Promise<Uint8Array> {
   const buffer = await readFile(file).catch((cause: unknown) => {
     throw new ConfigError('spec/evaluation', `cannot read the evaluation slice ${file}`, {
-      hint: 'name a text or CSV you may read with --evaluation FILE',
+      hint: 'name a readable text or CSV with --evaluation FILE',
       cause,
     });
   });
@@ -127,14 +124,14 @@ async function readSlice(file: string): Promise<Uint8Array> {
 }
 
 export interface PackedFlags {
-  /** `[name=]manifest`, each of the text or of a file of the base. */
+  /** `[name=]manifest`, each for the text or for a file of the base. */
   readonly packed?: readonly string[] | undefined;
   readonly packedAt?: readonly string[] | undefined;
   readonly corpus?: string | undefined;
 }
 
 /**
- * The spec with where its text and the files of its base are in chunks. Throws a ConfigError about what the run
+ * Returns the spec with the manifests and sources of its chunked files. Throws `spec/packed` for a file that the run
  * does not need.
  */
 export async function withPacked(
@@ -156,11 +153,11 @@ export async function withPacked(
     if (name === undefined) {
       throw new ConfigError(
         'spec/packed',
-        `${what} is not of the text of the run, nor of its base`,
+        `${what} is neither the text of the run nor a file of its base`,
         {
           hint:
-            'pack the very file that --corpus or --base names; ' +
-            'of a base say NAME=FOLDER for what is read beside its weights',
+            'pack the file that --corpus or --base names; ' +
+            'for a base file other than its weights use NAME=FOLDER',
         },
       );
     }

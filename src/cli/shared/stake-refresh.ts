@@ -1,6 +1,6 @@
 /**
- * Stake tables for a worker and the stake commands: read from a document or from relays by id, the next ones derived
- * from their chain and published under a key made for it.
+ * Stake snapshots for workers and commands: reads them from a file or from relays by id, derives the next ones from
+ * their chain, and publishes them under a temporary key.
  */
 
 import { systemClock } from '../../base/async.ts';
@@ -20,9 +20,9 @@ import { orRefuse, readText } from './files.ts';
 import { withRelays } from './with-relays.ts';
 
 export interface StakeOptions {
-  /** A table that somebody handed over; others are asked of relays. */
+  /** Snapshot from a file; others are fetched from relays by id. */
   readonly given?: StakeSnapshot | undefined;
-  /** How this worker reaches the chain of the stakes; absent where it does not. */
+  /** How this worker reaches the chain of the stakes; absent if it does not. */
   readonly chain?: Omit<ChainAccess, 'chain'> | undefined;
 }
 
@@ -70,7 +70,9 @@ const snapshotLifetime = (): Lifetime => {
   return { createdAt, expiresAt: createdAt + KEPT_SECONDS };
 };
 
-/** A snapshot as events, its chunks first. What it is does not depend on who signs it, so nobody's key is used. */
+/**
+ * Returns a snapshot as events, its chunks first. A snapshot is identified by its content, so a temporary key signs it.
+ */
 export function toEvents(snapshot: StakeSnapshot): readonly SignedEvent[] {
   const signer = passingSigner();
   const lifetime = snapshotLifetime();
@@ -80,7 +82,7 @@ export function toEvents(snapshot: StakeSnapshot): readonly SignedEvent[] {
   return [...chunks, draft].map((each) => signer.sign(each));
 }
 
-/** Sends a snapshot; throws when no relay takes all of it. */
+/** Publishes a snapshot. Throws `relay/refused` if no relay accepts all of it. */
 export const publishOver = (
   urls: readonly string[],
   snapshot: StakeSnapshot,
@@ -95,8 +97,8 @@ export const publishOver = (
       sign,
     });
     if (words === undefined) return;
-    throw new RelayError('relay/refused', `no relay took the snapshot: ${words}`, {
-      hint: 'use another --relay, or hand the snapshot on as a file',
+    throw new RelayError('relay/refused', `no relay accepted the snapshot: ${words}`, {
+      hint: 'use another --relay, or send the snapshot as a file',
     });
   });
 };

@@ -1,4 +1,6 @@
-/** Relays and runs as commands find them: what is waited for and what is not dialled is noted on stderr. */
+/**
+ * Relays and runs for commands: like src/node, with notices on stderr about slow relays and relays that are not dialed.
+ */
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import {
   type FindOptions,
@@ -13,17 +15,19 @@ import { writeNote } from '../../terminal/output.ts';
 
 const onNotice = writeNote;
 
-/** Does the work with these relays; they are connected before it and closed after it. */
+/** Runs the work with these relays; connects before it and closes after it. */
 export const withRelays = <T>(
   urls: readonly string[],
   reach: RelayReach,
   work: (relaySession: RelaySession) => Promise<T>,
 ): Promise<T> => withRelaysHere(urls, { onNotice, ...reach }, work);
 
-/** Reads a file, or asks relays; throws if there is no such run or it is not what the address says. */
+/**
+ * Reads a spec file, or fetches the run from relays. Throws if there is no such run or it does not match the address.
+ */
 export const findRun = (source: string, options: FindOptions): Promise<ResolvedRun> =>
   findRunHere(source, { onNotice, ...options });
 
-/** The run of an id, an address or a name on this machine. */
+/** Resolves an id, an address, or the name of a run on this machine. */
 export const locateRun = (source: string, options: LocateOptions): Promise<RunLocation> =>
   locateRunHere(source, { onNotice, ...options });

@@ -51,9 +51,9 @@ describeWith(anvilMissing)('nostrain stake slash', () => {
     expect(taken.stdout).toMatch(
       new RegExp(`^${one} lost its stake in block \\d+, for \\d+ gas\\n$`),
     );
-    expect(taken.stderr).toContain(`${four}: it has no stake there`);
+    expect(taken.stderr).toContain(`${four}: it has no stake in this registry`);
     expect(again).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(again.stderr).toContain(`${one}: it lost its stake before`);
+    expect(again.stderr).toContain(`${one}: it was slashed before`);
   });
 
   test('hands in the proof that a worker keeps', async () => {
@@ -75,8 +75,8 @@ describeWith(anvilMissing)('nostrain stake slash', () => {
   });
 
   test('says what is missing', async () => {
-    expect((await slash()).stderr).toContain('say --events FILE, --dir DIR, or --run RUN');
-    expect((await slash('--dir', file('none'))).stderr).toContain('has nothing of past rounds');
+    expect((await slash()).stderr).toContain('use --events FILE, --dir DIR, or --run RUN');
+    expect((await slash('--dir', file('none'))).stderr).toContain('has no events of past rounds');
     const share = await runCommand('stake', 'deploy', '--reporter-permille', '5');
     expect(share.stderr).toContain('--slash-permille');
   });

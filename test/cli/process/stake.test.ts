@@ -42,7 +42,7 @@ describe('of a list', () => {
     expect(shown.stdout).toMatch(new RegExp(`${toNpub(ALICE)} +300 +75\\.00 % +█{18}░{6}\n`));
     const checked = await runCommand('stake', 'verify', file('typed.json'), '--id', id);
     expect(checked).toMatchObject({ exitCode: 0 });
-    expect(checked.stdout).toContain('not compared with anything: it is of no chain');
+    expect(checked.stdout).toContain('the numbers were not verified: it is not from a chain');
   });
 
   test.each([
@@ -151,7 +151,7 @@ describeWith(anvilMissing)('of a registry', () => {
     await chain.mine(2);
     const same = await runCommand('stake', 'verify', file('chain.json'), ...rpc);
     expect(same).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(same.stdout).toContain('gives the same at block 3');
+    expect(same.stdout).toContain('gives the same stakes at block 3');
     const later = await runCommand(...derive, '--height', '6');
     expect(later.stdout).toContain('"total": "15"');
 
@@ -176,7 +176,7 @@ describeWith(anvilMissing)('of a registry', () => {
     const at = ['--rpc', chain.url];
     const deployed = await runCommand('stake', 'deploy', ...at, '--unbonding-seconds', '0');
     expect(deployed).toMatchObject({ exitCode: 0 });
-    const contract = /registry (0x[0-9a-f]{40}), made in block/.exec(deployed.stdout)![1]!;
+    const contract = /registry (0x[0-9a-f]{40}), deployed in block/.exec(deployed.stdout)![1]!;
     const place = ['--contract', contract, ...at];
     const bonded = await runCommand('stake', 'bond', toNpub(ALICE), '300', ...place);
     expect(bonded.stdout).toMatch(/^bonded 300 wei for npub1\w+ in block \d+\n$/);

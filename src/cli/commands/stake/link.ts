@@ -1,4 +1,4 @@
-/** `nostrain stake link`: signs with both keys which Nostr key a Solana account counts for; adds it to a list. */
+/** `nostrain stake link`: links a Solana account to a Nostr key, signed with both keys, and adds the link to a list. */
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
@@ -31,30 +31,28 @@ import { orRefuse, readText } from '../../shared/files.ts';
 
 const DAY = 86_400;
 
-/** Solana's main network. */
+/** CAIP-2 id of the Solana mainnet. */
 export const MAINNET = 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp';
 
 const linkFlags = {
-  run: required(text('<name>', 'the Psyche run that it is for')),
-  chain: withDefault(text('<caip2>', 'the Solana cluster'), MAINNET),
-  accountKey: text('<file>', 'key of the account, as solana-keygen writes it'),
-  account: text('<base58>', 'the account, where its key is not here: prints what it must sign'),
-  accountSig: text('<sig>', 'what it signed, as hex or base58; with the same --made'),
+  run: required(text('<name>', 'Psyche run that the link is for')),
+  chain: withDefault(text('<caip2>', 'Solana cluster'), MAINNET),
+  accountKey: text('<file>', 'key file of the account, as solana-keygen writes it'),
+  account: text('<base58>', 'account whose key is elsewhere: prints the text it must sign'),
+  accountSig: text('<sig>', 'signature of the account, as hex or base58; with the same --made'),
   keyFile: text('<file>', 'your Nostr secret key (default: the one in your data folder)'),
-  secKey: text('<key>', 'secret key as hex or nsec; other users see it'),
-  made: whole('<s>', 'unix seconds from which it counts (default: now)', 0),
-  days: withDefault(whole('<n>', 'days that the link counts', 1, 36_500), 365),
-  output: { ...text('<file>', 'list of links to add it to; without it to stdout'), short: 'o' },
+  secKey: text('<key>', 'secret key as hex or nsec; other users can see it'),
+  made: whole('<s>', 'unix seconds from which the link is valid (default: now)', 0),
+  days: withDefault(whole('<n>', 'days the link is valid', 1, 36_500), 365),
+  output: { ...text('<file>', 'list of links to add the link to (default: stdout)'), short: 'o' },
 };
 
 type LinkFlags = FlagValues<typeof linkFlags>;
 
 export const link = (): Command =>
-  commandWith(
-    'link',
-    'sign that a Solana account counts for your Nostr key in a Psyche run',
-    linkFlags,
-  ).action(run);
+  commandWith('link', 'link a Solana account to your Nostr key in a Psyche run', linkFlags).action(
+    run,
+  );
 
 async function run(flags: LinkFlags): Promise<void> {
   const dir = dataHome();
@@ -74,15 +72,15 @@ async function run(flags: LinkFlags): Promise<void> {
   if (accountSig === undefined) {
     writeOut(linkStatement(statement));
     writeNote(
-      `\nlet ${statement.account} sign exactly this, without a newline at its end, ` +
+      `\nsign exactly this text with ${statement.account}, without a newline at its end, ` +
         `then add: --made ${statement.made} --account-sig SIGNATURE`,
     );
     return;
   }
   const made = completeLink(statement, accountSig, secretKey, nativeCrypto.schnorr);
   if (!made.ok) {
-    throw new ConfigError('stake/link', `no link of ${statement.account}: ${made.issue.message}`, {
-      hint: 'say the same --run, --chain, --made, --days and Nostr key as when it was signed',
+    throw new ConfigError('stake/link', `cannot link ${statement.account}: ${made.issue.message}`, {
+      hint: 'use the same --run, --chain, --made, --days and Nostr key as for the signed text',
     });
   }
   await keep(made.value, flags.output);
@@ -90,14 +88,18 @@ async function run(flags: LinkFlags): Promise<void> {
 
 function linkOf(flags: LinkFlags, account: string | undefined, key: string): Link {
   if (account === undefined) {
-    throw new ConfigError('flag/missing', 'which account is not said', {
+    throw new ConfigError('flag/missing', 'no account is given', {
       hint: 'add --account-key FILE, or --account BASE58 to have it signed elsewhere',
     });
   }
   if (flags.account !== undefined && flags.account !== account) {
-    throw new ConfigError('flag/account', `--account-key is of ${account}, not ${flags.account}`, {
-      hint: 'leave --account out, or name the key file of that account',
-    });
+    throw new ConfigError(
+      'flag/account',
+      `--account-key holds the key of ${account}, not of ${flags.account}`,
+      {
+        hint: 'leave out --account, or name the key file of that account',
+      },
+    );
   }
   const made = flags.made ?? Math.floor(systemClock.now() / 1000);
   const { chain, run } = flags;
@@ -110,16 +112,16 @@ function linkOf(flags: LinkFlags, account: string | undefined, key: string): Lin
 function givenSig({ accountSig, made }: LinkFlags): string | undefined {
   if (accountSig === undefined) return undefined;
   if (made === undefined) {
-    throw new ConfigError('flag/missing', '--account-sig needs the --made of what was signed');
+    throw new ConfigError('flag/missing', '--account-sig needs the --made of the signed text');
   }
   const hex = readAccountSig(accountSig);
   if (hex !== undefined) return hex;
-  throw new ConfigError('flag/account-sig', '--account-sig is no signature', {
-    hint: 'give its 64 bytes in hex or base58, as the wallet printed them',
+  throw new ConfigError('flag/account-sig', '--account-sig is not a signature', {
+    hint: 'give the 64 bytes in hex or base58, as the wallet printed them',
   });
 }
 
-/** A file that has links already keeps them; one with anything else is not written over. */
+/** Adds the link to the list; a file with anything other than links is not overwritten. */
 async function keep(made: SignedLink, output: string | undefined): Promise<void> {
   if (output === undefined) {
     writeOut(asJson([made]));
@@ -129,9 +131,9 @@ async function keep(made: SignedLink, output: string | undefined): Promise<void>
   const links = before === undefined ? [] : orRefuse(output, parseLinks(before));
   await writeFile(output, asJson([...links, made])).catch((cause: unknown) => {
     throw new ConfigError('output/file', `cannot write ${output}`, {
-      hint: 'name a file you may write with -o FILE',
+      hint: 'name a writable file with -o FILE',
       cause,
     });
   });
-  writeNote(`${made.account} counts for ${made.key} in ${made.run}: ${output}`);
+  writeNote(`linked ${made.account} to ${made.key} in ${made.run}: ${output}`);
 }

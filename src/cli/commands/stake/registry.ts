@@ -1,6 +1,6 @@
 /**
- * `nostrain stake deploy`, `bond`, `exit` and `withdraw`: the stake registry on a chain whose endpoint signs, as anvil
- * does. On a real chain any wallet sends the same transactions.
+ * `nostrain stake deploy`, `bond`, `exit` and `withdraw`: send transactions to the stake registry through an endpoint
+ * that signs, such as anvil. On a public chain, any wallet can send the same transactions.
  */
 import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
@@ -32,42 +32,48 @@ import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { endpointAt } from '../../shared/endpoints.ts';
 
 const NOT_AUDITED =
-  'this registry takes coin from keys that contradict themselves; ' +
-  'nobody has audited it: bond what you can lose';
+  'this registry takes the stake of keys that contradict themselves; it is not audited: bond ' +
+  'only what you can afford to lose';
 
-/** Where anvil listens when nobody says otherwise. */
+/** Default endpoint of anvil. */
 const LOCAL = 'http://127.0.0.1:8545';
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
-/** A day. */
+/** One day. */
 const UNBONDING_SECONDS = 86_400;
 
 const chainFlags = {
   rpc: withDefault(text('<url>', 'JSON-RPC endpoint of the chain'), LOCAL),
-  from: text('<0x…>', 'account that pays; the endpoint signs for it (default: its first)'),
+  from: text(
+    '<0x…>',
+    'account that sends the transaction; the endpoint signs for it (default: its first account)',
+  ),
   rpcTimeout: withDefault(whole('<s>', 'seconds to wait for an answer', 1, 600), 30),
 };
 
-/** How to reach the chain, and its registry. */
+/** Flags of the chain and the registry contract. */
 export const registryFlags = {
   ...chainFlags,
-  contract: required(text('<0x…>', 'the registry')),
+  contract: required(text('<0x…>', 'address of the registry')),
 };
 
 export type RegistryFlags = FlagValues<typeof registryFlags>;
 
 const deployFlags = {
-  unbondingSeconds: withDefault(whole('<s>', 'from an exit to its payment', 0), UNBONDING_SECONDS),
+  unbondingSeconds: withDefault(
+    whole('<s>', 'seconds between an exit and its payout', 0),
+    UNBONDING_SECONDS,
+  ),
   slashPermille: whole(
     '<n>',
-    'thousandths of all coin behind a key that a proven fault of it costs; ' +
-      'by default nothing: no outsider has audited that contract',
+    'share of all stake behind a key that a proven fault costs, in thousandths (default: ' +
+      'none; the contract is not audited)',
     1,
     1000,
   ),
   reporterPermille: withDefault(
     whole(
       '<n>',
-      'thousandths of what is taken that go to whoever proves the fault; the rest is burned',
+      'share of the slashed stake that goes to the reporter of the fault, in thousandths; the rest is burned',
       0,
       500,
     ),
@@ -79,7 +85,7 @@ const deployFlags = {
 export const deploy = (): Command =>
   commandWith(
     'deploy',
-    'make a stake registry on a chain whose endpoint signs, as anvil does',
+    'deploy a stake registry through an endpoint that signs, such as anvil',
     deployFlags,
   ).action(async (flags: FlagValues<typeof deployFlags>, command: Command) => {
     const { slashPermille: slashedPermille, reporterPermille } = flags;
@@ -95,7 +101,7 @@ export const deploy = (): Command =>
       if (isSlashing) writeNote(NOT_AUDITED);
       const flagsText = `--contract ${contract} --from-block ${made.block} --rpc ${flags.rpc}`;
       writeOut(
-        `registry ${contract}, made in block ${made.block}\n` +
+        `registry ${contract}, deployed in block ${made.block}\n` +
           `  bond with:  nostrain stake bond KEY WEI --contract ${contract} --rpc ${flags.rpc}\n` +
           `  read with:  nostrain stake snapshot --from registry ${flagsText} -o stakes.json\n`,
       );
@@ -103,13 +109,13 @@ export const deploy = (): Command =>
   });
 
 export const bond = (): Command =>
-  commandWith('bond', 'put stake behind a key in a registry', registryFlags)
-    .argument('<key>', 'whose stake it is: npub1… or hex')
-    .argument('<wei>', 'how much')
+  commandWith('bond', 'bond stake for a key in a registry', registryFlags)
+    .argument('<key>', 'key to bond for: npub1… or hex')
+    .argument('<wei>', 'amount in wei')
     .action(async (text: string, amount: string, flags: RegistryFlags) => {
       if (!/^[1-9]\d{0,38}$/.test(amount)) {
-        throw new ConfigError('stake/amount', `${amount} is no amount of wei`, {
-          hint: 'say a whole number, such as 1000000000000000000 for one coin',
+        throw new ConfigError('stake/amount', `${amount} is not an amount of wei`, {
+          hint: 'use a whole number, such as 1000000000000000000 for one coin',
         });
       }
       const key = keyOf(text);
@@ -118,17 +124,17 @@ export const bond = (): Command =>
     });
 
 export const exit = (): Command =>
-  commandWith('exit', 'take what this account bonded for a key out of its stake', registryFlags)
-    .argument('<key>', 'whose stake it is: npub1… or hex')
+  commandWith('exit', 'withdraw what this account bonded for a key from its stake', registryFlags)
+    .argument('<key>', 'key the account bonded for: npub1… or hex')
     .action(async (text: string, flags: RegistryFlags) => {
       const key = keyOf(text);
       const change: Change = (registry, from) => requestExit(registry, from, key);
-      await send(flags, change, (block) => `out of the stake of ${text} since block ${block}\n`);
+      await send(flags, change, (block) => `no longer stake of ${text} from block ${block}\n`);
     });
 
 export const payOut = (): Command =>
-  commandWith('withdraw', 'pay out what an exit has unlocked', registryFlags)
-    .argument('<key>', 'whose stake it was: npub1… or hex')
+  commandWith('withdraw', 'pay out the stake that an exit has unlocked', registryFlags)
+    .argument('<key>', 'key the account bonded for: npub1… or hex')
     .action(async (text: string, flags: RegistryFlags) => {
       const key = keyOf(text);
       const change: Change = (registry, from) => withdraw(registry, from, key);
@@ -145,11 +151,11 @@ function send(flags: RegistryFlags, change: Change, words: (block: number) => st
   });
 }
 
-/** The address of the registry. */
+/** Returns the address of the registry. Throws `flag/contract` if it is not an address. */
 export const contractOf = ({ contract }: RegistryFlags): Uint8Array =>
   fromHex(addressOf('contract', contract).slice(2).toLowerCase())!;
 
-/** Works with an account that the endpoint signs for. */
+/** Runs the work with an account that the endpoint signs for. Throws `chain/no-account` if it has none. */
 export function withAccount(
   { rpc, from, rpcTimeout }: FlagValues<typeof chainFlags>,
   work: (sender: Sender, from: string) => Promise<void>,
@@ -160,10 +166,10 @@ export function withAccount(
     const account =
       from === undefined ? (await unlockedAccounts(sender))[0] : addressOf('from', from);
     if (account === undefined) {
-      throw new ConfigError('chain/no-account', 'the endpoint signs for no account', {
+      throw new ConfigError('chain/no-account', 'the endpoint has no account to sign with', {
         hint:
           'run a local chain (npx anvil), ' +
-          'or send bondFor(bytes32) from a wallet, docs/stake.md',
+          'or call bondFor(bytes32) from a wallet: docs/stake.md',
       });
     }
     await work(sender, account);
@@ -172,16 +178,16 @@ export function withAccount(
 
 function addressOf(flag: string, text: string): string {
   if (ADDRESS.test(text)) return text;
-  throw new ConfigError(`flag/${flag}`, `${text} is no address`, {
+  throw new ConfigError(`flag/${flag}`, `${text} is not an address`, {
     hint: 'give 0x and 40 hex digits',
   });
 }
 
-/** A key as it is typed. */
+/** Returns the key that was typed. Throws `stake/key` if it is not a public key. */
 export function keyOf(text: string): WorkerId {
   const key = readKey(text);
   if (key !== undefined) return key;
-  throw new ConfigError('stake/key', `${text} is no public key`, {
+  throw new ConfigError('stake/key', `${text} is not a public key`, {
     hint: 'give npub1… or 64 hex digits',
   });
 }

@@ -1,4 +1,4 @@
-/** `nostrain stake slash`: checks proofs that keys contradicted themselves (kind 7817) and hands them to a registry. */
+/** `nostrain stake slash`: checks fault proofs (kind 7817) and submits them to a registry, which slashes the keys. */
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -44,10 +44,10 @@ import { locateRun, withRelays } from '../../shared/with-relays.ts';
 import { contractOf, keyOf, registryFlags, withAccount } from './registry.ts';
 
 const slashFlags = {
-  worker: text('<npub>', 'only this key'),
-  events: text('<file>', 'proofs in a file that `nostrain archive` wrote'),
-  dir: text('<dir>', 'proofs in the folder of a worker'),
-  run: text('<run>', 'proofs on relays: id of the run, naddr1…, or its name here'),
+  worker: text('<npub>', 'slash only this key'),
+  events: text('<file>', 'file with proofs, written by `nostrain archive`'),
+  dir: text('<dir>', 'worker folder with proofs'),
+  run: text('<run>', 'run whose relays have proofs: its id, naddr1…, or its name on this machine'),
   relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of --run'),
   allowPrivateRelays: privateRelaysFlag,
   ...connectionFlags,
@@ -59,8 +59,8 @@ type SlashFlags = FlagValues<typeof slashFlags>;
 export const slash = (): Command =>
   commandWith(
     'slash',
-    'show a registry made with --slash-permille that keys contradicted themselves: ' +
-      'their stake is burned',
+    'prove to a registry deployed with --slash-permille that keys contradicted themselves: ' +
+      'their stake is slashed',
     slashFlags,
   ).action(async (flags: SlashFlags, command: Command) => {
     refuseUnused(command, [
@@ -91,14 +91,13 @@ export const slash = (): Command =>
     });
   });
 
-/** What the contract says no with. */
+/** Errors of the contract, and what they mean. */
 const REFUSALS = [
-  ['IsSlashed()', 'it lost its stake before'],
-  ['NothingAtRisk()', 'it has no stake there'],
-  ['NoFault()', 'the registry sees no contradiction in these two events'],
+  ['IsSlashed()', 'it was slashed before'],
+  ['NothingAtRisk()', 'it has no stake in this registry'],
+  ['NoFault()', 'the registry finds no contradiction in these two events'],
 ] as const;
-const REFUSED =
-  'the registry refuses these two events: is it one that was made with --slash-permille?';
+const REFUSED = 'the registry refuses these two events: was it deployed with --slash-permille?';
 
 interface RegistryCaller {
   readonly sender: Sender;
@@ -106,15 +105,15 @@ interface RegistryCaller {
   readonly contract: Uint8Array;
 }
 
-/** Shows the registry two events; why not, where it refuses them. */
+/** Submits two events to the registry. Returns the receipt, or the reason why the registry refuses them. */
 async function shown(
   { sender, from, contract }: RegistryCaller,
   pair: Pair,
 ): Promise<TransactionReceipt | string> {
   const call = slashCall({ contract }, from, pair);
-  if (call === undefined) return 'the registry has no form for these two events';
+  if (call === undefined) return 'the registry cannot check these two events';
   try {
-    // a call says why not, and costs nothing
+    // a call returns the reason of a refusal and costs no gas
     await sender.endpoint.call('eth_call', [call, 'latest'], sender.signal);
     return await sendTransaction(sender, call);
   } catch (error) {
@@ -125,14 +124,14 @@ async function shown(
 }
 
 const nothingProved = ({ events, dir, run }: SlashFlags): ConfigError =>
-  new ConfigError('stake/no-proof', 'there is no proof against a key here', {
+  new ConfigError('stake/no-proof', 'no proof against a key was found', {
     hint:
       (events ?? dir ?? run)
-        ? 'ask other members or relays of the run, or leave --worker out'
-        : 'say --events FILE, --dir DIR, or --run RUN',
+        ? 'ask other members or relays of the run, or leave out --worker'
+        : 'use --events FILE, --dir DIR, or --run RUN',
   });
 
-/** Verified events that may be proofs, and the chunks of their bodies. */
+/** Returns verified events that may be proofs, and the chunks of their bodies. */
 async function eventsOf(flags: SlashFlags, signal: AbortSignal): Promise<readonly SignedEvent[]> {
   const { events: file, dir, run } = flags;
   const stored = dir === undefined ? [] : await readStoredEvents(dir);
@@ -144,11 +143,11 @@ async function eventsOf(flags: SlashFlags, signal: AbortSignal): Promise<readonl
   ];
 }
 
-/** What a worker keeps of past rounds: bodies that travel beside are left out, but proofs hardly ever have one. */
+/** Returns the stored events of past rounds. Bodies in chunks are not stored, but proofs hardly ever have one. */
 async function readStoredEvents(dir: string): Promise<readonly SignedEvent[]> {
   const folder = join(dir, 'past');
   const names = await readdir(folder).catch((cause: unknown) => {
-    throw new ConfigError('run/folder', `${dir} has nothing of past rounds`, {
+    throw new ConfigError('run/folder', `${dir} has no events of past rounds`, {
       hint: 'give the folder of a worker in a certified run, as `nostrain runs` shows it',
       cause,
     });
@@ -157,7 +156,7 @@ async function readStoredEvents(dir: string): Promise<readonly SignedEvent[]> {
   return rounds.flatMap((text) => parseKeptRound(text)?.events ?? []);
 }
 
-/** Proofs of the run that relays have, whoever sent them. */
+/** Fetches the proofs of the run from relays. */
 async function fetchProofs(
   name: string,
   flags: SlashFlags,
@@ -185,7 +184,7 @@ async function fetchProofs(
 
 type Pair = readonly [SignedEvent, SignedEvent];
 
-/** One proof against each key: its two events. */
+/** Returns one proof per key: its two events. */
 function pairsIn(events: readonly SignedEvent[]): ReadonlyMap<WorkerId, Pair> {
   const bodyOf: BodyOf = heapChunks(events, MOST_BODY_BYTES);
   const pairs = new Map<WorkerId, Pair>();

@@ -1,4 +1,4 @@
-/** `nostrain stake`: makes snapshots of stakes, compares them with their source, and shows them. */
+/** `nostrain stake`: creates, verifies and shows stake snapshots. */
 
 import { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
@@ -47,8 +47,8 @@ import { slash } from './slash.ts';
 export const stake = (): Command =>
   new Command('stake')
     .description(
-      'make, verify and show snapshots of stakes, by which a run weighs its committee; ' +
-        'link keys of other chains',
+      'create, verify and show stake snapshots, which weigh the committee of a run; link ' +
+        'keys of other chains',
     )
     .addCommand(snapshot())
     .addCommand(verify())
@@ -60,41 +60,41 @@ export const stake = (): Command =>
     .addCommand(payOut())
     .addCommand(slash());
 
-/** Where `stake snapshot` takes numbers from. */
+/** Sources of `stake snapshot`. */
 const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805', 'psyche'] as const;
 
-/** `--from` decides which of the flags count: `snapshotRules`. */
+/** `--from` decides which of the flags apply: `snapshotRules`. */
 const snapshotFlags = {
-  from: required(choice('<source>', 'where the numbers come from', STAKE_SOURCES)),
-  output: { ...text('<file>', 'document to write; without it to stdout'), short: 'o' },
-  list: text('<file>', '--from file: lines like npub1… 100'),
-  unit: withDefault(text('<word>', '--from file: what is counted'), 'stake'),
-  id: text('<hex>', '--from event: which snapshot'),
+  from: required(choice('<source>', 'source of the stakes', STAKE_SOURCES)),
+  output: { ...text('<file>', 'file to write (default: stdout)'), short: 'o' },
+  list: text('<file>', '--from file: list with lines like npub1… 100'),
+  unit: withDefault(text('<word>', '--from file: unit of the numbers'), 'stake'),
+  id: text('<hex>', '--from event: id of the snapshot'),
   relay: withDefault(
-    several('<url>', 'where to look for the event, and to --publish; repeatable'),
+    several('<url>', 'relay to find the event on and to --publish to, repeatable'),
     [],
     'none',
   ),
-  publish: toggle('send the snapshot to the relays as an event'),
+  publish: toggle('publish the snapshot to the relays as an event'),
   ...accessFlags,
-  contract: text('<0x…>', 'the registry, or the token'),
+  contract: text('<0x…>', 'address of the registry or token'),
   fromBlock: withDefault(whole('<n>', 'block that created the registry', 0), 0),
-  height: whole('<n>', 'block of the snapshot (default: the newest final one)', 0),
+  height: whole('<n>', 'block of the snapshot (default: the latest final block)', 0),
   keys: text('<file>', 'tokens: keys whose balances count, one npub per line'),
-  balanceSlot: whole('<n>', '--from erc20: storage slot of its balances, to prove them', 0),
-  chain: withDefault(text('<caip2>', '--from psyche: the Solana cluster'), MAINNET),
-  account: text('<base58>', '--from psyche: the coordinator account'),
-  run: text('<name>', '--from psyche: the run that the account is of'),
-  epoch: { ...whole('<n>', '--from psyche: the epoch whose clients count', 0), group: 'Basic:' },
+  balanceSlot: whole('<n>', '--from erc20: storage slot of the balances, to prove them', 0),
+  chain: withDefault(text('<caip2>', '--from psyche: Solana cluster'), MAINNET),
+  account: text('<base58>', '--from psyche: coordinator account'),
+  run: text('<name>', '--from psyche: run of the account'),
+  epoch: { ...whole('<n>', '--from psyche: epoch whose clients count', 0), group: 'Basic:' },
   weights: {
     ...withDefault(
-      choice('<how>', '--from psyche: one each, or points earned', ['equal', 'earned']),
+      choice('<how>', '--from psyche: equal weights, or points earned', ['equal', 'earned']),
       'equal',
     ),
     group: 'Basic:',
   },
   links: text('<file>', '--from psyche: signed links from accounts to Nostr keys'),
-  cutoff: whole('<s>', '--from psyche: unix seconds at which links are judged', 0),
+  cutoff: whole('<s>', '--from psyche: unix seconds at which links must be valid', 0),
 };
 
 type SnapshotFlags = FlagValues<typeof snapshotFlags>;
@@ -102,7 +102,7 @@ type SnapshotFlags = FlagValues<typeof snapshotFlags>;
 const snapshot = (): Command =>
   commandWith(
     'snapshot',
-    'make a snapshot document, from a list of yours, an event or a chain',
+    'create a stake snapshot from a list, an event or a chain',
     snapshotFlags,
   ).action(async (flags: SnapshotFlags, command: Command) => {
     refuseUnused(command, snapshotRules(flags));
@@ -114,7 +114,7 @@ const snapshot = (): Command =>
     });
   });
 
-/** What each source is told. */
+/** Returns which flags each source uses. */
 const snapshotRules = ({ from, publish }: SnapshotFlags): readonly FlagRule[] => {
   const isToken = from === 'erc20' || from === 'erc5805';
   const isEvm = from === 'registry' || isToken;
@@ -144,7 +144,7 @@ const snapshotRules = ({ from, publish }: SnapshotFlags): readonly FlagRule[] =>
 };
 
 const verifyFlags = {
-  id: text('<hex>', 'the id it must have'),
+  id: text('<hex>', 'expected id of the snapshot'),
   keys: text('<file>', 'tokens: keys whose balances count, one npub per line'),
   ...accessFlags,
 };
@@ -152,50 +152,46 @@ const verifyFlags = {
 type VerifyFlags = FlagValues<typeof verifyFlags>;
 
 const verify = (): Command =>
-  commandWith(
-    'verify',
-    'check a snapshot document, and derive it again from its chain',
-    verifyFlags,
-  )
-    .argument('<file>', 'the document')
+  commandWith('verify', 'check a stake snapshot, and derive it again from its chain', verifyFlags)
+    .argument('<file>', 'file of the snapshot')
     .action(async (file: string, flags: VerifyFlags) => {
       await interruptibly(async (signal) => {
         const document = await readDocument(file);
         const id = snapshotId(document);
         if (flags.id !== undefined && flags.id !== id) {
           throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`, {
-            hint: 'ask whoever made the run for the document with that id',
+            hint: 'ask the author of the run for the snapshot with that id',
           });
         }
-        writeOut(`snapshot ${id}: the document is whole\n`);
+        writeOut(`snapshot ${id}: the document is valid\n`);
         if (document.strategy === 'file' || flags.rpc.length === 0) {
-          const why = document.strategy === 'file' ? 'it is of no chain' : 'no --rpc is given';
-          writeOut(`its numbers were not compared with anything: ${why}\n`);
+          const why = document.strategy === 'file' ? 'it is not from a chain' : 'no --rpc is given';
+          writeOut(`the numbers were not verified: ${why}\n`);
           return;
         }
         const keys = flags.keys === undefined ? undefined : await readKeys(flags.keys);
         const source = sourceOf(document, { access: accessOf(flags), keys });
         const difference = stakeDifference(document, await source.snapshot(0, signal));
         if (difference === undefined) {
-          writeOut(`${source.name} gives the same at block ${document.height}\n`);
+          writeOut(`${source.name} gives the same stakes at block ${document.height}\n`);
           return;
         }
         const { field, one, other } = difference;
         throw new ConfigError(
           'stake/differs',
           `${field} is ${one} in the document, ${other} by ${source.name}`,
-          { hint: 'trust neither before you have asked other endpoints with --rpc URL' },
+          { hint: 'compare with other endpoints (--rpc URL) before you trust either' },
         );
       });
     });
 
 const showFlags = {
-  top: withDefault(whole('<n>', 'how many keys to show', 1), 20),
+  top: withDefault(whole('<n>', 'number of keys to show', 1), 20),
 };
 
 const show = (): Command =>
   commandWith('show', 'print the largest stakes of a snapshot and their shares', showFlags)
-    .argument('<file>', 'the document')
+    .argument('<file>', 'file of the snapshot')
     .action(async (file: string, { top }: FlagValues<typeof showFlags>) => {
       const width = process.stdout.columns ?? 120;
       writeOut(formatStakes(await readDocument(file), width, top));
@@ -206,7 +202,7 @@ const readDocument = async (file: string): Promise<StakeSnapshot> =>
 
 const BAR = 24;
 
-/** At most `most` rows, the largest stakes first. */
+/** Formats at most `most` rows, the largest stakes first. */
 function formatStakes(snapshot: StakeSnapshot, width: number, most: number): string {
   const { chain, strategy, params, height, blockHash, unit, rows } = snapshot;
   const total = totalStake(snapshot);
@@ -222,7 +218,7 @@ function formatStakes(snapshot: StakeSnapshot, width: number, most: number): str
   return `${[
     `snapshot ${snapshotId(snapshot)}`,
     `${strategy} on ${chain}, block ${height} ${blockHash.slice(0, 16)}…, ${safeLine(params)}`,
-    `${formatCount(rows.length)} keys, ${grouped(total)} ${unit} in all`,
+    `${formatCount(rows.length)} keys, ${grouped(total)} ${unit} in total`,
     ...(lines.length === 0
       ? []
       : ['', ...alignColumns([['key', unit, 'share', ''], ...lines], width)]),
@@ -232,7 +228,7 @@ function formatStakes(snapshot: StakeSnapshot, width: number, most: number): str
 
 const grouped = (value: bigint): string => value.toString().replace(/\B(?=(?:\d{3})+$)/g, ',');
 
-/** The snapshot the flags ask for. */
+/** Returns the snapshot that the flags describe. */
 async function deriveSnapshot(flags: SnapshotFlags, signal: AbortSignal): Promise<StakeSnapshot> {
   if (flags.from === 'file') {
     const file = needed(flags, 'list', '--list FILE, lines like: npub1… 100');
@@ -264,7 +260,7 @@ async function psycheSource(flags: SnapshotFlags): Promise<StakeSource> {
 function eventSource(flags: SnapshotFlags): StakeSource {
   const id = needed(flags, 'id', '--id HEX, the id of the snapshot');
   if (!isHex32(id))
-    throw new ConfigError('flag/id', `--id ${id} is no snapshot id`, {
+    throw new ConfigError('flag/id', `--id ${id} is not a snapshot id`, {
       hint: 'give the 64 hex digits that `nostrain stake snapshot` printed',
     });
   return createEventSource(id, findOver(flags.relay));
@@ -274,7 +270,7 @@ async function chainSource(flags: SnapshotFlags, signal: AbortSignal): Promise<S
   const text = needed(flags, 'contract', '--contract 0x…');
   const contract = dataOf(text, 20);
   if (contract === undefined)
-    throw new ConfigError('flag/contract', `--contract ${text} is no contract address`, {
+    throw new ConfigError('flag/contract', `--contract ${text} is not a contract address`, {
       hint: 'give 0x and 40 hex digits',
     });
   const access = accessOf(flags);

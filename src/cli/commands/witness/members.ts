@@ -1,6 +1,6 @@
 /**
- * Flags of `nostrain witness`, and members from a file: JSON lines or an array of `{"key": …, "stake": …}`, also as
- * `rows` or `members` of a document. Keys are hex or npub; a key without a stake weighs 1.
+ * Reads the members file of `nostrain witness`: JSON lines or an array of `{"key": …, "stake": …}`, also as `rows` or
+ * `members` of an object. Keys are hex or npub; a key without a stake weighs 1.
  */
 import { readFile } from 'node:fs/promises';
 import { decode } from 'nostr-tools/nip19';
@@ -10,13 +10,14 @@ import { ConfigError } from '../../../base/errors.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 
 const MOST_STAKE = 2n ** 128n - 1n;
-const FORM = 'one JSON object a line, like {"key": "<64 hex digits or npub>", "stake": "1000"}';
+const FORM =
+  'use one JSON object per line, like {"key": "<64 hex digits or npub>", "stake": "1000"}';
 
-/** Stake by key, zeros left out. */
+/** Returns stake by key, without zero stakes. Throws `members/file` if a row is invalid. */
 export async function readMembers(file: string): Promise<ReadonlyMap<WorkerId, bigint>> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new ConfigError('members/file', `cannot read the members file ${file}`, {
-      hint: `name a file that is there: ${FORM}`,
+      hint: `name an existing file; ${FORM}`,
       cause,
     });
   });
@@ -28,7 +29,7 @@ export async function readMembers(file: string): Promise<ReadonlyMap<WorkerId, b
     if (!isJsonObject(row)) throw refuse('is not an object');
     const key = typeof row.key === 'string' ? readKey(row.key) : undefined;
     if (key === undefined) throw refuse('has no public key');
-    if (known.has(key)) throw refuse(`is a second ${key}`);
+    if (known.has(key)) throw refuse(`repeats the key ${key}`);
     const stake = readStake(row.stake);
     if (stake === undefined) throw refuse('has a stake that is not from 0 to 2^128 - 1');
     known.add(key);
@@ -76,7 +77,7 @@ function readStake(json: Json | undefined): bigint | undefined {
   return stake <= MOST_STAKE ? stake : undefined;
 }
 
-/** The most a round or a recovery epoch can be. */
+/** Largest index of a round or recovery epoch: both are u32. */
 export const U32 = 2 ** 32 - 1;
-/** An outcome names keys by u16. */
+/** Maximum seats: an outcome refers to keys by u16. */
 export const MOST_SEATS = 65_536;

@@ -46,12 +46,14 @@ import { MOST_SEATS, readMembers, U32 } from './members.ts';
 
 export const witness = (): Command =>
   new Command('witness')
-    .description('draw committees of witnesses, which certify rounds; compute how safe a size is')
+    .description(
+      'draw the committees of witnesses that certify rounds; compute how safe a committee size is',
+    )
     .addCommand(witnessWho())
     .addCommand(witnessInspect())
     .addCommand(witnessBench(), { hidden: true });
 
-/** Moved: answers with the command to type. */
+/** Removed command: reports the replacement. */
 const witnessBench = (): Command =>
   new Command('bench')
     .argument('[flags...]')
@@ -59,37 +61,37 @@ const witnessBench = (): Command =>
     .action(() => {
       throw new ConfigError(
         'flag/moved',
-        'the benchmark of committee draws is no command any more',
+        'the benchmark of committee draws is no longer a command',
         {
-          hint: 'run it in a checkout of the sources: npm run bench:witness',
+          hint: 'run it in a source checkout: npm run bench:witness',
         },
       );
     });
 
 const whoFlags = {
-  spec: text('<run>', 'file, naddr1… or name of a run: it says the rules, its relays the rest'),
+  spec: text('<run>', 'file, naddr1… or name of a run, whose rules and members are used'),
   relay: several('<url>', 'with --spec: relay to ask, repeatable'),
   allowPrivateRelays: privateRelaysFlag,
-  run: text('<id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it'),
+  run: text('<id>', 'run id (64 hex digits), or a name, of which the SHA-256 is used'),
   members: text('<file>', 'keys and stakes: JSON lines, a JSON array or a snapshot'),
   round: roundFlag(
     '<n>',
     'round whose committee to draw (default with --spec: the one in progress)',
   ),
   epoch: {
-    ...whole('<n>', 'index of the round, from 0, as events have it', 0, U32),
+    ...whole('<n>', 'index of the round, from 0, as in events', 0, U32),
     conflicts: 'round',
   },
   batch: withDefault(whole('<n>', 'recovery epoch of the round', 0, U32), 0),
   seats: { ...withDefault(whole('<n>', 'seats of the committee', 1, MOST_SEATS), 64), short: 'k' },
   entropy: checkedText(
     '<hex>',
-    'randomness of the round (default: that of the first)',
+    'randomness of the round (default: that of the first round)',
     '64 lowercase hex digits',
     isHex32,
   ),
   minStake: withDefault(
-    checkedText('<n>', 'least stake with which a key may have a seat', 'a whole number', (text) =>
+    checkedText('<n>', 'minimum stake for a seat', 'a whole number', (text) =>
       /^\d{1,39}$/.test(text),
     ),
     '0',
@@ -120,7 +122,7 @@ const witnessWho = (): Command =>
     },
   );
 
-/** A run says its own rules; a draw without one asks nobody. */
+/** Returns which flags apply: with --spec the run sets the rules, without it no relay is asked. */
 const rulesOf = ({ spec }: WhoFlags): readonly FlagRule[] => [
   {
     flags: ['run', 'members', 'seats', 'entropy', 'minStake', 'weights', 'quorum'],
@@ -134,17 +136,17 @@ const rulesOf = ({ spec }: WhoFlags): readonly FlagRule[] => [
   },
 ];
 
-/** A draw from a file of members; it asks nobody. */
+/** Draws from a file of members, without network access. */
 async function drawFrom(flags: WhoFlags): Promise<void> {
   const { run: named, members, round = flags.epoch, batch: attempt } = flags;
   if (named === undefined || members === undefined || round === undefined) {
-    throw new ConfigError('flag/missing', 'there is nothing to draw from', {
-      hint: 'say --spec FILE or naddr1…, or --run ID --members FILE --round N',
+    throw new ConfigError('flag/missing', 'no members to draw from', {
+      hint: 'use --spec FILE or naddr1…, or --run ID --members FILE --round N',
     });
   }
   const run = isHex32(named) ? named : sha256Hex(utf8(named));
   if (flags.entropy === undefined) {
-    writeNote('no --entropy: drawn from the run id alone, which anybody can foresee');
+    writeNote('no --entropy: drawn from the run id alone, so anybody can predict the result');
   }
   const { seats: size, weights, minStake, quorum, entropy = firstRandomness(run) } = flags;
   const stakes = await readMembers(members);
@@ -159,7 +161,7 @@ async function drawFrom(flags: WhoFlags): Promise<void> {
   );
 }
 
-/** The committee of a run, from its file or address and its relays. */
+/** Draws the committee of a run, from its spec and its relays. */
 const drawIn = (source: string, flags: WhoFlags): Promise<void> =>
   interruptibly(async (signal) => {
     const { relay, allowPrivateRelays, batch: attempt } = flags;
@@ -213,20 +215,19 @@ function shareOf(text: string, flag: string): number {
 const inspectFlags = {
   spec: text(
     '<run>',
-    'file, naddr1… or name of a run: ' +
-      'its founders, seats, quorum and rounds, unless said otherwise',
+    'file, naddr1… or name of a run whose founders, seats, quorum and rounds are the defaults',
   ),
-  relay: several('<url>', 'with --spec: relay to ask for it, repeatable'),
+  relay: several('<url>', 'with --spec: relay to ask for the run, repeatable'),
   allowPrivateRelays: privateRelaysFlag,
   keys: {
     ...whole('<n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS),
     conflicts: 'members',
   },
-  members: text('<file>', 'count them from a file instead'),
+  members: text('<file>', 'file of members to count instead of --keys'),
   hostile: repeated(
     parsed(
       '<share>',
-      'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
+      'share of hostile keys, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
       shareOf,
     ),
   ),
@@ -249,8 +250,8 @@ type InspectFlags = FlagValues<typeof inspectFlags>;
 const witnessInspect = (): Command =>
   commandWith(
     'inspect',
-    'print how likely a drawn committee has enough hostile members ' +
-      'to forge, take over or stall a round',
+    'print how likely a drawn committee has enough hostile members to forge, take over or ' +
+      'stall a round',
     inspectFlags,
   ).action(async (flags: InspectFlags, command: Command) => {
     refuseUnused(command, [
@@ -270,7 +271,7 @@ const witnessInspect = (): Command =>
     writeOut(json ? asJson({ keys, rule, rounds, rows }) : formatOdds(input, rows));
   });
 
-/** What the spec of a run says, or the usual values. */
+/** Returns the parameters of the run's spec, or defaults. */
 async function committeeSource(flags: InspectFlags) {
   const { spec, relay, allowPrivateRelays } = flags;
   if (spec === undefined) {
@@ -321,14 +322,14 @@ function formatOdds(input: OddsInput, rows: readonly OddsRow[]): string {
     '',
     ...alignColumns([heads, ...cells], 100),
     '',
-    'K seats, k decide; so many may be away; f may sign two things. ' +
-      'Odds: per round, and in all rounds.',
-    'forgery: more than f are hostile, two outcomes of a round can be certified.',
-    'takeover: k are hostile and certify what they like. stall: hostile silence delays a round.',
+    'K seats, k decide; up to `away` may be absent; f may equivocate. Odds: per round / per ' +
+      'run.',
+    'forgery: more than f are hostile: two outcomes of a round can be certified.',
+    'takeover: k are hostile: they certify any outcome. stall: hostile silence delays a round.',
     differ === 0
-      ? 'd = 0: a first committee. ' +
-        'Recovery epochs whose lists differ in d keys stand up to d fewer.'
-      : `d = ${differ}: recovery epochs whose lists differ in so many keys.`,
+      ? 'd = 0: first committee. Recovery epochs whose lists differ in d keys tolerate up to d ' +
+        'fewer.'
+      : `d = ${differ}: recovery epochs whose lists differ in this many keys.`,
   ];
   return `${lines.join('\n')}\n`;
 }

@@ -60,7 +60,7 @@ describe('directory find', () => {
   it.each([
     [['find', 'abc', '--directory', 'https://holder.example.org'], 'directory/digest'],
     [['find', object], 'flag/directory'],
-    [['find', object, '--directory', 'ftp://holder.example.org'], 'say wss://'],
+    [['find', object, '--directory', 'ftp://holder.example.org'], 'use wss://'],
     [['attest', 'nobody', '--region', 'asia'], 'flag/attest'],
     [['attest', object], 'flag/attest'],
     [['attest', object, '--region', 'New York'], 'flag/attest'],

@@ -65,7 +65,7 @@ describe('a link', () => {
     const add = ['--account-key', file('id.json'), '-o', file('links.json'), '--made'];
     await linked(...add, '1000');
     const second = await linked(...add, '2000');
-    expect(second.stderr).toContain(`${account} counts for ${signerOf(1).publicKey} in moss`);
+    expect(second.stderr).toContain(`linked ${account} to ${signerOf(1).publicKey} in moss`);
     const links = readLinks(await readFile(file('links.json'), 'utf8'));
     expect(links.map(({ made }) => made)).toEqual([1000, 2000]);
     await writeFile(file('links.json'), 'my diary');
@@ -110,7 +110,7 @@ describe('a link', () => {
       ...['--account-key', file('id.json'), '--account', other],
     );
     expect(exitCode).toBe(2);
-    expect(stderr).toContain(`--account-key is of ${account}`);
+    expect(stderr).toContain(`--account-key holds the key of ${account}`);
   });
 });
 

@@ -73,7 +73,7 @@ describe('witness who --spec', () => {
   it('without a run or its parts there is nothing to draw from', async () => {
     const { exitCode, stderr } = await runCommand('witness', 'who', '--run', 'x');
     expect(exitCode).toBe(2);
-    expect(stderr).toContain('say --spec FILE');
+    expect(stderr).toContain('use --spec FILE');
   });
 });
 

@@ -47,7 +47,7 @@ describe('witness who', () => {
     const members = writeMembers([0, 1, 2, 3, 4]);
     const { exitCode, stdout, stderr } = await who(members, '-k', '3');
     expect(exitCode).toBe(0);
-    expect(stderr).toContain('which anybody can foresee');
+    expect(stderr).toContain('so anybody can predict the result');
     const same = await who(members, '-k', '3', '--entropy', firstRandomness(run));
     expect(same).toEqual({ exitCode: 0, stdout, stderr: '' });
   });
@@ -80,7 +80,7 @@ describe('witness who', () => {
   test.each([
     ['{"key": "abc"}', 'member 1 has no public key'],
     ['{"key": "npub1xyz"}', 'member 1 has no public key'],
-    [JSON.stringify([row(0), row(0)]), `member 2 is a second ${keyOf(0)}`],
+    [JSON.stringify([row(0), row(0)]), `member 2 repeats the key ${keyOf(0)}`],
     [JSON.stringify([row(0, -1)]), 'member 1 has a stake that is not'],
     [JSON.stringify([row(0, 1.5)]), 'member 1 has a stake that is not'],
     [JSON.stringify([row(0, 'much')]), 'member 1 has a stake that is not'],
