@@ -50,7 +50,7 @@ function spreadLiterals(file: string, text: string): readonly string[] {
 }
 
 describe('the format', () => {
-  it('has a line for each property and argument', () => {
+  it('has a line for each property and argument', { timeout: 120_000 }, () => {
     const found = [...textOf].flatMap(([file, text]) => [
       ...spreadLiterals(file, text),
       // in the examples of comments

@@ -27,7 +27,7 @@ describe('docs/tutorial.md', () => {
     expect(`${printed.join('\n')}\n`).toBe(output);
   });
 
-  it('its programs compile', { timeout: 120_000 }, () => {
+  it('its programs compile', { timeout: 180_000 }, () => {
     const blocks = programs.map(({ i, code }) => ({ name: `program ${i}`, code }));
     expect(typeErrors(blocks, ['nostrain:source'])).toEqual([]);
   });

@@ -146,7 +146,7 @@ describe('T-21: what an outcome may list', () => {
 });
 
 describe('T-21: members that lie about checks', { timeout: 120_000 }, () => {
-  it('put nobody out alone', async () => {
+  it('put nobody out alone', { timeout: 180_000 }, async () => {
     const spec = specOf(8, 4, 3);
     const ended = await playRerun(spec, relay.url, 4, {}, { lying: [3] });
     expect(rosterOf(ended[0]!)).toEqual([0, 1, 2, 3].map(keyOf).sort());
@@ -157,7 +157,7 @@ describe('T-21: members that lie about checks', { timeout: 120_000 }, () => {
 });
 
 describe('T-21: checks that take longer than a round', { timeout: 120_000 }, () => {
-  it('are made once by each member', async () => {
+  it('are made once by each member', { timeout: 180_000 }, async () => {
     const spec = specOf(8, 3, 1);
     const ended = await playRerun(spec, relay.url, 3, {}, { checkMs: 800 });
     for (const { checked } of ended) expect(new Set(checked).size).toBe(checked.length);

@@ -78,7 +78,7 @@ function mostOf(rounds: readonly ReadonlyMap<string, number>[]): ReadonlyMap<str
 }
 
 // what grows by the round is more than twice as large
-it('holds as many entries after thirty rounds as after twelve', { timeout: 120_000 }, async () => {
+it('holds as many entries after thirty rounds as after twelve', { timeout: 180_000 }, async () => {
   const rounds: ReadonlyMap<string, number>[] = [];
   const watched = watchCollections();
   try {

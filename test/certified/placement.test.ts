@@ -209,7 +209,9 @@ async function forgetChunks(url: string, indices: readonly number[]): Promise<nu
 }
 
 describe('a run with a placement', () => {
-  it('has each chunk of its checkpoint at two members in two regions, nothing more; newcomers get them there, past liars, after kills, and of who leaves', async () => {
+  it('has each chunk of its checkpoint at two members in two regions, nothing more; newcomers get them there, past liars, after kills, and of who leaves', {
+    timeout: 300_000,
+  }, async () => {
     const { spec, relay, holders, told, join: joinRun } = await play({ placement: twice });
     expect(told).toEqual([]);
     expect(copiesIn(holders)).toEqual([2, 2, 2]);
@@ -235,7 +237,9 @@ describe('a run with a placement', () => {
     expect(troubles(last.notices).join()).toContain('; asking relays');
   });
 
-  it('gives its checkpoint from Blossom and holders at once, and where relays deleted every chunk', async () => {
+  it('gives its checkpoint from Blossom and holders at once, and where relays deleted every chunk', {
+    timeout: 120_000,
+  }, async () => {
     const server = await startBlossomServer();
     opened.push(server);
     const placement = { objects: { checkpoint: { replicas: 1 } } };

@@ -120,7 +120,7 @@ const inexact =
 
 // a hundred checks are what the statement asks for
 describe('T-21: honest workers', { timeout: 240_000 }, () => {
-  it('are at fault in none of 100 checks', async () => {
+  it('are at fault in none of 100 checks', { timeout: 120_000 }, async () => {
     const spec = specOf(26, 4);
     const ended = await playRerun(spec, relay.url, 4);
     const checked = await check(spec);

@@ -124,7 +124,9 @@ function playRound(
 }
 
 describe('members that measure on rows of their own', () => {
-  it('lose no view over rows around the bounds in 1,000 rounds, native and wasm together', () => {
+  it('lose no view over rows around the bounds in 1,000 rounds, native and wasm together', {
+    timeout: 120_000,
+  }, () => {
     const normal = normals(1);
     let listed = 0;
     for (let round = 0; round < 1000; round++) {
@@ -139,7 +141,7 @@ describe('members that measure on rows of their own', () => {
     // some were listed, some were not
     expect(listed).toBeGreaterThan(100);
     expect(listed).toBeLessThan(1900);
-  }, 120_000);
+  });
 
   it('lose none where 32 measure on eight rows each', () => {
     const many = setUp(32);

@@ -43,7 +43,9 @@ describe('a simulated run', () => {
     expect(played.bytesDown).toBeGreaterThan(12 * 1000);
   });
 
-  it('counts those who are drawn for a round, over relays shared out, and replays in full', async () => {
+  it('counts those who are drawn for a round, over relays shared out, and replays in full', {
+    timeout: 120_000,
+  }, async () => {
     const sample = { copies: 2, relays: 4, rounds: 3, document: { contributors: 5 } };
     const played = await simulate({ ...options, ...sample });
     expect(played.failures).toEqual([]);
@@ -62,7 +64,9 @@ describe('a simulated run', () => {
   });
 
   // all of them have a seat, and two of three find room
-  it('ends its rounds at relays that take fewer connections than there are workers', async () => {
+  it('ends its rounds at relays that take fewer connections than there are workers', {
+    timeout: 120_000,
+  }, async () => {
     const full = { relays: 4, copies: 2, limits: { maxConnections: 8 } };
     const played = await simulate({ ...options, ...full });
     expectAllCounted(played);
@@ -71,7 +75,9 @@ describe('a simulated run', () => {
   });
 
   // the fewest members of whom most do not read joins
-  it('brings joins to those who propose alone, calls its founders by lot, and replays in full', async () => {
+  it('brings joins to those who propose alone, calls its founders by lot, and replays in full', {
+    timeout: 120_000,
+  }, async () => {
     const document = { contributors: 4, committee: { size: 4 }, foundersPerRound: 8 };
     const played = await simulate({ ...options, workers: 66, rounds: 1, copies: 1, document });
     expect(played.failures).toEqual([]);

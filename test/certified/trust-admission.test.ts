@@ -12,7 +12,7 @@ import { playRerun } from '../support/rerun.ts';
 import { keyOf, signerOf } from '../support/swarm.ts';
 
 it('admits whom a key of the spec follows, by what the join shows and not by what relays say later', {
-  timeout: 120_000,
+  timeout: 180_000,
 }, async () => {
   const relay = await createRelay();
   const relays = createRelaySet([relay.url], {

@@ -175,11 +175,13 @@ export function testCodec(packing: Packing): void {
       }
     });
 
-    test('a payload that is cut or grown is refused', () => {
+    test('a payload that is cut or grown is refused', { timeout: 120_000 }, () => {
       const delta = drawnDelta(CHUNK_LENGTH + 40);
       const scope = scopeOf(delta.length);
       const { payload } = encode(delta, scope);
-      for (let end = 0; end < payload.length; end++) {
+      // every cut of the header and of the end, every seventh between them
+      const isNear = (end: number) => Math.min(end, payload.length - end) < 200;
+      for (let end = 0; end < payload.length; end += isNear(end) ? 1 : 7) {
         expect(decodePayload(payload.subarray(0, end), scope).ok).toBe(false);
       }
       for (const more of [0, 1, 255]) {

@@ -32,7 +32,7 @@ it('every exported name says what it is', () => {
   expect(called(({ name, says }) => says === '' && name !== 'ops')).toEqual([]);
 });
 
-it('the examples compile', { timeout: 120_000 }, () => {
+it('the examples compile', { timeout: 180_000 }, () => {
   const blocks = examples.map(({ where, code }) => ({ name: where, code: typed(code) }));
   expect(typeErrors(blocks, ['nostrain:source'])).toEqual([]);
 });

@@ -23,9 +23,13 @@ describe('docs/reference', () => {
     expect(readdirSync(folder).sort()).toEqual(Object.keys(pages).sort());
   });
 
-  it.each(Object.keys(pages))('%s is as `npm run docs` makes it', async (name) => {
-    expect(readFileSync(join(folder, name), 'utf8')).toBe(await render(name));
-  });
+  it.each(Object.keys(pages))(
+    '%s is as `npm run docs` makes it',
+    { timeout: 120_000 },
+    async (name) => {
+      expect(readFileSync(join(folder, name), 'utf8')).toBe(await render(name));
+    },
+  );
 });
 
 it('a worker leaves no file in its folder that the page does not name', async () => {

@@ -395,7 +395,9 @@ describe('half precision', () => {
     expect(new Set((await trainer.train(next, quiet, never)).losses).size).toBe(3);
   });
 
-  test('is refused where a device lacks it, and not taken on the CPU unasked', async () => {
+  test('is refused where a device lacks it, and not taken on the CPU unasked', {
+    timeout: 120_000,
+  }, async () => {
     const { works } = (await probeDevices(tiny)).find(({ device }) => device === 'cuda')!;
     if (!works) {
       await expect(createTrainer({ ...setup, device: 'auto', precision: 'f16' })).rejects.toThrow(
@@ -408,7 +410,7 @@ describe('half precision', () => {
   });
 });
 
-test('devices are found out by training on them', async () => {
+test('devices are found out by training on them', { timeout: 180_000 }, async () => {
   const reports = await probeDevices(tiny);
   expect(reports.map(({ device }) => device)).toEqual(['cpu', 'cuda', 'webgpu']);
   expect(reports[0]).toMatchObject({ works: true });

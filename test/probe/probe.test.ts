@@ -195,7 +195,7 @@ describe('what a relay asks for', () => {
 });
 
 describe('a relay that', () => {
-  it('swallows is given up after two events', async () => {
+  it('swallows is given up after two events', { timeout: 120_000 }, async () => {
     const limits = { answerTimeoutMs: 300 };
     const report = await probeOurs({ faults: { swallow: 1 } }, limits);
     expect(report.spent.events).toBe(2);
@@ -214,7 +214,9 @@ describe('a relay that', () => {
     });
   });
 
-  it('hangs up after each message carries nothing, however well it keeps', async () => {
+  it('hangs up after each message carries nothing, however well it keeps', {
+    timeout: 240_000,
+  }, async () => {
     const report = await probeOurs({ faults: { disconnectAfter: 1 } });
     expect(report.hangUps?.times).toBeGreaterThan(4);
     expect(judgeRelay(report)).toMatchObject({

@@ -137,7 +137,9 @@ describe('T-02: five workers, one of them hostile', { timeout: 60_000 }, () => {
   const apart = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
     Math.sqrt(Array.from(a).reduce((sum, value, i) => sum + (value - b[i]!) ** 2, 0));
 
-  it('end near where they end without, under rules that withstand one row, and far from it under the mean', async () => {
+  it('end near where they end without, under rules that withstand one row, and far from it under the mean', {
+    timeout: 120_000,
+  }, async () => {
     const usual = { before: 'nothing', leastRatePermille: 1000 } as const;
     const mean = { rule: 'clipped-mean', hostile: 0, ...usual } as const;
     const best = await play('honest', mean, false);

@@ -131,7 +131,9 @@ describe('snapshots among events', () => {
     expect(found.get(largeId)).toEqual(large);
   });
 
-  test('whatever an event says, reading throws nothing and gives only what has its id', () => {
+  test('whatever an event says, reading throws nothing and gives only what has its id', {
+    timeout: 120_000,
+  }, () => {
     const tag = fc.array(fc.oneof(fc.constantFrom('x', 'root', 'bytes', 't'), fc.string()));
     const content = fc.oneof(fc.string(), fc.base64String(), fc.constant(''));
     fc.assert(

@@ -49,7 +49,7 @@ describe('user, password and token of a relay', () => {
     [['run', 'list']],
     [['collect-events', '--run', 'r', '--round', '0', '--idle-timeout', '1']],
     [['discover-workers', '--run', 'r', '--idle-timeout', '1', '--json']],
-  ])('%j says nothing of them', async (words) => {
+  ])('%j says nothing of them', { timeout: 300_000 }, async (words) => {
     const urls = [await secretRelay(), NOBODY];
     // trying the machine takes seconds: `doctor` looks at both relays in one call
     for (const asked of words[0] === 'doctor' ? [urls] : urls.map((url) => [url])) {

@@ -53,7 +53,7 @@ const train = (...more: readonly string[]) =>
 const read = async (name: string) => JSON.parse(await readFile(file(name), 'utf8'));
 
 describe('what the Python reference does', () => {
-  it('every recorded call, in the order they were made', async () => {
+  it('every recorded call, in the order they were made', { timeout: 120_000 }, async () => {
     for (const { argv, exit, stdout } of recorded) {
       const printed = await runCommand(...placed(argv));
       expect([argv, printed.exitCode, printed.stdout]).toEqual([argv, exit, stdout]);

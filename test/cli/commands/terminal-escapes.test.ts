@@ -48,7 +48,9 @@ it('run inspect names what is wrong with a spec without its escapes', async () =
   expectHarmless(printed);
 });
 
-it('sample with bytes writes none of those that a terminal obeys', async () => {
+it('sample with bytes writes none of those that a terminal obeys', {
+  timeout: 120_000,
+}, async () => {
   const model = {
     ...({ architecture: 'gpt', vocabulary: 256, width: 8, layers: 1, heads: 1 } as const),
     ...{ context: 8, ffn: 8 },

@@ -183,7 +183,9 @@ describe('R-04: proportionality', () => {
   const draws = 200_000;
   const shares = hundred.map((each) => (draws * each) / 5050);
 
-  it('200,000 draws of one among weights 1 to 100 fit their shares (chi-square, p > 0.01)', () => {
+  it('200,000 draws of one among weights 1 to 100 fit their shares (chi-square, p > 0.01)', {
+    timeout: 120_000,
+  }, () => {
     const seen = counted(membersOf(hundred), draws, 1);
     expect(seen.reduce((a, b) => a + b)).toBe(draws);
     expect(chiSquare(seen, shares)).toBeLessThan(LIMIT_99);

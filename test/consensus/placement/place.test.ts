@@ -63,7 +63,9 @@ describe('placement', () => {
     `);
   });
 
-  it('R-12: of 10,000 objects nobody keeps 15 % more than its share, and a leaver moves at most 1.3 times its own', () => {
+  it('R-12: of 10,000 objects nobody keeps 15 % more than its share, and a leaver moves at most 1.3 times its own', {
+    timeout: 180_000,
+  }, () => {
     const holders = fleet(200, 'node ');
     const before = placed(distinctPolicy, holders, 'many', 10_000).holders;
     const loads = loadsOf(before);
@@ -82,7 +84,7 @@ describe('placement', () => {
     expect(movesOf(before, after)).toBeLessThanOrEqual(1.3 * share(gone));
   });
 
-  it('R-12: the same over many seeds, fleets and leavers', () => {
+  it('R-12: the same over many seeds, fleets and leavers', { timeout: 120_000 }, () => {
     for (let seed = 0; seed < 8; seed++) {
       const holders = fleet(40, `fleet ${seed} `);
       const before = placed(distinctPolicy, holders, `list ${seed}`, 800).holders;

@@ -7,7 +7,9 @@ import { inside, listsOf, outside, sharedBallot, splitOf } from './model-check/s
 /** `npm run check:rounds` plays more. */
 const SCHEDULES = 1_000;
 
-test('inside the bound no schedule ends in two outcomes, and every round ends once the network heals', () => {
+test('inside the bound no schedule ends in two outcomes, and every round ends once the network heals', {
+  timeout: 420_000,
+}, () => {
   const seed = Math.floor(Math.random() * 2 ** 32);
   const { played, breach } = checkSchedules(inside, seed, SCHEDULES);
   expect({ seed, breach }).toEqual({ seed, breach: undefined });
@@ -20,14 +22,18 @@ test('a schedule that once left a worker behind', () => {
   expect(playSchedule(setup, 4343).what).toBeUndefined();
 });
 
-test('several rounds in a row, with ledger, draw, randomness, certificates and replay: one history, which a replay finds', () => {
+test('several rounds in a row, with ledger, draw, randomness, certificates and replay: one history, which a replay finds', {
+  timeout: 360_000,
+}, () => {
   const seed = Math.floor(Math.random() * 2 ** 32);
   const { breach, recovered } = checkRuns(seed, 4 * runs.length);
   expect({ seed, breach }).toEqual({ seed, breach: undefined });
   expect(recovered).toBeGreaterThan(0);
-}, 300_000);
+});
 
-test('the same with a floor of a third, as a spec may ask for: parts of a run go on alone', () => {
+test('the same with a floor of a third, as a spec may ask for: parts of a run go on alone', {
+  timeout: 180_000,
+}, () => {
   const lax = { ...runs[0]!, founders: 9, strangers: 0, floorPermille: 334, isLive: false };
   expect(new RunWorld({ ...lax, seats: 64 }, 7).play().problem).toMatch('two histories');
   expect(new RunWorld({ ...lax, seats: 4 }, 48).play().problem).toMatch('two histories');
@@ -40,7 +46,7 @@ test('the same with a floor of a third, as a spec may ask for: parts of a run go
 });
 
 describe('just outside the bound a schedule breaks it', () => {
-  test.each(outside)('$name', (setup) => {
+  test.each(outside)('$name', { timeout: 180_000 }, (setup) => {
     expect(playSchedule(setup, 1, splitOf(setup)).what).toMatch(/^two outcomes/);
     const inBound = { ...setup, equivocators: setup.equivocators - 1 };
     expect(playSchedule(inBound, 1, splitOf(inBound)).what).toBeUndefined();

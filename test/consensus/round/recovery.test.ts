@@ -69,7 +69,7 @@ describe('a sampled recovery', () => {
     expect(tries).toBeLessThan(1.8);
   });
 
-  test('45 % of 1,000 gone: a round ends after some 31 epochs', () => {
+  test('45 % of 1,000 gone: a round ends after some 31 epochs', { timeout: 240_000 }, () => {
     const epochs = Array.from({ length: 60 }, (_, seed) => epochsUntilDecided(seed, 450));
     const ended = epochs.filter((epoch) => epoch !== 'blocked');
     // an epoch whose committee is nearly all gone may have decided without us

@@ -45,7 +45,9 @@ describe('the directory of holders', () => {
     expect(found).toBeGreaterThan(40);
   });
 
-  it('R-16: does so among 1,000 holders with 30 % dead, in few hops', async () => {
+  it('R-16: does so among 1,000 holders with 30 % dead, in few hops', {
+    timeout: 120_000,
+  }, async () => {
     const network = await createNetwork(holdersOf(1000, chunks));
     network.records.forEach(({ key }, i) => {
       if ((i * 7) % 10 < 3) network.dead.add(key);

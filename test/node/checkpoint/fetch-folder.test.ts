@@ -100,7 +100,7 @@ describe('fetching into a folder', () => {
     expect((await readdir(at('out'))).filter((name) => name.startsWith('.'))).toEqual([]);
   });
 
-  it('restores from parity what is nowhere', async () => {
+  it('restores from parity what is nowhere', { timeout: 120_000 }, async () => {
     const manifest = await pack();
     const data = dataOf(manifest);
     for (const piece of [data[0]!, data[5]!, data[6]!]) await rm(at('packed', piece.sha256));

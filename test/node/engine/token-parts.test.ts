@@ -62,7 +62,7 @@ describe.each([false, true])('masked: %s', (masked) => {
     expect(await play(await store(masked ? answers : undefined))).toEqual(await play(memory));
   });
 
-  test('in parts, on 1 and 3 threads the same bits', async () => {
+  test('in parts, on 1 and 3 threads the same bits', { timeout: 120_000 }, async () => {
     const parts = await play(memory);
     expect(await play(memory, { threads: 3 })).toEqual(parts);
     const whole = await play(memory, { accumulate: 2 });

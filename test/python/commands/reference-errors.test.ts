@@ -8,7 +8,7 @@ import { writeReferenceFiles } from '../support/reference-files.ts';
 const folder = temporaryFolder();
 const FILE = /\.(?:json|txt|npz|out)$/;
 
-it('ends as the reference does', async () => {
+it('ends as the reference does', { timeout: 240_000 }, async () => {
   await writeReferenceFiles(folder('files'));
   const unlike: unknown[] = [];
   for (const { argv, exit } of lines) {

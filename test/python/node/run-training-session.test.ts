@@ -41,7 +41,9 @@ const both = (
   );
 
 describe('runTrainingSession', () => {
-  it('goes on from the state of an earlier session as if there had been one', async () => {
+  it('goes on from the state of an earlier session as if there had been one', {
+    timeout: 300_000,
+  }, async () => {
     const [whole] = await both(keep(await createRelay()).url, 4);
     const relay = keep(await createRelay()).url;
     const first = await both(relay, 2);
@@ -52,7 +54,9 @@ describe('runTrainingSession', () => {
     expect(first[0]!.rounds.map(({ index }) => index)).toEqual([0, 1]);
   });
 
-  it('saves its state before each gradient and after each round; a session that was killed goes on from it', async () => {
+  it('saves its state before each gradient and after each round; a session that was killed goes on from it', {
+    timeout: 300_000,
+  }, async () => {
     const [whole] = await both(keep(await createRelay()).url, 3);
     const relay = keep(await createRelay()).url;
     const saved: WorkerState[] = [];

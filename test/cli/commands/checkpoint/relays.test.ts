@@ -40,7 +40,9 @@ const fetch = (urls: readonly string[], out: string) =>
   runCommand('checkpoint', 'fetch', digest, ...from(urls), '--out', at(out), '--file', at(`${out}.file`)); // biome-ignore format: one line
 
 describe('checkpoint push to relays', () => {
-  it('spreads the chunk events, and fetch finds file and manifest by the digest alone', async () => {
+  it('spreads the chunk events, and fetch finds file and manifest by the digest alone', {
+    timeout: 180_000,
+  }, async () => {
     const urls = [await start(), await start(), await start()];
     const pushed = await push(urls, '--copies', '1');
     expect(pushed.exitCode).toBe(0);
@@ -57,7 +59,9 @@ describe('checkpoint push to relays', () => {
     expect((await runCommand('checkpoint', 'verify', at('b'))).exitCode).toBe(0);
   });
 
-  it('keeps copies, so that a relay may be gone; and says what nobody has', async () => {
+  it('keeps copies, so that a relay may be gone; and says what nobody has', {
+    timeout: 180_000,
+  }, async () => {
     const urls = [await start(), await start(), await start()];
     await push(urls, '--copies', '2');
     await relays.shift()!.close();

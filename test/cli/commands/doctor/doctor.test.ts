@@ -46,7 +46,7 @@ async function pretend(info: unknown, aheadSeconds = 0): Promise<string> {
 const NOWHERE = 'ws://127.0.0.1:9';
 
 describe('doctor', () => {
-  it('tries this machine and a relay', async () => {
+  it('tries this machine and a relay', { timeout: 120_000 }, async () => {
     vi.stubEnv('NOSTRAIN_HOME', file('home'));
     const url = await startRelay();
     const { exitCode, stdout, stderr } = await runCommand('doctor', '--relay', url, '--json');
@@ -72,7 +72,7 @@ describe('doctor', () => {
     expect(await readdir(file())).toEqual([]);
   });
 
-  it('exits 1 and names what is broken', async () => {
+  it('exits 1 and names what is broken', { timeout: 120_000 }, async () => {
     const { exitCode, stdout, stderr } = await runCommand('doctor', '--relay', NOWHERE);
     expect(exitCode).toBe(1);
     expect(stdout).toMatch(/^ok {6}node /);
@@ -82,7 +82,9 @@ describe('doctor', () => {
     expect(stderr).toContain(`training will not work here: relay ${NOWHERE}`);
   });
 
-  it('exits 1 for a dead relay among others, with one document on stdout and one line of ours on stderr', async () => {
+  it('exits 1 for a dead relay among others, with one document on stdout and one line of ours on stderr', {
+    timeout: 120_000,
+  }, async () => {
     const args = ['--relay', await startRelay(), '--relay', NOWHERE, '--json'];
     const { exitCode, stdout, stderr } = await runCommand('doctor', ...args);
     expect(exitCode).toBe(1);
