@@ -1,4 +1,7 @@
-/** Every way to pack a payload, how many bytes each takes, and the header of a payload: 84 bytes, little-endian. */
+/**
+ * The table of payload codecs, the size of a payload under each, and the 84-byte payload header (little-endian,
+ * docs/payload.md).
+ */
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -9,29 +12,29 @@ import { q2, sign, ternary } from './levels.ts';
 import { codedBytesAtMost } from './range-coded.ts';
 import type { ValueCode } from './value-code.ts';
 
-/** N S P L, version 1. */
+/** "NSPL"; the version byte follows. */
 const MAGIC = [0x4e, 0x53, 0x50, 0x4c];
 const VERSION = 1;
 /** Length of the header of a payload. */
 export const PAYLOAD_HEADER_BYTES = 84;
 
-/** What sender and receiver know without the payload. */
+/** Context of a payload that sender and receiver both know; the header is checked against it. */
 export interface PayloadScope {
   readonly run: Uint8Array;
   readonly round: number;
   /** Public key of the sender; with run and round it seeds the rotation of chunks. */
   readonly sender: Uint8Array;
   readonly size: number;
-  /** Digest of the roster and the rule by which its workers own chunks. */
+  /** Digest of the roster and of the rule that assigns chunks to its workers. */
   readonly roster: Uint8Array;
-  /** The chunks that the sender owns in this round, strictly ascending. */
+  /** Chunks that the sender owns in this round, strictly ascending. */
   readonly chunks: Uint32Array;
 }
 
-/** How the chunks are packed, as numbers. */
+/** Codec and top-k count as they stand in the header. */
 export interface PackingFields {
   readonly code: number;
-  /** Values sent of a chunk of 4096; 0 when all are. */
+  /** Values sent per full chunk of 4096; 0 if all are sent. */
   readonly kept: number;
 }
 
@@ -50,13 +53,15 @@ export function writePayloadHeader(
   out.set(roster, 52);
 }
 
-/** How a payload is packed, when the rest of its header is what the receiver expects. */
+/**
+ * Returns codec and top-k count. Refuses a header that does not match the expected run, round, size, roster and chunks.
+ */
 export function readPayloadHeader(
   payload: Uint8Array,
   expected: PayloadScope,
 ): Result<PackingFields> {
   if (payload.length < PAYLOAD_HEADER_BYTES) {
-    return refuse('truncated', 'header', `${payload.length} bytes are no header`);
+    return refuse('truncated', 'header', `${payload.length} bytes are too short for a header`);
   }
   if (MAGIC.some((byte, i) => payload[i] !== byte)) {
     return refuse('bad-payload', 'header.magic', 'not a payload');
@@ -86,11 +91,7 @@ export function readPayloadHeader(
   const chunks = view.getUint32(16, true);
   if (chunks !== expected.chunks.length) {
     const owned = expected.chunks.length;
-    return refuse(
-      'wrong-shape',
-      'header.chunks',
-      `${chunks} chunks where the sender owns ${owned}`,
-    );
+    return refuse('wrong-shape', 'header.chunks', `${chunks} chunks, but the sender owns ${owned}`);
   }
   return ok({ code: payload[5]!, kept: view.getUint16(6, true) });
 }
@@ -101,21 +102,24 @@ const holdsAt = (bytes: Uint8Array, at: number, part: Uint8Array): boolean =>
 export interface ChunkCodec {
   readonly code: number;
   readonly values: ValueCode;
-  /** `all`: every value of a chunk, without indices. `largest`: the largest few, with their indices. */
+  /** `all`: every value of a chunk, without indices. `largest`: only the largest values, with their indices. */
   readonly sends: 'all' | 'largest';
 }
 
-/** Packs all chunks as one stream, into as many bytes as there are. */
+/** A codec that packs all chunks as one stream and fills a byte budget. */
 export interface StreamCodec {
   readonly code: number;
   readonly sends: 'stream';
-  /** What the values of a chunk are divided by: the root of their size, or their size, so that all lose one share. */
+  /** Divisor of a chunk's values: its root mean square, or the square root of that. */
   readonly scales: 'root' | 'size';
-  /** Whether chunks are rotated first, and levels lengthened to make up for values that round to 0. */
+  /** Whether chunks are rotated first and levels lengthened to compensate for values that round to 0. */
   readonly isRotated: boolean;
 }
 
-/** By name; the numbers are part of the format. nostrain 0.1.0 used 5, 17, 19 and 33 too: they stay free. */
+/**
+ * Codecs by name; the codes are part of the format. Codes 5, 17, 19 and 33 are taken by nostrain 0.1.0; do not reuse
+ * them.
+ */
 export const codecs = {
   int8: { code: 1, values: int8, sends: 'all' },
   int4: { code: 2, values: int4, sends: 'all' },
@@ -129,25 +133,25 @@ export const codecs = {
 /** Name of a payload codec. */
 export type CodecName = keyof typeof codecs;
 
-/** A codec and, where it sends the largest values only, how many of each chunk of 4096; else 0. */
+/** A codec and its top-k count: values kept per full chunk of 4096, or 0 for codecs that send all. */
 export interface Packing {
   readonly codec: CodecName;
   readonly kept: number;
-  /** Of a whole payload, for writers whose codec fills what it is given. */
+  /** Byte budget of the whole payload, for stream codecs. */
   readonly maxBytes?: number;
 }
 
-/** Codecs that pack all chunks as one stream, and fill what they are given. */
+/** Names of codecs that pack all chunks as one stream. */
 export type StreamCodecName = {
   [Name in CodecName]: (typeof codecs)[Name]['sends'] extends 'stream' ? Name : never;
 }[CodecName];
-/** Codecs that pack chunk by chunk. */
+/** A packing whose codec packs chunk by chunk. */
 export type ChunkPacking = Packing & { readonly codec: Exclude<CodecName, StreamCodecName> };
 
 export const isChunkPacking = (packing: Packing): packing is ChunkPacking =>
   codecs[packing.codec].sends !== 'stream';
 
-/** Dense codecs keep 0, which stands for all; the others 1 to 4095. */
+/** Reports whether the top-k count fits the codec: 0 for dense codecs, 1 to 4095 for top-k ones. */
 const isPacking = ({ codec, kept }: Packing): boolean =>
   codecs[codec].sends !== 'largest'
     ? kept === 0
@@ -160,11 +164,11 @@ export function packingOf(code: number, kept: number): Packing | undefined {
   return undefined;
 }
 
-/** How many values of a chunk of n are sent: its share of `kept`, rounded half up, at least one. */
+/** Returns how many values of a chunk of n are sent: its share of `kept`, rounded half up, at least 1. */
 export const keptOf = (kept: number, n: number): number =>
   Math.max(1, Math.floor((2 * kept * n + CHUNK_LENGTH) / (2 * CHUNK_LENGTH)));
 
-/** Bytes of one chunk of n values: exactly for a dense codec, at most for the others. */
+/** Returns the bytes of one chunk of n values: exact for a dense codec, an upper bound for top-k. */
 export function chunkBytesAtMost({ codec, kept }: ChunkPacking, n: number): number {
   const { values, sends } = codecs[codec];
   if (sends === 'all') return values.bytes(n);
@@ -172,7 +176,7 @@ export function chunkBytesAtMost({ codec, kept }: ChunkPacking, n: number): numb
   return values.bytes(k) + riceBytesAtMost(n, k);
 }
 
-/** Bytes of a payload of this many chunks, all of them whole: exactly or at most, as above. */
+/** Returns the bytes of a payload of this many full chunks: exact for dense codecs, an upper bound for the others. */
 export const payloadBytesAtMost = (packing: Packing, chunks: number): number =>
   isChunkPacking(packing)
     ? PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH)
@@ -181,11 +185,11 @@ export const payloadBytesAtMost = (packing: Packing, chunks: number): number =>
 export function assertPacking(packing: Packing): void {
   if (isPacking(packing)) return;
   const { codec, kept } = packing;
-  throw new ConfigError('codec/packing', `${codec} cannot keep ${kept} values of a chunk`, {
-    hint: 'dense codecs keep 0, which stands for all; topk ones keep 1 to 4095',
+  throw new ConfigError('codec/packing', `${codec} cannot keep ${kept} values per chunk`, {
+    hint: 'use 0 for a dense codec (it sends all values), and 1 to 4095 for a top-k codec',
   });
 }
 
-/** Most bytes a payload can have: every value, its descriptors, and what deflate may add. */
+/** Returns an upper bound on the bytes of a payload: values, tensor descriptors and deflate overhead. */
 export const mostPayloadBytes = ({ size, slots }: Layout): number =>
   1024 + 6 * size + 256 * slots.length;

@@ -1,4 +1,4 @@
-/** Value codes of eight and of four bits: integers times a level. */
+/** Value codes int8 and int4: a level times an integer of 8 or 4 bits per value. */
 import {
   type ChunkValues,
   isLevel,
@@ -45,7 +45,7 @@ export const int8: ValueCode = {
     const codes = bytes.subarray(at + 2, at + 2 + n);
     if (codes.indexOf(256 - MOST_INT8 - 1) >= 0) return 'bad-value';
     if (level === 0) return codes.every((code) => code === 0) ? undefined : 'bad-level';
-    // without a largest code, the same values could be said with another level
+    // if no code is the largest, another level could encode the same values
     const usesMost = codes.indexOf(MOST_INT8) >= 0 || codes.indexOf(256 - MOST_INT8) >= 0;
     return usesMost ? undefined : 'bad-level';
   },
@@ -67,19 +67,19 @@ export const int8: ValueCode = {
 };
 
 const MOST_INT4 = 7;
-/** Level per root mean square. */
+/** Level as a share of the root mean square; larger values are clipped. */
 const SHARE = 0.4;
 
-/** No value of a chunk of 4096 is more than 64 / 0.4 levels. */
+/** Bound of value / level: a value is at most 64 root mean squares of a chunk of 4096, and 64 / 0.4 is below 256. */
 const REACH = 256;
-/** The code of an integer from -REACH on. */
+/** Clipped 4-bit code of each integer from -REACH on. */
 const CLIPPED = Uint8Array.from(
   { length: 2 * REACH },
   (_, i) => Math.max(-MOST_INT4, Math.min(MOST_INT4, i - REACH)) & 15,
 );
-/** The lower four bits in two's complement. */
+/** Reads the lower four bits as two's complement. */
 const signed4 = (code: number): number => (code << 28) >> 28;
-/** What can be said of a byte: that one of its codes is -8, that one is -7 or 7, that one is not 0. */
+/** Flags of a byte: one of its two codes is -8, is -7 or 7, or is not 0. */
 const [BEYOND, EXTREME, OTHER] = [4, 2, 1];
 const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
   const kindOf = (code: number) => {
@@ -147,7 +147,7 @@ export const int4: ValueCode = {
     for (; i < end; i++) kinds |= KINDS[bytes[i]!]!;
     if (n % 2 === 1 && bytes[end - 1]! > 15) return 'bad-padding';
     if ((kinds & BEYOND) !== 0) return 'bad-value';
-    // without a largest code, the same values could be said with another level
+    // if no code is the largest, another level could encode the same values
     const isOne = level === 0 ? kinds === 0 : (kinds & EXTREME) !== 0;
     return isOne ? undefined : 'bad-level';
   },

@@ -1,13 +1,16 @@
-/** The k largest values of a chunk (radix select, ties to the lower index), and their indices as gaps in Rice code. */
+/**
+ * Selects the k largest values of a chunk (radix select, ties to the lower index) and codes their indices as gaps in
+ * Rice code.
+ */
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { type ChunkValues, MAGNITUDE, singleBits } from './value-code.ts';
 
-/** The top digit of a magnitude is its exponent and three bits of its fraction; this many bits are below it. */
+/** Bits below the top digit of a magnitude; the top digit is the f32 exponent and three fraction bits. */
 const BELOW_TOP = 20;
 const TOP_DIGITS = 2048;
 
 export interface SelectionBuffers {
-  /** Values per digit; of top digits, those of negative values come after those of positive ones. */
+  /** Number of values per digit. Of top digits, counts of negative values follow those of positive ones. */
   readonly counts: Uint16Array;
   readonly candidates: Int32Array;
 }
@@ -17,7 +20,7 @@ export const createSelectionBuffers = (): SelectionBuffers => ({
   candidates: new Int32Array(CHUNK_LENGTH),
 });
 
-/** Writes the k ascending indices of the first n values that are sent; `indices` has at least n elements. */
+/** Writes the ascending indices of the k largest of the first n values; `indices` has at least n elements. */
 export function selectInChunk(
   { bits, sum }: ChunkValues,
   n: number,
@@ -27,7 +30,7 @@ export function selectInChunk(
 ): void {
   const { counts } = buffers;
   countTopDigits(bits, n, counts);
-  // no magnitude is above their sum
+  // the largest magnitude is at most the sum of magnitudes, so the search starts at the top digit of the sum
   let digit = singleBits(sum) >>> BELOW_TOP;
   let above = 0;
   for (;;) {
@@ -40,7 +43,9 @@ export function selectInChunk(
   if (count > k) dropSmallest(bits, k, count, { digit, above }, buffers, indices);
 }
 
-/** Four at a time and signs apart: neighbors that add to the same counter wait for each other. */
+/**
+ * Counts top digits, four at a time with signs apart, since neighbours that add to the same counter stall each other.
+ */
 function countTopDigits(bits: Int32Array, n: number, counts: Uint16Array): void {
   counts.fill(0);
   const whole = n & ~3;
@@ -60,11 +65,11 @@ function countTopDigits(bits: Int32Array, n: number, counts: Uint16Array): void 
   }
 }
 
-/** Writes the indices of magnitudes above a threshold; returns how many. */
+/** Writes the indices of magnitudes above a threshold; returns how many there are. */
 function gatherAbove(bits: Int32Array, n: number, threshold: number, indices: Uint16Array): number {
   let count = 0;
   const whole = n & ~3;
-  // written always, kept only where the place moves on: no branch on what no processor can guess
+  // branchless: always write, and advance only if the magnitude is above, since the branch is unpredictable
   for (let i = 0; i < whole; i += 4) {
     indices[count] = i;
     count += (threshold - (bits[i]! & MAGNITUDE)) >>> 31;
@@ -82,7 +87,7 @@ function gatherAbove(bits: Int32Array, n: number, threshold: number, indices: Ui
   return count;
 }
 
-/** Of the indices found, whose magnitudes have the top digit or a larger one, keeps k. */
+/** Keeps the k largest of the gathered indices, whose magnitudes have the top digit or a larger one. */
 function dropSmallest(
   bits: Int32Array,
   k: number,
@@ -130,7 +135,7 @@ interface Rank {
   readonly above: number;
 }
 
-/** The digit below 1024 that the `wanted`-th largest has, and how many have a larger one. */
+/** Returns the digit (below 1024) of the `wanted`-th largest value, and how many values have a larger digit. */
 function descend(counts: Uint16Array, wanted: number): Rank {
   let digit = 1023;
   let above = 0;
@@ -138,16 +143,18 @@ function descend(counts: Uint16Array, wanted: number): Rank {
   return { digit, above };
 }
 
-/** No gap in a chunk of 4096 needs more. */
+/** Largest Rice parameter: gaps within a chunk of 4096 need no more. */
 const LARGEST_PARAMETER = 12;
 
-/** Why indices from a stranger are not the spelling of any set. */
+/** Why coded indices are not canonical. */
 export type RiceFlaw = 'truncated' | 'bad-index' | 'bad-padding';
 
-/** Bits that k indices below n take at most: gaps add up to n - k at most, so their upper parts do to (n - k) >> r. */
+/**
+ * Upper bound on the bits of k indices below n: gaps add up to at most n - k, so their upper parts to (n - k) >> r.
+ */
 const bitsAtMost = (n: number, k: number, r: number): number => k * (r + 1) + ((n - k) >>> r);
 
-/** The r with the fewest bits at worst, the least such r. */
+/** Returns the Rice parameter with the smallest upper bound; ties go to the smaller parameter. */
 export function riceParameter(n: number, k: number): number {
   let best = 0;
   for (let r = 1; r <= LARGEST_PARAMETER; r++) {
@@ -156,11 +163,11 @@ export function riceParameter(n: number, k: number): number {
   return best;
 }
 
-/** Bytes that k indices below n take at most. */
+/** Returns an upper bound on the bytes of k indices below n. */
 export const riceBytesAtMost = (n: number, k: number): number =>
   Math.ceil(bitsAtMost(n, k, riceParameter(n, k)) / 8);
 
-/** Writes k ascending indices; returns where the bytes end. */
+/** Writes k ascending indices; returns the end offset. */
 export function writeRice(
   indices: Uint16Array,
   k: number,
@@ -192,7 +199,7 @@ export function writeRice(
   return to;
 }
 
-/** Reads k ascending indices below n into `indices` from `from` on; returns where the bytes end, or what is wrong. */
+/** Reads k ascending indices below n into `indices` from `from` on. Returns the end offset, or what is wrong. */
 export function readRice(
   bytes: Uint8Array,
   at: number,
@@ -228,9 +235,11 @@ export function readRice(
   return (bit + 7) >>> 3;
 }
 
-/** Bits of a window; a load of four bytes holds as many wherever in its first byte one begins. */
+/** Bits per window: a 4-byte load contains as many, at whatever bit of its first byte the window begins. */
 const WINDOW = 25;
-/** More ones than this are read in parts, so that a gap fits a window: ones, a zero and the low bits. */
+/**
+ * Longest run of ones read at once, so that a gap (ones, a zero, low bits) fits in a window; longer runs take several.
+ */
 const LONGEST_RUN = WINDOW - 1 - LARGEST_PARAMETER;
 
 function windowAt(view: DataView, bit: number): number {

@@ -1,4 +1,6 @@
-/** Value codes of one to two bits: a sign and at most two levels (q2), three levels (ternary), a sign alone (sign). */
+/**
+ * Value codes of one to two bits: q2 (a sign and two levels), ternary (-1, 0, 1 times a level) and sign (± a level).
+ */
 import {
   type ChunkValues,
   isLevel,
@@ -15,10 +17,10 @@ import {
 } from './value-code.ts';
 
 const SAMPLED = 2;
-/** The sign bits of the four codes of a byte. */
+/** Mask of the sign bits of the four codes in a byte. */
 const SIGN_BITS = 0x55;
 
-/** Bits of both levels, the lower one first. */
+/** Fits both levels in a few k-means steps; returns their bits, the lower level first. */
 function levelsFor(values: ChunkValues, n: number): readonly [number, number] {
   const { sum: all, sampled } = values;
   const taken = Math.ceil(n / SAMPLE);
@@ -56,7 +58,7 @@ function writeCodes(
     const b = bits[i + 1]!;
     const c = bits[i + 2]!;
     const d = bits[i + 3]!;
-    // each sign moved down to its place, and beside it the sign of a subtraction: 1 above the split
+    // packs sign and level bit; the level bit is the sign of a subtraction, 1 above the split
     out[to++] =
       (a >>> 31) |
       (((split - (a & MAGNITUDE)) >>> 30) & 2) |
@@ -72,7 +74,7 @@ function writeCodes(
     out[to] = out[to]! | (code << (2 * (i & 3)));
   }
   if (low > 0) return;
-  // no minus zero
+  // a lower level of 0 has no sign: there is no minus zero
   const end = at + q2.bytes(n);
   for (let i = at + 4; i < end; i++) out[i] = out[i]! & (~SIGN_BITS | (out[i]! >>> 1));
 }
@@ -84,7 +86,7 @@ export const q2: ValueCode = {
     const [low, high] = levelsFor(values, n);
     writeCodes(values, n, low, high, out, at);
     if (q2.flaw(out, at, n) === undefined) return;
-    // all values took the same level: it is written twice, and every value takes the lower one
+    // all values have the same level: write it twice and code every value as the lower one
     const isUpper = (out[at + 4]! & 2) !== 0;
     out.fill(0, at, at + q2.bytes(n));
     writeCodes(values, n, isUpper ? high : low, isUpper ? high : low, out, at);
@@ -107,7 +109,7 @@ export const q2: ValueCode = {
     }
     if ((bytes[end - 1]! & unused) !== 0) return 'bad-padding';
     if (low === 0 && (negativeLow & SIGN_BITS) !== 0) return 'bad-value';
-    // a level that no value takes would be free to be anything
+    // refuse a level that no value uses: it could be anything
     const usesBoth = (anyHigh & SIGN_BITS) !== 0 && (anyLow & SIGN_BITS) !== 0;
     const usesLow = (anyHigh & SIGN_BITS) === 0;
     return (low < high ? usesBoth : usesLow) ? undefined : 'bad-level';
@@ -132,9 +134,9 @@ export const q2: ValueCode = {
   },
 };
 
-/** Bytes from this one on are not five base-3 digits. */
+/** Bytes from 243 on are not five base-3 digits. */
 const BYTES = 243;
-/** What each digit of each byte says, lowest digit first: 0, 1 and -1 for digits 0, 1 and 2. */
+/** Value of each digit of each byte, lowest digit first: 0, 1 and -1 for digits 0, 1 and 2. */
 const TRITS = Float64Array.from({ length: BYTES * 5 }, (_, i) => {
   const digit = Math.floor(Math.floor(i / 5) / 3 ** (i % 5)) % 3;
   return digit === 2 ? -1 : digit;
@@ -157,7 +159,7 @@ export const ternary: ValueCode = {
     writeLevelBits(out, at, level);
     const half = singleBits(levelOf(level) / 2);
     const { bits } = values;
-    // 0 at or below half the level, else 1 for a positive value and 2 for a negative one
+    // 0 at or below half the level, otherwise 1 for a positive value and 2 for a negative one
     const digit = (word: number): number => ((half - (word & MAGNITUDE)) >>> 31) << (word >>> 31);
     const whole = n - (n % 5);
     let to = at + 2;
@@ -180,7 +182,7 @@ export const ternary: ValueCode = {
     for (let i = at + 2; i < end; i++) largest = Math.max(largest, bytes[i]!);
     if (largest >= BYTES) return 'bad-value';
     if (n % 5 !== 0 && bytes[end - 1]! >= 3 ** (n % 5)) return 'bad-padding';
-    // a level that no value takes would be free to be anything
+    // refuse a level that no value uses: it could be anything
     return (level === 0) === (largest === 0) ? undefined : 'bad-level';
   },
 

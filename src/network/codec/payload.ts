@@ -1,4 +1,7 @@
-/** The compact payload (docs/payload.md): a header and the chunks a worker owns. A second spelling is refused. */
+/**
+ * Encodes and decodes compact payloads (docs/payload.md): a header, then the chunks that a worker owns. Decoding
+ * accepts only the canonical encoding.
+ */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
@@ -33,7 +36,7 @@ import {
 import { decodeStream, type EncodedPayload, encodeStream } from './stream.ts';
 import { addUp, chunkValues, loadChunk } from './value-code.ts';
 
-/** Packs the owned chunks of a delta. Throws when one of their values is not finite as f32. */
+/** Encodes the owned chunks of a delta. Throws a TrainingError if a value is not finite as f32. */
 export function encodePayload(
   delta: Vector,
   packing: Packing,
@@ -75,11 +78,14 @@ export function encodePayload(
   return { payload, sent: view(payload, packing, scope, table) };
 }
 
-/** Whole chunks from the first on, and none is sent beyond them. */
+/** Reports whether a delta is a prefix of full chunks that contains all owned chunks. */
 const isPrefix = ({ length }: Vector, { size, chunks }: PayloadScope): boolean =>
   length < size && length % CHUNK_LENGTH === 0 && (chunks.at(-1) ?? -1) < length / CHUNK_LENGTH;
 
-/** The delta in a stranger's payload, when it is what its sender owes; it reads from the payload's own bytes. */
+/**
+ * Decodes a payload from another worker. Refuses one that does not match the scope. The delta reads from the payload's
+ * bytes, which must not change.
+ */
 export function decodePayload(
   payload: Uint8Array,
   scope: PayloadScope,
@@ -110,7 +116,7 @@ export function decodePayload(
   return ok({ packing, delta: view(payload, packing, scope, table) });
 }
 
-/** Where the chunks of a payload with indices are, and the indices. */
+/** Byte offset and indices of each chunk in a top-k payload. */
 interface IndexTable {
   readonly offsets: Uint32Array;
   /** Position of each chunk's first index in `indices`. */
@@ -128,7 +134,7 @@ function createIndexTable({ kept }: ChunkPacking, size: number, chunks: Uint32Ar
   return { offsets: new Uint32Array(chunks.length), firsts, indices: new Uint16Array(total) };
 }
 
-/** Judges every chunk, fills in the table, and returns where the last chunk ends. */
+/** Checks every chunk and fills in the table; returns the end offset of the last chunk. */
 function checkChunks(
   payload: Uint8Array,
   packing: ChunkPacking,
@@ -204,7 +210,10 @@ function view(
   };
 }
 
-/** Our own mistakes: digests of another length, chunks that are not ascending or not of this vector. */
+/**
+ * Throws a RangeError for a scope that this program built wrongly: digests of the wrong length, or chunks not ascending
+ * or outside the vector.
+ */
 function assertScope({ run, roster, round, size, chunks }: PayloadScope): void {
   const isU32 = (value: number) => value === value >>> 0;
   if (run.length !== 32 || roster.length !== 32) throw new RangeError('a digest has 32 bytes');

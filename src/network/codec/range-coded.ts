@@ -1,12 +1,13 @@
 /**
- * Range coding of many values into a byte budget (docs/payload.md, after DeepCABAC, arXiv 1905.08318): one step for
- * all, found from counts of magnitudes and a packed sample. Sums, products and roots alone: the same in every engine.
+ * Range coding of many values into a byte budget (docs/payload.md, after DeepCABAC, arXiv 1905.08318). The step is
+ * found from a histogram of magnitudes and an encoded sample. Uses only sums, products and roots: same bits on every
+ * engine.
  */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { COUNTED, LONG_BITS, MOST_CODE, readCodes, writeCodes } from './range-coder.ts';
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from './value-code.ts';
 
-/** Integers of values and what they stand for: magnitude 1 is the first level, each one more adds the step. */
+/** Quantized values: code 0 is 0, ±1 is ±`first`, and each further unit adds `step`. */
 export interface Coded {
   readonly codes: Int8Array;
   readonly first: number;
@@ -15,10 +16,10 @@ export interface Coded {
 
 const LEVEL_BYTES = 4;
 const MOST_LENGTHENED = 4;
-/** Most bytes that so many values can take, whatever they are. */
+/** Returns the maximum bytes of `count` values. */
 export const codedBytesAtMost = (count: number): number => LEVEL_BYTES + 4 + 5 * count;
 
-/** The two levels that leave the least of these values, given their integers and the step that was asked for. */
+/** Returns the least-squares levels of quantized values: the first level and the step. */
 function fitLevels(
   values: Float32Array,
   codes: Int8Array,
@@ -43,11 +44,14 @@ function fitLevels(
 interface CodingOptions {
   readonly at: number;
   readonly maxBytes: number;
-  /** Levels are longer by what values that round to 0 leave out, so that what is read has the values' own length. */
+  /**
+   * Whether levels are lengthened to compensate for values that round to 0, so that the decoded vector keeps its length
+   * along the original.
+   */
   readonly isLengthened?: boolean;
 }
 
-/** Scales levels so that codes keep the values' own length (EDEN, arXiv 2108.08842), at most four times. */
+/** Returns the factor by which levels are lengthened (EDEN, arXiv 2108.08842), at most 4. */
 function lengthening(
   values: Float32Array,
   codes: Int8Array,
@@ -63,7 +67,7 @@ function lengthening(
   return Math.min(MOST_LENGTHENED, energy / along);
 }
 
-/** Packs finite values into at most `maxBytes` from `at` on; all are 0 where nothing else fits. */
+/** Encodes finite values into at most `maxBytes` from `at` on; encodes zeros if nothing else fits. */
 export function writeCoded(
   values: Float32Array,
   out: Uint8Array,
@@ -94,7 +98,7 @@ export function writeCoded(
   return { codes, first: levelOf(levelBits(first)), step: levelOf(levelBits(step)), end };
 }
 
-/** What a stranger packed of so many values, and where it ends, or what is wrong with it. */
+/** Decodes `count` values from another worker; returns them with the end offset, or refuses what is not canonical. */
 export function readCoded(
   bytes: Uint8Array,
   at: number,
@@ -115,12 +119,12 @@ export function readCoded(
   if (largest > MOST_CODE) return wrong('bad-value');
   if (end > bytes.length) return wrong('truncated');
   if (!isWhole) return wrong('bad-padding');
-  // a level that no value takes would give one update many spellings
+  // refuse a level that no value uses: the same update would have several encodings
   if (largest === 0 || (step !== 0 && largest === 1)) return wrong('bad-level');
   return ok({ codes, first: levelOf(first), step: levelOf(step), end });
 }
 
-/** What each code stands for, at code + MOST_CODE. */
+/** Returns the value of each code, at index code + MOST_CODE. */
 export function levelsOf({ first, step }: Coded): Float64Array {
   const levels = new Float64Array(2 * MOST_CODE + 1);
   for (let size = 1; size <= MOST_CODE; size++) {
@@ -133,16 +137,18 @@ export function levelsOf({ first, step }: Coded): Float64Array {
 
 type Attempt = (step: number) => number;
 
-/** A magnitude below this many steps becomes 0; a wide dead zone loses least at about one bit a value. */
+/** A magnitude below this many steps becomes 0. A wide dead zone loses least at about one bit per value. */
 const DEAD_ZONE = 0.6;
-/** How often all values are packed, the target share of the budget, and the share that is full enough. */
+/** Maximum number of encodings, target share of the budget, and share at which the search stops. */
 const [TRIES, TARGET_SHARE, FULL] = [5, 0.997, 0.99];
 /** Values per sample, one sample in how many ranges of that length, and the most samples taken. */
 const [SAMPLE_LENGTH, SAMPLE_SPACING, MAX_SAMPLES] = [256, 16, 160];
-/** Bits of a float that are dropped to tell magnitudes apart: 64 kinds between a power of two and the next. */
+/** Bits of a float dropped in the histogram, and its bins: 64 per power of two. */
 const [DROPPED, KINDS] = [17, 16_384];
 const HALVINGS = 24;
-/** Bytes that a coder takes to learn what to expect, and to end; the least that is believed of what a sample took. */
+/**
+ * Bytes that adaptive coding needs to learn and to end, and the smallest believable ratio of actual to estimated bytes.
+ */
 const [LEARNING, LEAST_RATIO] = [20, 0.05];
 
 function quantize(values: Float32Array, step: number, codes: Int8Array): void {
@@ -155,7 +161,7 @@ function quantize(values: Float32Array, step: number, codes: Int8Array): void {
   }
 }
 
-/** The finest step found whose values take at most so many bytes; 0 where none does. */
+/** Returns the finest step found whose values take at most `maxBytes`; 0 if there is none. */
 function stepFor(values: Float32Array, maxBytes: number, attempt: Attempt): number {
   const census = countMagnitudes(values);
   const finest = census.largest / MOST_CODE;
@@ -171,7 +177,7 @@ function stepFor(values: Float32Array, maxBytes: number, attempt: Attempt): numb
     if (expected > 0) ratio = Math.max(LEAST_RATIO, (bytes - LEARNING) / expected);
     last = step;
   }
-  // coarser and coarser, until everything would be 0
+  // last resort: coarsen until the values fit or all of them are 0
   const coarsest = 2 * MOST_CODE * finest;
   for (let step = finest; best === 0 && step < coarsest; step *= 1.3) {
     if (bytesOf(census, step) <= 2 * maxBytes && attempt(step) <= maxBytes) best = step;
@@ -203,7 +209,7 @@ function countMagnitudes(values: Float32Array): Census {
   return { below, count: values.length, largest: single[0]! };
 }
 
-/** How many values have at least this magnitude, as if those of one kind were distributed evenly. */
+/** Estimates how many values have at least this magnitude; values are taken as uniform within a bin. */
 function atLeast({ below, count }: Census, magnitude: number): number {
   single[0] = magnitude;
   const kind = word[0]! >>> DROPPED;
@@ -212,11 +218,11 @@ function atLeast({ below, count }: Census, magnitude: number): number {
   return count - below[kind]! - share * (below[kind + 1]! - below[kind]!);
 }
 
-/** About how many bytes the values take with a step, if nothing but their counts were known of them. */
+/** Estimates the bytes of all values at a step from the histogram alone. */
 const bytesOf = (census: Census, step: number): number =>
   bytesFor(census.count, (size) => atLeast(census, (size - 1 + DEAD_ZONE) * step));
 
-/** The same, of so many values with so many of at least each size. */
+/** Estimates the bytes of `count` values, of which `ofSize(s)` have a code of at least s. */
 function bytesFor(count: number, ofSize: (size: number) => number): number {
   let [all, bits] = [count, 0];
   for (let size = 1; size <= COUNTED; size++) {
@@ -229,7 +235,7 @@ function bytesFor(count: number, ofSize: (size: number) => number): number {
   return bits / 8;
 }
 
-/** n log2 n, and 0 for less than nothing; by a series, for `Math.log2` may differ between engines. */
+/** Returns n log2 n, 0 for n <= 0. Uses a series, since `Math.log2` differs between engines. */
 function weigh(n: number): number {
   if (n <= 0) return 0;
   let [m, power] = [n, 0];
@@ -241,7 +247,7 @@ function weigh(n: number): number {
   return n * (power + 0.5 + 2 * Math.LOG2E * series);
 }
 
-/** The finest step whose values are thought to take at most so many bytes. */
+/** Returns the finest step whose estimated bytes are at most `maxBytes`. */
 function finestWithin(census: Census, maxBytes: number): number {
   const finest = census.largest / MOST_CODE;
   if (bytesOf(census, finest) <= maxBytes) return finest;
@@ -254,7 +260,7 @@ function finestWithin(census: Census, maxBytes: number): number {
   return coarse;
 }
 
-/** How many bytes a sample really takes for each that its counts make one expect. */
+/** Returns the ratio of actual to estimated bytes of a sample. */
 function sampledRatio(values: Float32Array, census: Census, maxBytes: number): number {
   const count = Math.min(MAX_SAMPLES, Math.floor(values.length / (SAMPLE_SPACING * SAMPLE_LENGTH)));
   if (count < SAMPLE_SPACING) return 1;

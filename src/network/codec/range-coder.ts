@@ -1,25 +1,27 @@
 /**
- * Adaptive binary range coding of small integers in 32-bit integers (docs/payload.md). Written for speed: loops copy
- * what they need into local names, which engines keep in registers.
+ * Adaptive binary range coder of small integers in 32-bit arithmetic (docs/payload.md). Written for speed: hot loops
+ * copy fields into locals, which engines keep in registers.
  */
 
 export const MOST_CODE = 127;
-/** Magnitudes up to here are counted up bit by bit; beyond, seven bits follow. */
+/** Magnitudes up to this are coded in unary, bit by bit; for larger ones `LONG_BITS` raw bits follow. */
 export const COUNTED = 15;
 export const LONG_BITS = 7;
-/** The running mean of magnitudes, in 1/256, over some 32 values; one magnitude counts for at most 7. */
+/** Running mean of magnitudes, in 1/256, over about 32 values; each magnitude is clipped to 7. */
 const [MEAN_SHIFT, MOST_COUNTED] = [5, 7];
-/** Where the mean is taken to say something else. */
+/** Thresholds of the running mean between context kinds. */
 const BOUNDS = [8, 16, 26, 38, 52, 77, 115, 179, 256, 384, 640];
 const EXPECTED = Uint8Array.from(
   { length: 256 * MOST_COUNTED + 1 },
   (_, mean) => BOUNDS.filter((bound) => mean >= bound).length,
 );
 const KINDS = BOUNDS.length + 1;
-/** Contexts: of zeros by kind from 0, of ones by kind, and of each further count. */
+/**
+ * First context of `magnitude > 1` per kind, and of each further unary bit; contexts of `magnitude > 0` start at 0.
+ */
 const [ONES, COUNTS] = [KINDS, 2 * KINDS];
 
-/** How likely a zero bit is, in 1/65536, learned fast (by a 16th of the error) and slowly (by a 128th). */
+/** Estimated probability of a zero bit, in 1/65536: adapted fast (1/16 of the error) and slowly (1/128). */
 interface Contexts {
   readonly fast: Uint16Array;
   readonly slow: Uint16Array;
@@ -30,10 +32,10 @@ const contexts = (): Contexts => ({
   slow: new Uint16Array(COUNTS + COUNTED).fill(0x8000),
 });
 
-/** A bit that nobody can expect: it costs one. The last bit of such a number is the bit itself. */
+/** Marks a raw bit with probability 1/2; the lowest bit is the bit itself. */
 const EVEN = -0x20000;
 
-/** A bit, 0 or -1, with what its context expects, as `RangeEncoder` takes it; the context learns it. */
+/** Returns a bit (0 or -1) with its estimated probability, as `RangeEncoder.put` takes it, and adapts the context. */
 function expectBit(fast: Uint16Array, slow: Uint16Array, at: number, bit: number): number {
   const quick = fast[at]!;
   const steady = slow[at]!;
@@ -42,7 +44,7 @@ function expectBit(fast: Uint16Array, slow: Uint16Array, at: number, bit: number
   return ((((quick + steady) >>> 5) * 16 + 8) << 1) - bit;
 }
 
-/** Writes bits into bytes; what does not fit any more is counted, not written. */
+/** Range encoder. Bytes beyond the end of the output are counted but not written. */
 class RangeEncoder {
   length = 0;
   private low = 0;
@@ -55,7 +57,7 @@ class RangeEncoder {
     this.from = from;
   }
 
-  /** The first `count` of these bits, each as a context expects it. */
+  /** Encodes the first `count` of these bits, each with its probability. */
   put(bits: Int32Array, count: number): void {
     const { out } = this;
     let { low, range } = this;
@@ -82,7 +84,7 @@ class RangeEncoder {
     this.length = at - this.from;
   }
 
-  /** Writes what is left, so that a reader ends with code 0. Returns the count of bytes. */
+  /** Flushes the encoder, so that a decoder ends with code 0. Returns the number of bytes. */
   end(): number {
     for (let shift = 24; shift >= 0; shift -= 8) {
       const at = this.from + this.length++;
@@ -92,23 +94,23 @@ class RangeEncoder {
   }
 }
 
-/** One more in the last of the bytes written, and in those before it that overflow. */
+/** Adds 1 to the last byte written and propagates the carry. */
 function carry(out: Uint8Array, last: number): void {
   let at = Math.min(last, out.length - 1);
   while (out[at] === 0xff) out[at--] = 0;
   out[at] = out[at]! + 1;
 }
 
-/** Values that are expected before they are coded, and the most bits that one of them takes. */
+/** Values per block, and the maximum bits of one value. */
 const [BLOCK, BITS_OF_ONE] = [1024, 3 + COUNTED + LONG_BITS];
 
-/** What is expected next. */
+/** Adaptive state between blocks. */
 interface Expecting extends Contexts {
   mean: number;
   readonly bits: Int32Array;
 }
 
-/** Writes codes and returns their bytes. Beyond the end of `out` they are only counted, then estimated. */
+/** Encodes codes and returns their bytes. Once the output is full, the rest is estimated by extrapolation. */
 export function writeCodes(codes: Int8Array, out: Uint8Array, from: number): number {
   const coder = new RangeEncoder(out, from);
   const bits = new Int32Array(BLOCK * BITS_OF_ONE);
@@ -121,10 +123,10 @@ export function writeCodes(codes: Int8Array, out: Uint8Array, from: number): num
   return coder.end();
 }
 
-/** The bits of some codes, each as its context expects it; returns how many. Unpredictable branches are avoided. */
+/** Writes the bits of some codes with their probabilities; returns how many. Avoids unpredictable branches. */
 function expect(codes: Int8Array, from: number, to: number, known: Expecting): number {
   const { bits, fast, slow } = known;
-  // names of this function are in registers, those of the file are read again for each value
+  // locals stay in registers, module constants are read again for each value
   const [expected, ones, even, most, shift] = [EXPECTED, ONES, EVEN, MOST_COUNTED, MEAN_SHIFT];
   let { mean } = known;
   let count = 0;
@@ -162,7 +164,7 @@ function expectMore(size: number, kind: number, known: Expecting, from: number):
   return count;
 }
 
-/** Bytes of a coder on their way back into bits; beyond the end they are zeros, which the place tells. */
+/** State of the decoder. Bytes beyond the end read as 0; `at` shows that. */
 interface Incoming {
   readonly bytes: Uint8Array;
   at: number;
@@ -173,11 +175,11 @@ interface Incoming {
 export interface ReadCodes {
   readonly largest: number;
   readonly end: number;
-  /** Whether what was read is exactly what an encoder ends with. */
+  /** Whether the bytes end exactly where an encoder would end. */
   readonly isWhole: boolean;
 }
 
-/** Fills the codes, all zero before. The bits that every value has are read here, with all they need in registers. */
+/** Decodes into `codes`, which must be zero. The bits that every value has are read inline, for speed. */
 export function readCodes(bytes: Uint8Array, from: number, codes: Int8Array): ReadCodes {
   const input: Incoming = { bytes, at: from, code: 0, range: 0 };
   for (let i = 0; i < 4; i++) shift(input);

@@ -1,4 +1,6 @@
-/** Payloads of one range-coded stream (docs/payload.md): a scale byte per chunk, then integers under two levels. */
+/**
+ * Payloads of one range-coded stream (docs/payload.md): a scale byte per chunk, then integers and their two levels.
+ */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
@@ -28,17 +30,17 @@ export interface Stream {
   readonly end: number;
 }
 
-/** The scale that stands for 1; the largest byte is from here on. */
+/** Scale byte of 1; the largest scale of a stream is at least this. */
 const WHOLE = 248;
 
-/** What a byte stands for: a number of four bits, from 2^-31 to 15/8. */
+/** Scale of each byte: a 4-bit mantissa times a power of two, from 2^-31 to 15/8. */
 const SCALES = Float64Array.from({ length: 256 }, (_, byte) => {
   let scale = (8 + (byte & 7)) / 8;
   for (let power = byte >>> 3; power < 31; power++) scale /= 2;
   return scale;
 });
 
-/** The byte that comes nearest to a scale of at most 1. */
+/** Returns the byte nearest to a scale of at most 1. */
 function scaleByte(scale: number): number {
   let [mantissa, power] = [scale, 31];
   for (; mantissa < 1 && power > 0; power--) mantissa *= 2;
@@ -47,7 +49,7 @@ function scaleByte(scale: number): number {
 
 const chunksOf = (count: number): number => Math.ceil(count / CHUNK_LENGTH);
 
-/** Packs finite values, all chunks whole but the last one, into at most `maxBytes` from `at` on. */
+/** Encodes finite values, all chunks full except the last, into at most `maxBytes` from `at` on. */
 function writeStream(
   values: Float32Array,
   { scales: rule, isRotated }: Pick<StreamCodec, 'scales' | 'isRotated'>,
@@ -67,7 +69,10 @@ function writeStream(
   return stream;
 }
 
-/** Each chunk's size by the largest chunk's, or the root of that, which loses least where chunks are not rotated. */
+/**
+ * Returns the scale of each chunk: its root mean square relative to the largest, or the square root of that, which
+ * loses least without a rotation.
+ */
 function scalesFor(values: Float32Array, rule: 'root' | 'size'): Uint8Array {
   const means = Array.from({ length: chunksOf(values.length) }, (_, chunk) => {
     const part = values.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH);
@@ -92,7 +97,10 @@ function scaledDown(values: Float32Array, scales: Uint8Array): Float32Array {
   return scaled;
 }
 
-/** Scales of chunks that sent nothing become 0; the others rise where the largest one did, and levels fall. */
+/**
+ * Sets the scales of chunks without values to 0. If the largest scale was one of them, raises the others and lowers the
+ * levels by powers of two.
+ */
 function onlyOfValues({ coded, scales, end }: Stream, out: Uint8Array, at: number): Stream {
   const kept = scales.map((scale, chunk) => (sendsAny(coded.codes, chunk) ? scale : 0));
   const top = kept.reduce((a, b) => Math.max(a, b), 0);
@@ -115,7 +123,10 @@ function onlyOfValues({ coded, scales, end }: Stream, out: Uint8Array, at: numbe
 const sendsAny = (codes: Int8Array, chunk: number): boolean =>
   codes.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH).some((code) => code !== 0);
 
-/** What a stranger packed of so many values, and where it ends, or what is wrong with it. */
+/**
+ * Decodes a stream of `count` values from another worker; returns it with the end offset, or refuses what is not
+ * canonical.
+ */
 export function readStream(bytes: Uint8Array, at: number, count: number): Result<Stream> {
   const chunks = chunksOf(count);
   const read = readCoded(bytes, at + chunks, count);
@@ -126,10 +137,14 @@ export function readStream(bytes: Uint8Array, at: number, count: number): Result
   const isIdle = scales.every((scale, chunk) => scale === 0 || sendsAny(coded.codes, chunk));
   const top = scales.reduce((a, b) => Math.max(a, b), 0);
   if (isIdle && (coded.first === 0 || top >= WHOLE)) return ok({ coded, scales, end });
-  return refuse('bad-level', 'values', 'scales of chunks without values, or none of about 1');
+  return refuse(
+    'bad-level',
+    'values',
+    'a chunk without values has a scale, or the largest scale is below 1',
+  );
 }
 
-/** The chunks of a stream as values, given how many each has. */
+/** Returns the chunks of a stream as values; `lengths` are the values per chunk. */
 export function streamView(
   { coded, scales }: Stream,
   lengths: readonly number[],
@@ -140,7 +155,7 @@ export function streamView(
     addChunk(position, weight, target, at) {
       const n = lengths[position]!;
       const from = position * CHUNK_LENGTH;
-      // exact: a level has few bits, and a scale four
+      // exact: levels have few significant bits, and a scale has 4
       const scale = SCALES[scales[position]!]!;
       for (let i = 0; i < n; i++) {
         target[at + i] = target[at + i]! + weight * (scale * levels[codes[from + i]! + MOST_CODE]!);
@@ -157,7 +172,7 @@ export interface EncodedPayload {
 
 const codecOf = ({ codec }: Packing) => codecs[codec as StreamCodecName];
 
-/** Packs the chunks of a scope. Throws when one of their values is not finite as f32. */
+/** Encodes the chunks of a scope. Throws a TrainingError if a value is not finite as f32. */
 export function encodeStream(delta: Vector, packing: Packing, scope: PayloadScope): EncodedPayload {
   const codec = codecOf(packing);
   const values = valuesOf(delta, packing, scope);
@@ -173,7 +188,7 @@ export function encodeStream(delta: Vector, packing: Packing, scope: PayloadScop
   return { payload: out.slice(0, stream.end), sent: asSent(stream, packing, scope) };
 }
 
-/** The delta in a payload from a stranger whose header was read. */
+/** Decodes the stream of a payload whose header was read. Refuses one that is not canonical. */
 export function decodeStream(
   payload: Uint8Array,
   packing: Packing,
@@ -184,7 +199,11 @@ export function decodeStream(
   if (!read.ok) return read;
   if (read.value.end !== payload.length) {
     const { length } = payload;
-    return refuse('trailing-bytes', 'payload', `${length} bytes, values end at ${read.value.end}`);
+    return refuse(
+      'trailing-bytes',
+      'payload',
+      `${length} bytes, but the values end at ${read.value.end}`,
+    );
   }
   return ok({ packing, delta: asSent(read.value, packing, scope) });
 }

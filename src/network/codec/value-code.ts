@@ -1,33 +1,39 @@
-/** How the values of one chunk become bytes: levels in bfloat16, the upper half of an f32, and some bits per value. */
+/**
+ * The interface of value codes, which turn the values of one chunk into bytes (levels in bfloat16, then a few bits per
+ * value), and the arithmetic they share.
+ */
 import { TrainingError } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 
 const levelWord = new Uint32Array(1);
 const levelSingle = new Float32Array(levelWord.buffer);
 
-/** Bits of the smallest normal level, 2^-126; below it a chunk counts as zero. */
+/** Bits of the smallest normal level, 2^-126; a smaller one counts as 0. */
 const LEAST = 0x0080;
 const INFINITE = 0x7f80;
 
-/** Bits of a level from 0 on, in bfloat16, to nearest, ties to even; 0 below normal numbers. Throws if infinite. */
+/**
+ * Rounds a level >= 0 to bfloat16 (nearest, ties to even; 0 if subnormal) and returns its bits. Throws a TrainingError
+ * if infinite.
+ */
 export function levelBits(level: number): number {
   levelSingle[0] = level;
   const bits = (levelWord[0]! + 0x7fff + ((levelWord[0]! >>> 16) & 1)) >>> 16;
   if (bits >= INFINITE) {
-    throw new TrainingError('codec/range', `a delta with a level of ${level} cannot be sent`, {
+    throw new TrainingError('codec/range', `level ${level} of the delta is out of range`, {
       hint: 'training diverged; lower the learning rate or clip gradients',
     });
   }
   return bits < LEAST ? 0 : bits;
 }
 
-/** The value of bfloat16 bits, exactly. */
+/** Returns the value of bfloat16 bits, exactly. */
 export function levelOf(bits: number): number {
   levelWord[0] = bits << 16;
   return levelSingle[0]!;
 }
 
-/** Zero or a positive normal number: what `levelBits` can give. */
+/** Reports whether these bits are a level that `levelBits` can return: 0 or a positive normal number. */
 export const isLevel = (bits: number): boolean => bits === 0 || (bits >= LEAST && bits < INFINITE);
 
 export const readLevelBits = (bytes: Uint8Array, at: number): number =>
@@ -38,10 +44,10 @@ export function writeLevelBits(bytes: Uint8Array, at: number, bits: number): voi
   bytes[at + 1] = bits >>> 8;
 }
 
-/** Bits of an f32 without its sign; order of magnitudes is order of these integers. */
+/** Mask of an f32 without its sign; magnitudes compare as integers. */
 export const MAGNITUDE = 0x7fff_ffff;
 
-/** Values of one chunk as f32, the same memory as integers, and sums of the magnitudes in use, see `addUp`. */
+/** Values of one chunk as f32, their bits in the same memory, and sums of magnitudes (see `addUp`). */
 export interface ChunkValues {
   readonly floats: Float32Array;
   readonly bits: Int32Array;
@@ -51,15 +57,15 @@ export interface ChunkValues {
 
 export type Flaw = 'bad-level' | 'bad-value' | 'bad-padding';
 
-/** A code for n values, n at least 1. */
+/** A code for n >= 1 values. */
 export interface ValueCode {
-  /** Exactly how many bytes n values take. */
+  /** Returns the exact number of bytes of n values. */
   bytes(n: number): number;
-  /** Writes the first n values, all finite, over bytes that are zero. */
+  /** Encodes the first n values, all finite, into zeroed bytes. */
   write(values: ChunkValues, n: number, out: Uint8Array, at: number): void;
-  /** The first way in which the bytes are not the one spelling of n values; undefined when they are. */
+  /** Returns the first way in which the bytes are not the canonical encoding of n values; undefined if they are. */
   flaw(bytes: Uint8Array, at: number, n: number): Flaw | undefined;
-  /** target[from + i] += weight × value i, the term rounded once. The bytes have no flaw. */
+  /** Adds weight × value i, rounded once, to target[from + i]. The bytes must be canonical. */
   add(
     bytes: Uint8Array,
     at: number,
@@ -75,7 +81,7 @@ export function chunkValues(length: number): ChunkValues {
   return { floats, bits: new Int32Array(floats.buffer), sum: 0, sampled: 0 };
 }
 
-/** Sets the sums: of the first n magnitudes in f64, by index. */
+/** Sets the sums of the first n magnitudes: in f64, by ascending index. */
 export function addUp(values: ChunkValues, n: number): void {
   const { floats } = values;
   let sum = 0;
@@ -96,7 +102,7 @@ export function addUp(values: ChunkValues, n: number): void {
   values.sampled = sampled;
 }
 
-/** The largest of the first n magnitudes. */
+/** Returns the largest of the first n magnitudes. */
 export function largestMagnitude({ bits }: ChunkValues, n: number): number {
   let a = 0;
   let b = 0;
@@ -114,7 +120,9 @@ export function largestMagnitude({ bits }: ChunkValues, n: number): number {
   return single[0]!;
 }
 
-/** How many magnitudes are above a threshold, and their sum in f64, by index. The threshold is rounded to f32 first. */
+/**
+ * Returns count and sum (f64, by ascending index) of the magnitudes above a threshold, which is rounded to f32 first.
+ */
 export function sumAbove(
   { floats, bits }: ChunkValues,
   n: number,
@@ -125,7 +133,7 @@ export function sumAbove(
   let count = 0;
   const whole = n & ~3;
   for (let i = 0; i < whole; i += 4) {
-    // 1 or 0 without a branch: half of the values are above, and no processor guesses which
+    // 1 or 0 without a branch: half of the values are above, so a branch would be unpredictable
     const a = (least - (bits[i]! & MAGNITUDE)) >>> 31;
     const b = (least - (bits[i + 1]! & MAGNITUDE)) >>> 31;
     const c = (least - (bits[i + 2]! & MAGNITUDE)) >>> 31;
@@ -168,19 +176,19 @@ export function singleBits(value: number): number {
   return word[0]!;
 }
 
-/** First steps look at every fifth value: a fifth of the time, and in a matrix every column. */
+/** First estimates read every fifth value: a fifth of the time, and still every column of a matrix. */
 export const SAMPLE = 5;
 
 const ROUNDER = 1.5 * 2 ** 52;
 
-/** The nearest integer, ties to even, of a number within ±2^31: next to 1.5 × 2^52 an f64 holds no fractions. */
+/** Rounds a number within ±2^31 to the nearest integer, ties to even: near 1.5 × 2^52 an f64 has no fraction bits. */
 export const nearest = (value: number): number => (value + ROUNDER - ROUNDER) | 0;
 
-/** Values of a chunk as f32. Throws when one is not finite. */
+/** Loads the values of a chunk as f32. Throws a TrainingError if one is not finite. */
 export function loadChunk(delta: Vector, from: number, n: number, values: ChunkValues): void {
   const { floats } = values;
   floats.set(delta.subarray(from, from + n));
-  // f32 magnitudes of a chunk cannot add up to more than an f64 holds
+  // f32 magnitudes of one chunk cannot overflow the f64 sum
   addUp(values, n);
   if (Number.isFinite(values.sum)) return;
   const at = from + floats.subarray(0, n).findIndex((value) => !Number.isFinite(value));
