@@ -1,4 +1,7 @@
-/** Meaning of a relay's answers by their prefix (NIP-01, NIP-42), and the answers that a connection still owes us. */
+/**
+ * Classifies OK, CLOSED and NOTICE answers of relays by their prefix or wording (NIP-01, NIP-42), and matches answers
+ * to the events and questions that wait for them.
+ */
 import { deferred } from '../../base/async.ts';
 import type { RelayFrame } from './frames.ts';
 
@@ -17,13 +20,13 @@ export type PublishStatus =
 
 export interface AnswerVerdict {
   readonly status: PublishStatus;
-  /** Trying the same event again can help. */
+  /** Sending the same event again may succeed. */
   readonly transient?: boolean;
-  /** What else this answer says no to: every event of the kind, or every event of the size. */
+  /** What the answer refuses beyond this event: every event of its kind, or of its size. */
   readonly refuses?: 'kind' | 'size';
-  /** It finds the date of the event wrong. */
+  /** The relay rejects the event's date. */
   readonly blamesClock?: true;
-  /** The work it wants (NIP-13), where it says how much. */
+  /** Proof of work that the relay requires (NIP-13), in bits, if it states a number. */
   readonly bits?: number;
 }
 
@@ -41,11 +44,11 @@ const TOO_LARGE = new RegExp(
   'i',
 );
 const TOO_FAST = /slow down|rate.?limit|throttl|too fast|too many (?:events|messages|requests)/i;
-/** An HTTP answer instead of a WebSocket, as Node's sockets word it. */
+/** An HTTP error in place of a WebSocket, as Node's sockets word it. */
 const OVERLOADED = /server response: (?:429|503)\b/i;
 const CLOCK = /created_at|expire|too (?:early|late|old|new)|in the (?:future|past)/i;
 
-/** Verdict by prefix. `mute:` (nobody is listening now) is not held against the kind: somebody may listen later. */
+/** Verdict by prefix. `mute:` (no subscriber at the moment) says nothing about the kind: there may be one later. */
 const byPrefix: Readonly<Record<string, AnswerVerdict>> = {
   duplicate: accepted,
   replaced: accepted,
@@ -60,7 +63,7 @@ const byPrefix: Readonly<Record<string, AnswerVerdict>> = {
   error: transient,
 };
 
-/** Words of relays that send no prefix, most telling first. */
+/** Wording of relays that send no prefix, most specific first. */
 const byWords: readonly (readonly [RegExp, AnswerVerdict])[] = [
   [/duplicate|already (?:have|exists|stored)/i, accepted],
   [TOO_FAST, throttled],
@@ -68,7 +71,7 @@ const byWords: readonly (readonly [RegExp, AnswerVerdict])[] = [
   [TOO_LARGE, oversize],
 ];
 
-/** Reads an OK or CLOSED answer. */
+/** Returns the meaning of an OK or CLOSED answer. */
 export function judgeAnswer(isAccepted: boolean, message: string): AnswerVerdict {
   if (isAccepted) return accepted;
   const prefix = /^\s*([a-z-]+)\s*:/i.exec(message)?.[1]?.toLowerCase();
@@ -82,7 +85,7 @@ export function judgeAnswer(isAccepted: boolean, message: string): AnswerVerdict
   return byWords.find(([words]) => words.test(message))?.[1] ?? transient;
 }
 
-/** The largest number in a refusal is the one that was missed: "difficulty 12 is less than 16". */
+/** Returns the largest number in a refusal: in "difficulty 12 is less than 16" the required bits are 16. */
 function bitsIn(message: string): { readonly bits?: number } {
   const numbers = (message.match(/\d+/g) ?? []).map(Number).filter((bits) => bits <= 256);
   return numbers.length === 0 ? {} : { bits: Math.max(...numbers) };
@@ -99,12 +102,12 @@ export type PublishAnswer =
   | { readonly type: 'ok'; readonly accepted: boolean; readonly message: string }
   | { readonly type: 'dropped'; readonly code: number; readonly message: string };
 
-/** Whether a relay has an event; it may also refuse the question, or go away. */
+/** Whether a relay has an event; `unanswered` if it refused the query or disconnected. */
 export type EventPresence = 'there' | 'absent' | 'unanswered';
 
 type Settle = (answer: PublishAnswer) => void;
 
-/** Subscription ids that start so are ours to read, not a subscriber's. */
+/** Prefix of the subscription ids used for presence queries. */
 const QUESTION_PREFIX = 'q';
 
 export class Answers {
@@ -115,7 +118,7 @@ export class Answers {
   >();
   #lastQuestion = 0;
 
-  /** The OK for this event; the returned `forget` gives up waiting. */
+  /** Returns a promise of the OK for this event; `forget` stops waiting. */
   expectOk(id: string): { readonly answer: Promise<PublishAnswer>; forget(): void } {
     const settlers = this.#oks.get(id) ?? new Set<Settle>();
     this.#oks.set(id, settlers);
@@ -143,7 +146,7 @@ export class Answers {
     for (const settle of this.#oks.get(id) ?? []) settle(answer);
   }
 
-  /** Settles the only OK awaited, if exactly one is: a NOTICE names no event. */
+  /** Settles the awaited OK if there is exactly one: a NOTICE does not name its event. */
   settleOnlyOk(answer: PublishAnswer): void {
     const [id, ...others] = this.#oks.keys();
     if (id !== undefined && others.length === 0) this.settleOk(id, answer);
@@ -165,6 +168,6 @@ export class Answers {
   }
 }
 
-/** The id an unparsed event claims to have. */
+/** Returns the id that an unparsed event claims. */
 export const idOf = (event: unknown): unknown =>
   typeof event === 'object' && event !== null && 'id' in event ? event.id : undefined;

@@ -1,4 +1,7 @@
-/** One relay's WebSocket: connects while somebody holds it, comes back after a loss, and limits what it queues. */
+/**
+ * The WebSocket connection to one relay: connects while there are holders, reconnects after a loss, and limits what it
+ * receives and queues.
+ */
 
 import {
   backoffMs,
@@ -16,32 +19,32 @@ import type { OpenSocket, Socket } from './socket.ts';
 export interface ConnectionOptions {
   readonly openSocket: OpenSocket;
   readonly clock: Clock;
-  /** For connecting and publishing; default 4 attempts from 250 ms, doubling, at most 2 s, full jitter. */
+  /** For connecting and publishing; default 4 attempts from 250 ms, doubling up to 2 s, with full jitter. */
   readonly retry: RetryPolicy;
-  /** Draws from [0, 1) for jitter; default the platform's random bytes. */
+  /** Returns a number in [0, 1) for jitter; default uses the platform's random bytes. */
   readonly random: () => number;
   readonly connectTimeoutMs: number;
-  /** Longest wait between attempts once `retry` is exhausted, default 30 s; the connection never gives up. */
+  /** Longest wait between attempts once `retry` is exhausted; default 30 s. The connection never gives up. */
   readonly reconnectMaxMs: number;
-  /** Longer frames are dropped unread; default 32 MiB. */
+  /** Longer frames are dropped without parsing; default 32 MiB. */
   readonly maxFrameBytes: number;
-  /** Longer events are passed over, and the relay is not to blame; default any are read. */
+  /** Longer events are skipped without blaming the relay; default no limit. */
   readonly longestEventBytes?: number | undefined;
-  /** What the relay may send before its connection ends for a while. */
+  /** Limits of what the relay may send; if it exceeds them, it is disconnected for a while. */
   readonly quota: RelayQuota;
 }
 
 export interface ConnectionHandlers {
   onOpen(): void;
   onFrame(frame: RelayFrame): void;
-  /** The state changed in another way: an attempt failed or a connection ended. */
+  /** An attempt failed or the connection ended. */
   onDown(): void;
 }
 
-/** `idle`: nobody needs it now. */
+/** `idle`: no holder needs the connection. */
 export type ConnectionState = 'idle' | 'connecting' | 'open' | 'waiting' | 'closed';
 
-/** How a connection attempt went; `retryMs` is the wait before the next one. */
+/** Result of a connection attempt; `retryMs` is the wait before the next one. */
 export type ConnectionOpened =
   | { readonly open: true }
   | { readonly open: false; readonly message: string; readonly retryMs: number };
@@ -52,20 +55,20 @@ interface Ended {
   readonly message: string;
 }
 
-/** Nothing is sent while more than this waits in the socket. */
+/** Maximum unsent bytes in the socket before large frames wait. */
 const MAX_UNSENT_BYTES = 1 << 20;
 const UNSENT_POLL_MS = 10;
-/** Once `retry` is exhausted, waits start here. */
+/** First wait once `retry` is exhausted. */
 const SLOW_START_MS = 1000;
-/** A connection that nobody holds any more ends after this, so that relays with few slots can serve others. */
+/** A connection without holders is closed after this time, so that relays with few slots can serve others. */
 const IDLE_MS = 500;
-/** Notices and waits told of later; a relay can make any number of both. */
+/** Number of notices and waits kept for reports. */
 const REMEMBERED = 100;
-/** A relay that answers HTTP 429 or 503 is left alone this long, and half as long again by chance. */
+/** Pause after HTTP 429 or 503, lengthened by up to half at random. */
 const OVERLOAD_MS = 60_000;
 
 export class RelayConnection {
-  /** Names the relay in all that is said of it: its address without secrets. */
+  /** The relay's address without secrets; names the relay in messages. */
   readonly url: string;
   readonly answers = new Answers();
   readonly counts = { attempts: 0, opens: 0, framesIn: 0, garbage: 0, bytesIn: 0, bytesOut: 0 };
@@ -80,7 +83,7 @@ export class RelayConnection {
   readonly #stop = new AbortController();
   #state: ConnectionState = 'idle';
   #holders = 0;
-  /** When the last holder let go; undefined while no look is due. */
+  /** When the last holder released; undefined while no idle check is scheduled. */
   #letGoMs: number | undefined;
   #wake: () => void = () => {};
   #isLeaving = false;
@@ -100,23 +103,23 @@ export class RelayConnection {
     return this.#state;
   }
 
-  /** Attempts that failed, and connections that ended before they proved useful, since the last useful one. */
+  /** Failed attempts, and connections that ended before they were useful, since the last useful one. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** Retries are exhausted: what needs this relay should not wait for it. */
+  /** Whether retries are exhausted, so that callers should not wait for this relay. */
   get isDown(): boolean {
     if (this.#state === 'closed') return true;
     return this.#state === 'waiting' && this.#failures >= this.#options.retry.maxAttempts;
   }
 
-  /** True after HTTP 429/503 on the latest attempt; ignored with `jitter: 'none'`. */
+  /** Whether the latest attempt failed with HTTP 429 or 503; always false with `jitter: 'none'`. */
   get isOverloaded(): boolean {
     return this.#options.retry.jitter !== 'none' && isOverloadError(this.lastError);
   }
 
-  /** Needs the connection until the returned function is called. */
+  /** Keeps the connection open until the returned function is called. */
   hold(): () => void {
     this.#holders++;
     if (this.#state === 'idle') this.#state = 'connecting';
@@ -150,7 +153,7 @@ export class RelayConnection {
     this.#socket?.close();
   }
 
-  /** Connects as long as it is held, and again whenever the connection ends; returns after `close`. */
+  /** Connects while there are holders, and reconnects after each loss; returns after `close`. */
   async run(): Promise<void> {
     while (await this.#isWanted()) {
       this.#state = 'connecting';
@@ -192,7 +195,7 @@ export class RelayConnection {
     return !this.#stop.signal.aborted;
   }
 
-  /** Resolves when the connection is open, or with the outcome of the attempt in progress or next. */
+  /** Resolves with the result of the current or next attempt, or at once if the connection is open. */
   opened(signal?: AbortSignal): Promise<ConnectionOpened> {
     if (this.#state === 'open') return Promise.resolve({ open: true });
     if (this.#state === 'closed') {
@@ -201,7 +204,7 @@ export class RelayConnection {
     return unlessAborted(new Promise((resolve) => this.#waiting.push(resolve)), signal);
   }
 
-  /** Sends a control message now, or not at all when the connection is not open. */
+  /** Sends a control message; drops it if the connection is not open. */
   say(...message: readonly unknown[]): void {
     const text = JSON.stringify(message);
     if (this.#state === 'open') this.#send(text, utf8(text).length);
@@ -218,7 +221,7 @@ export class RelayConnection {
     return true;
   }
 
-  /** Counts something no honest relay would send; too much of it ends the connection for a while. */
+  /** Counts a fault that no honest relay makes; too many disconnect the relay for a while. */
   blame(): void {
     this.#hangUp(this.#meter.takeFault());
   }
@@ -233,7 +236,7 @@ export class RelayConnection {
     this.#socket?.close();
   }
 
-  /** Ends the connection for a reason of ours and leaves the relay alone for a while. */
+  /** Ends the connection from our side and pauses before the next attempt. */
   #hangUp(reason: string | undefined): void {
     if (reason === undefined || this.#state !== 'open') return;
     this.#state = 'waiting';
@@ -334,7 +337,7 @@ export class RelayConnection {
     if (!this.answers.readQuestion(frame)) this.#handlers.onFrame(frame);
   }
 
-  /** Some relays refuse with a NOTICE alone, which names no event. */
+  /** Handles a NOTICE. Some relays refuse an event with nothing else, and a NOTICE does not name the event. */
   #hear(notice: string): void {
     this.lastNotice = notice;
     remember(this.notices, notice);

@@ -1,51 +1,54 @@
-/** What became of an event at each relay: whether one took it, and a line per relay with what to do next. */
+/**
+ * Delivery of an event per relay: whether any relay accepted it, and for each failure one line with what happened and
+ * what to do next.
+ */
 import type { SignedEvent } from '../event.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../proof-of-work.ts';
 import { judgeAnswer, type PublishStatus } from './answers.ts';
 import type { PublishOutcome, SendOptions } from './outbox.ts';
 import type { RelaySet, RelayStatus } from './relay-set.ts';
 
-/** Which relays took an event, and what the others said. */
+/** Relays that accepted an event, and messages of the others. */
 export interface Delivery {
   readonly accepted: readonly string[];
   readonly failed: readonly Failure[];
 }
 
-/** A relay that did not take an event. */
+/** A relay that did not accept an event. */
 export interface Failure {
   readonly relay: string;
   readonly message: string;
-  /** It could not be reached, or did not answer: it may take the event later. */
+  /** The relay was unreachable or did not answer, so it may accept the event later. */
   readonly isAway?: boolean;
 }
 
-/** How far a payload is: chunks that are through, of those that must be. */
+/** Upload progress of a payload: chunks done, of those needed. */
 export interface Progress {
   readonly have: number;
   readonly of: number;
 }
 
-/** An event of this worker, and what the relays that have answered said of it. */
+/** An event of this worker, with the outcomes of the relays that have answered. */
 export interface Tracked {
   readonly event: SignedEvent;
   readonly outcomes: readonly PublishOutcome[];
 }
 
-/** An event on its way: a slow or dead relay delays `settled`, never `taken`. */
+/** An event being sent. A slow or dead relay delays `settled`, never `taken`. */
 export interface Sending {
   progress?(): Progress;
-  /** True as soon as one relay took it, false when none did. */
+  /** True as soon as one relay accepts the event; false if all refuse. */
   readonly taken: Promise<boolean>;
   readonly settled: Promise<Delivery>;
-  /** Where it stands; undefined while the event is not signed yet, or where nobody keeps account. */
+  /** Returns the state so far; undefined until the event is signed, or if outcomes are not tracked. */
   tracked?(): Tracked | undefined;
 }
 
-/** It is there, as far as anybody can tell: a relay that loses what it accepts has not taken it. */
+/** Reports whether a relay accepted the event and is not known to lose accepted events. */
 export const isTaken = ({ status, kept }: PublishOutcome): boolean =>
   status === 'accepted' && kept !== false;
 
-/** One event on its way to all relays. */
+/** Watches one event on its way to all relays. */
 export function watchOutcomes(
   outcomes: readonly Promise<PublishOutcome>[],
   relays: RelaySet,
@@ -58,7 +61,7 @@ export function watchOutcomes(
   return { taken, settled };
 }
 
-/** The same of an event whose fate at each relay is to be known at any time. */
+/** As `watchOutcomes`, and also reports the outcomes so far at any time. */
 export function trackOutcomes(
   event: SignedEvent,
   outcomes: readonly Promise<PublishOutcome>[],
@@ -87,7 +90,7 @@ interface RelayAnswer {
   readonly isAway: boolean;
 }
 
-/** What one relay did with an event; without an outcome it was given up under way. */
+/** Describes the answer of one relay; without an outcome, sending was aborted. */
 export const answerOf = (
   outcome: PublishOutcome | undefined,
   relay: string,
@@ -106,7 +109,7 @@ export const deliveryOf = (answers: readonly RelayAnswer[]): Delivery => ({
   ),
 });
 
-/** Whether trying again later can help because the relay was not there, or said nothing; one that refused was. */
+/** Reports whether sending again later may help: the relay was unreachable or silent, and did not refuse. */
 function isAway(
   outcome: PublishOutcome | undefined,
   relay: string,
@@ -119,7 +122,9 @@ function isAway(
 const isTakenAtAll = (outcome: PublishOutcome | undefined): boolean =>
   outcome !== undefined && isTaken(outcome);
 
-/** What became of it, the relay's words and what to do next; without an outcome it was given up under way. */
+/**
+ * Describes the outcome in words: the relay's message and what to do next. Without an outcome, sending was aborted.
+ */
 function wordsOf(
   outcome: PublishOutcome | undefined,
   relay: string,
@@ -132,7 +137,7 @@ function wordsOf(
   return wordsOfUnreachable(relay, statuses);
 }
 
-/** The same of an event that is not signed yet; one that never is was not taken. */
+/** Watches an event that is not signed yet; if signing fails, it counts as not accepted. */
 export function watchLater(sending: Promise<Sending>): Sending {
   const nothing: Sending = {
     taken: Promise.resolve(false),
@@ -150,7 +155,7 @@ export function watchLater(sending: Promise<Sending>): Sending {
   };
 }
 
-/** True as soon as one of them is, false when none is; one that fails is none. */
+/** Resolves true as soon as one promise is true, false if none is; a rejected promise counts as false. */
 export async function anyTrue(answers: readonly Promise<boolean>[]): Promise<boolean> {
   const yes = answers.map(async (answer) => {
     if (!(await answer)) throw new Error('no');
@@ -170,7 +175,10 @@ interface Case {
   readonly next: string;
 }
 
-/** Set once two relays refuse the date of our events, or the only one does: one of several may be wrong itself. */
+/**
+ * Returns a notice if two relays, or the only one, reject the date of our events; a single one of several may be wrong
+ * itself.
+ */
 export function clockNotice(statuses: readonly RelayStatus[]): string | undefined {
   const complaints = statuses.filter(({ clockComplaint }) => clockComplaint !== '').length;
   return complaints >= Math.min(2, Math.max(1, statuses.length)) ? CLOCK_NOTICE : undefined;
@@ -182,7 +190,7 @@ export const diagnosePublish = (
 ): readonly string[] =>
   outcomes.map((outcome) => `${outcome.relay} ${diagnoseOutcome(outcome, statuses)}`);
 
-/** What happened at one relay, its own words, and what to do next. */
+/** Describes what happened at one relay, its message, and what to do next. */
 function diagnoseOutcome(outcome: PublishOutcome, statuses: readonly RelayStatus[]): string {
   const status = statuses.find(({ relay }) => relay === outcome.relay);
   const { happened, next } = caseOf(outcome, status, clockNotice(statuses) !== undefined);
@@ -191,14 +199,14 @@ function diagnoseOutcome(outcome: PublishOutcome, statuses: readonly RelayStatus
   return `${happened}${detail}${next === '' ? '' : `; ${next}`}`;
 }
 
-/** What is said of a relay that is not there now. */
+/** Describes why a relay is not reachable now. */
 export function wordsOfUnreachable(relay: string, statuses: readonly RelayStatus[]): string {
   const message = statuses.find((each) => each.relay === relay)?.lastError ?? '';
   const outcome = { relay, status: 'unreachable', message, attempts: 0, delaysMs: [] } as const;
   return diagnoseOutcome(outcome, statuses);
 }
 
-/** A relay may send anything: nothing that moves a cursor or turns text around, and not too much. */
+/** Makes a relay's message safe to print: no control characters or bidirectional marks, limited length. */
 function printable(message: string): string {
   const text = message
     .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
@@ -280,10 +288,13 @@ function workOf(bits: number): Case {
   };
 }
 
-/** How long a relay may take to say which events it has. */
+/** How long to wait for a relay's answer about which events it has. */
 const ASK_MS = 5000;
 
-/** Sends a relay those events that it lacks. It is asked first, to save its rate; one that does not answer gets all. */
+/**
+ * Sends a relay the events that it lacks. Queries first, to save its rate; a relay that does not answer gets all of
+ * them.
+ */
 export async function republishMissing(
   relays: Pick<RelaySet, 'query' | 'publish'>,
   relay: string,

@@ -1,14 +1,14 @@
-/** Messages of relays, read from text that may be anything, and filters (NIP-01, NIP-42, NIP-67, NIP-77). */
+/** Parses messages of relays from untrusted text, and types of filters (NIP-01, NIP-42, NIP-67, NIP-77). */
 import type { SignedEvent } from '../event.ts';
 
-/** Whether the relay has sent all it stores for a REQ (NIP-67). */
+/** Whether the relay sent all stored events of a REQ (NIP-67). */
 export type EoseHint = 'finish' | 'more';
 
 export interface EventFrame {
   readonly type: 'event';
   readonly subscription: string;
   readonly event: unknown;
-  /** No string in it was written with an escape. */
+  /** Whether the text has no escape sequences in its strings. */
   readonly isPlain: boolean;
 }
 
@@ -31,15 +31,15 @@ export type RelayFrame =
   | { readonly type: 'neg-err'; readonly subscription: string; readonly message: string }
   | { readonly type: 'auth'; readonly challenge: string };
 
-/** No message of the protocol nests deeper than frame, event, tags, tag. */
+/** Maximum nesting: frame, event, tags, tag. */
 const MAX_DEPTH = 8;
-/** Brackets and commas outside strings: a frame of nothing else would take ten times its size in memory. */
+/** Maximum brackets and commas outside strings; a frame of nothing else would take ten times its size in memory. */
 const MAX_PARTS = 65_536;
 const MAX_TEXT = 500;
-/** Negentropy messages of real relays stay below 500 kB, as hex twice that. */
+/** Maximum length of a negentropy message; real relays stay below 500 kB, which is twice that in hex. */
 const MAX_SYNC_TEXT = 1 << 20;
 
-/** The frame in the text, or undefined when it is none that we know. Never throws. */
+/** Parses a frame; undefined if it is none that we know. Never throws. */
 export function parseFrame(text: string): RelayFrame | undefined {
   if (isTooComplex(text, MAX_DEPTH, MAX_PARTS)) return undefined;
   let json: unknown;
@@ -80,23 +80,23 @@ export function parseFrame(text: string): RelayFrame | undefined {
   }
 }
 
-/** Unknown hints are as good as none; a relay that gives both is taken to have more. */
+/** Returns the hint of an EOSE. Unknown hints are ignored; if a relay sends both, `more` wins. */
 function readHint(hints: unknown): EoseHint | undefined {
   if (!Array.isArray(hints)) return undefined;
   if (hints.includes('more')) return 'more';
   return hints.includes('finish') ? 'finish' : undefined;
 }
 
-/** A relay's words, short enough to keep and safe to show on a terminal. */
+/** Shortens a relay's message and makes it safe to show on a terminal. */
 function clip(text: unknown): string {
   if (typeof text !== 'string') return '';
-  // a slice alone would keep the whole text in memory
+  // copied, since a slice would keep the whole text in memory
   const short: string =
     text.length > MAX_TEXT ? JSON.parse(JSON.stringify(text.slice(0, MAX_TEXT))) : text;
   return short.replace(/\p{Cc}+/gu, ' ');
 }
 
-/** Whether brackets outside strings nest deeper than `maxDepth`, or they and commas are more than `maxParts`. */
+/** Reports whether brackets outside strings nest deeper than `maxDepth`, or brackets and commas exceed `maxParts`. */
 export function isTooComplex(text: string, maxDepth: number, maxParts: number): boolean {
   let depth = 0;
   let parts = 0;
@@ -130,9 +130,9 @@ export interface Filter {
   readonly kinds?: readonly number[];
   readonly since?: number;
   readonly until?: number;
-  /** How many stored events at most; says nothing about live ones. */
+  /** Maximum number of stored events; does not limit live ones. */
   readonly limit?: number;
-  /** Events whose first value of that single-letter tag is one of these. */
+  /** Events whose first value of this single-letter tag is in the list. */
   readonly [tag: `#${string}`]: readonly string[];
 }
 

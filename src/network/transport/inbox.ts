@@ -1,4 +1,4 @@
-/** Checks each event that relays send: known, asked for, within its author's quota, and correctly signed. */
+/** Checks each event that relays send: new, matching the filters, within its author's quota, and correctly signed. */
 import type { Clock } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
 import { isHex32 } from '../../base/bytes.ts';
@@ -22,19 +22,19 @@ export type Received =
       readonly reason: RejectReason;
       readonly detail: string;
       readonly id: string | undefined;
-      /** No relay that checks events as NIP-01 says would have sent it. */
+      /** True if no relay that checks events by NIP-01 would have sent it. */
       readonly isFault: boolean;
     };
 
-/** Event ids that a subscription remembers. */
+/** Number of event ids that a subscription remembers. */
 export const REMEMBERED = 32_768;
 export const REMEMBERED_SIGNATURES = 4096;
-/** Relays bring the same event within this time; one that comes again later is checked and counted once more. */
+/** How long an event id is remembered; an event that comes again later is checked and counted once more. */
 const REMEMBERED_MS = 150_000;
 
 /** Ids of the events that a subscription was given, in bounded number. */
 export class Handed {
-  /** The time each event names, by id; where `isLongLived`, of those of the last minutes. */
+  /** The `created_at` of each event by id; for long-lived subscriptions, only of recent events. */
   readonly seen: Recent<number>;
   readonly authors: AuthorQuota;
 
@@ -51,13 +51,13 @@ const reasons: Readonly<Record<string, RejectReason>> = {
   'bad-signature': 'bad-signature',
 };
 
-/** Not every relay refuses these, so sending them does not speak against one. */
+/** Issues that are not held against a relay, since not every relay refuses such events. */
 const pardoned: ReadonlySet<string> = new Set(['too-large', 'not-text']);
 
 /** Checks the events that relays send; each is verified once, whichever relay brings it. */
 export class Inbox {
   readonly #crypto: EventCrypto;
-  /** The good signature of each event verified lately: checked once, however many relays and subscriptions bring it. */
+  /** Signatures of recently verified events by id, so that each is checked once for all relays and subscriptions. */
   readonly #verified: Recent<string>;
 
   constructor(crypto: EventCrypto, clock: Clock) {
@@ -69,7 +69,7 @@ export class Inbox {
     return this.#verified.size;
   }
 
-  /** Judges one unparsed event for a subscription that asked with `filters` and has been `handed` others. */
+  /** Judges one unparsed event for a subscription with these `filters`; `handed` has the events it received so far. */
   receive(
     { event: raw, isPlain }: EventFrame,
     filters: readonly Filter[],
@@ -97,7 +97,7 @@ export class Inbox {
     return { verdict: 'new', event };
   }
 
-  /** The same id and signature were good before; the id must still be the hash of this very copy. */
+  /** Reports whether the same id and signature were verified before, and the id is the hash of this copy. */
   #isVerified(event: SignedEvent): boolean {
     if (this.#verified.get(event.id) !== event.sig) return false;
     return eventId(event.pubkey, event, this.#crypto.sha256Text) === event.id;

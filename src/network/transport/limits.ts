@@ -1,11 +1,13 @@
-/** What one relay takes, as far as it has said (NIP-11) or shown by its answers. */
+/**
+ * Limits of one relay, learned from its description (NIP-11) and its answers: event size, kinds, proof of work, AUTH.
+ */
 import type { Result } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
 import { leadingZeroBits } from '../proof-of-work.ts';
 import type { AnswerVerdict, PublishStatus } from './answers.ts';
 
 interface RelayLimitation {
-  /** Longest WebSocket message; says little about how large an event may be. */
+  /** Longest WebSocket message; the limit of an event may be lower. */
   readonly maxMessageLength?: number;
   readonly maxContentLength?: number;
   readonly maxSubscriptions?: number;
@@ -20,7 +22,7 @@ interface RelayLimitation {
   readonly restrictedWrites?: boolean;
 }
 
-/** The fields we use of a NIP-11 document. */
+/** The used fields of a NIP-11 document. */
 export interface RelayInfo {
   readonly name?: string;
   readonly software?: string;
@@ -29,24 +31,24 @@ export interface RelayInfo {
   readonly limitation: RelayLimitation;
 }
 
-/** Asks a relay for its description; `src/node/net/relays.ts` does it on Node. Rejects only when aborted. */
+/** Fetches the description of a relay (on Node: `src/node/net/relays.ts`). Rejects only if aborted. */
 export type FetchInfo = (url: string, signal: AbortSignal) => Promise<Result<RelayInfo>>;
 
-/** An event and its frame, serialised once for all relays. */
+/** An event and its frame, serialized once for all relays. */
 export interface Parcel {
   readonly event: SignedEvent;
   readonly frame: string;
   readonly bytes: number;
 }
 
-/** The limits known of a relay; what is undefined is unlimited or unknown. */
+/** Known limits of a relay; undefined means unlimited or unknown. */
 export interface RelayLimits {
   readonly eventsPerMinute: number | undefined;
   readonly maxEventBytes: number | undefined;
   readonly maxContentLength: number | undefined;
   readonly maxSubscriptions: number | undefined;
   readonly refusedKinds: readonly number[];
-  /** Most leading zero bits it wants of any kind. */
+  /** Highest proof of work required for any kind, in leading zero bits. */
   readonly workBits: number;
   readonly needsAuth: boolean;
 }
@@ -56,16 +58,16 @@ export interface Foreseen {
   readonly message: string;
 }
 
-/** What the largest public relays take, whatever their description says. */
+/** Event size that large public relays accept, whatever their description states. */
 export const PUBLIC_EVENT_BYTES = 65_536;
 
-/** `["EVENT",` and `]`. */
+/** Bytes of `["EVENT",` and `]`. */
 const FRAME_BYTES = 10;
 
-/** Its description tells true limits, so it is believed upward too. */
+/** Software name of our relay, whose description is exact and may also raise limits. */
 const OUR_RELAY = 'nostrain-relay';
 
-/** Events with the work asked for that a relay may refuse in a row before it is given up. */
+/** Number of consecutive refusals of events with the requested work after which no more work is done. */
 const MOST_WASTED = 2;
 
 const isRefusal = (status: PublishStatus): boolean =>
@@ -80,12 +82,12 @@ export class Limits {
   #maxContentLength = Number.POSITIVE_INFINITY;
   #maxSubscriptions: number | undefined;
   readonly #refusedKinds = new Map<number, string>();
-  /** Wanted of all kinds, and of some. */
+  /** Bits required of all kinds, and by kind. */
   #workBits = 0;
   readonly #workBitsOf = new Map<number, number>();
   #workWasted = 0;
   #needsAuth = false;
-  /** Kinds this connection wants a key for that it was not given. */
+  /** Kinds for which this connection needs AUTH that was not given, with the refusal. */
   readonly #lockedKinds = new Map<number, string>();
   #clockComplaint = '';
   readonly #isSizeGiven: boolean;
@@ -111,7 +113,7 @@ export class Limits {
     };
   }
 
-  /** A description lowers limits; it raises the size only where the relay is of our own making. */
+  /** Applies a description. It lowers limits; only that of our own relay raises the event size. */
   readInfo({ software, limitation }: RelayInfo): void {
     const { maxMessageLength, maxContentLength, maxSubscriptions } = limitation;
     if (maxMessageLength) {
@@ -149,12 +151,12 @@ export class Limits {
     this.#lockedKinds.set(kind, message);
   }
 
-  /** The connection ended: the next one may be let in. */
+  /** Forgets refusals for lack of AUTH: the connection ended, and the next one may be authenticated. */
   unlock(): void {
     this.#lockedKinds.clear();
   }
 
-  /** Leading zero bits for an event of this kind; Infinity where the relay takes none of them. */
+  /** Returns the leading zero bits required for an event of this kind; Infinity if the relay refuses all of them. */
   workFor(kind: number): number {
     const isOut = this.#refusedKinds.has(kind) || this.#lockedKinds.has(kind);
     return isOut || this.#isWorkUseless(kind) ? Number.POSITIVE_INFINITY : this.#requiredWork(kind);
@@ -190,7 +192,7 @@ export class Limits {
       const message = 'pow: this relay refuses events that have the work it asks for';
       return { status: 'pow-needed', message };
     }
-    // a description alone is not held against an event: it may be out of date
+    // the description alone does not refuse an event: it may be outdated
     const [wanted, has] = [this.#workBitsOf.get(kind) ?? 0, leadingZeroBits(id)];
     if (has >= wanted) return undefined;
     return { status: 'pow-needed', message: `pow: ${wanted} bits wanted, this event has ${has}` };

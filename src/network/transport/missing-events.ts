@@ -1,17 +1,19 @@
-/** Finds events that a relay holds and we lack: reads on page by page (NIP-67), or compares ids (NIP-77). */
+/**
+ * Finds stored events that a relay has and we lack: page by page (NIP-67), or by set reconciliation of ids (NIP-77).
+ */
 import type { EoseHint, Filter } from './frames.ts';
 
-/** A relay that names more ids than this is asked in the ordinary way instead. */
+/** Maximum ids from a reconciliation; beyond, events are requested with ordinary filters. */
 const MAX_NEED = 8192;
 const MAX_ROUNDS = 100;
-/** The codec counts seconds in 32 bits. */
+/** Largest timestamp: the codec uses 32 bits. */
 const LATEST = 2 ** 31 - 1;
 
-/** One side of a set reconciliation (NIP-77): which events a relay has that we lack. */
+/** Our side of a set reconciliation (NIP-77), which finds the events that a relay has and we lack. */
 export async function createReconciliation(
   known: Iterable<readonly [id: string, createdAt: number]>,
 ) {
-  // this codec has no entry of its own, and the whole package is much to load for something rarely needed
+  // imported on demand: the codec has no entry point of its own, and the whole package is rarely needed
   const { Negentropy, NegentropyStorageVector } = (await import('nostr-tools')).nip77;
   const storage = new NegentropyStorageVector();
   for (const [id, createdAt] of known) {
@@ -24,7 +26,7 @@ export async function createReconciliation(
   return {
     opening: side.initiate(),
     need,
-    /** What to say next, or null at the end. Throws when the message makes no sense or the relay claims too much. */
+    /** Returns the next message, or null at the end. Throws if the message is malformed or names too many ids. */
     answer(message: string): string | null {
       if (++rounds > MAX_ROUNDS) throw new RangeError('no end after so many rounds');
       return side.reconcile(message, undefined, (id) => {
@@ -38,22 +40,22 @@ export async function createReconciliation(
 /** What a relay sent before one EOSE. */
 export interface Page {
   readonly count: number;
-  /** The time named by the one that came last: where the relay stopped. */
+  /** The `created_at` of the last event: where the relay stopped. */
   readonly last: number;
   readonly hint: EoseHint | undefined;
 }
 
-/** Relays that stop early without a word stop after 100 events or more. */
+/** Relays that stop early without a hint send at least 100 events. */
 const ASSUMED_LIMIT = 100;
 const MAX_PAGES = 200;
 
-/** Whether asking on can bring anything. A filter with ids or a limit has its own end. */
+/** Reports whether another request may return more events. A filter with ids or a limit is complete after one. */
 export function mayHaveMore(filter: Filter, { count, hint }: Page): boolean {
   if (count === 0 || filter.ids || filter.limit !== undefined) return false;
   return hint === undefined ? count >= ASSUMED_LIMIT : hint === 'more';
 }
 
-/** Reads on after a first page, with `until` inclusive; true when everything came for certain. */
+/** Reads the pages after the first one, with `until` inclusive; true if everything certainly came. */
 export async function readOn(
   filter: Filter,
   first: Page,
@@ -67,7 +69,7 @@ export async function readOn(
     if (page.last < until) until = page.last;
     else {
       until--;
-      isWhole = false; // the page was all of one second, which may hold more
+      isWhole = false; // the whole page has one timestamp, so that second may have more events
     }
     if (until < (filter.since ?? 0)) return isWhole;
     page = await ask({ ...filter, until });
@@ -76,7 +78,7 @@ export async function readOn(
   return false;
 }
 
-/** The same filters, for events dated after this time of our clock. */
+/** Returns the filters restricted to events dated after this time (milliseconds of our clock). */
 export function since(ms: number, filters: readonly Filter[]): readonly Filter[] {
   const seconds = Math.floor(ms / 1000);
   return filters.map((filter) => ({ ...filter, since: Math.max(seconds, filter.since ?? 0) }));

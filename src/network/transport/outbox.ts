@@ -1,4 +1,4 @@
-/** The sending side of one relay: each event waits for its turn, is answered, and tried again while that can help. */
+/** Sends events to one relay: queues each within the rate limit, waits for the OK, and retries while that may help. */
 import {
   anySignal,
   backoffMs,
@@ -38,26 +38,26 @@ import {
 } from './relay-checks.ts';
 import { isPrivateRelay } from './relay-urls.ts';
 
-/** What became of one event at one relay. */
+/** Outcome of sending one event to one relay. */
 export interface PublishOutcome {
   readonly relay: string;
   readonly status: PublishStatus;
-  /** The relay's words, or ours when it had none. */
+  /** The relay's message, or our description if it sent none. */
   readonly message: string;
   readonly attempts: number;
   readonly delaysMs: readonly number[];
-  /** False where the relay accepted it and is known not to keep what it accepts: as good as refused. */
+  /** False if the relay accepted the event but is known not to store events; counts as refused. */
   readonly kept?: false;
 }
 
-/** How `RelaySet.publish` sends an event. */
+/** Options of `RelaySet.publish`. */
 export interface SendOptions {
-  /** Ends waiting; without one a relay that keeps asking for pauses is given up like one that keeps failing. */
+  /** Stops waiting. Without a signal, a relay that keeps requesting pauses is eventually given up. */
   readonly signal?: AbortSignal | undefined;
   readonly only?: readonly string[] | undefined;
   /** Drops the event instead of queueing it: the outcome is `throttled` if the rate limit allows no event now. */
   readonly skipWhenBusy?: boolean | undefined;
-  /** For what nobody waits for: it gives way to all else that a relay with a rate gets. */
+  /** Low priority: at a relay with a rate limit, all other events go first. */
   readonly isPatient?: boolean | undefined;
 }
 
@@ -65,44 +65,46 @@ export interface OutboxOptions {
   readonly clock: Clock;
   readonly retry: RetryPolicy;
   readonly random: () => number;
-  /** Wait for an OK, besides the time the event needs at 64 kB/s; default 10 s. */
+  /** Time to wait for an OK, not counting the upload at 64 kB/s; default 10 s. */
   readonly publishTimeoutMs: number;
-  /** Events a minute to begin with; 0 for no limit. Default 5 at public relays, none at private ones. */
+  /** Initial rate limit in events per minute, 0 for none; default 5 at public relays, none at private ones. */
   readonly eventsPerMinute?: number;
-  /** Largest event to try, as JSON; 0 for no limit. Default 65,536 at public relays, none at private ones. */
+  /**
+   * Largest event to send, in bytes of JSON, 0 for no limit; default 65,536 at public relays, none at private ones.
+   */
   readonly maxEventBytes?: number;
-  /** Reads what each relay says of itself, once; without it only answers teach. */
+  /** Fetches each relay's description once; without it, limits are learned from answers only. */
   readonly fetchInfo?: FetchInfo;
-  /** Proves its key to relays that ask for it (NIP-42); without it they get nothing. */
+  /** Key for relays that require AUTH (NIP-42); without it, events that need AUTH are not sent. */
   readonly auth?: Signer;
 }
 
 /** What is known of a relay from sending to it. */
 export interface OutboxStatus {
   readonly limits: RelayLimits;
-  /** Whether events it accepted were there when asked for. */
+  /** Whether events that it accepted could be read back. */
   readonly stores: Stores;
   readonly missing: number;
-  /** Its latest refusal for the date of an event, empty when it has accepted one since. */
+  /** Its latest refusal because of an event's date; empty if it has accepted an event since. */
   readonly clockComplaint: string;
 }
 
-/** A first event waits this long for the relay's description, once connected. */
+/** How long the first event waits for the relay's description, once connected. */
 const DESCRIPTION_MS = 1000;
 
 export class Outbox {
   readonly connection: RelayConnection;
   readonly options: OutboxOptions;
-  /** Aborts when the relay set is closed. */
+  /** Aborted when the relay set is closed. */
   readonly stop: AbortSignal;
   readonly limits: Limits;
   readonly bucket: TokenBucket;
   readonly readBack: ReadBack;
   readonly signIn: SignIn | undefined;
   readonly #description = deferred<void>();
-  /** Resolves when the relay's description has been read, or waited for long enough. */
+  /** Resolves when the relay's description was read or has timed out. */
   readonly described = this.#description.promise;
-  /** Subscriptions asked again on this connection after AUTH. */
+  /** Subscriptions that were requested again on this connection after AUTH. */
   readonly #retriedAfterAuth = new Set<string>();
   #hasOpened = false;
 
@@ -121,14 +123,18 @@ export class Outbox {
     this.signIn = auth && createSignIn(connection, auth, clock);
   }
 
-  /** Publishes until there is a verdict. Aborted, it gives the latest refusal, or rejects with `signal.reason`. */
+  /** Publishes until there is a verdict. If aborted, returns the latest refusal or rejects with `signal.reason`. */
   async publish(parcel: Parcel, options: SendOptions): Promise<PublishOutcome> {
     options.signal?.throwIfAborted();
     const { signal, release } = anySignal(this.stop, options.signal);
     const publishing = new Publishing(this, parcel, signal);
     try {
-      const { skipWhenBusy: early = false, isPatient = false } = options;
-      return await publishing.run({ up: options.signal === undefined, early, way: isPatient });
+      const { skipWhenBusy = false, isPatient = false } = options;
+      return await publishing.run({
+        givesUp: options.signal === undefined,
+        dropsIfBusy: skipWhenBusy,
+        yieldsToOthers: isPatient,
+      });
     } catch (error) {
       if (options.signal?.aborted && publishing.refused)
         return publishing.outcome(publishing.refused);
@@ -175,7 +181,9 @@ export class Outbox {
     if (connection.isOverloaded) bucket.refuse(undefined, connection.retryMs);
   }
 
-  /** Whether a subscription closed as `auth-required` is worth asking again: once per connection, after AUTH. */
+  /**
+   * Reports whether to repeat a subscription closed as `auth-required`: once per connection, after successful AUTH.
+   */
   async mayRetryAfterAuth(subscription: string): Promise<boolean> {
     const { signIn, stop } = this;
     if (!signIn || this.#retriedAfterAuth.has(subscription)) return false;
@@ -217,11 +225,12 @@ export function createParcel(event: SignedEvent): Parcel {
   return { event, frame, bytes: utf8(frame).length };
 }
 
-/** What one publication gives: up, early, or way to others. */
-interface Gives {
-  readonly up: boolean;
-  readonly early: boolean;
-  readonly way: boolean;
+/** How a publication waits. */
+interface Patience {
+  /** Gives up after several pauses that the relay asked for. */
+  readonly givesUp: boolean;
+  readonly dropsIfBusy: boolean;
+  readonly yieldsToOthers: boolean;
 }
 
 class Publishing {
@@ -229,10 +238,10 @@ class Publishing {
   readonly #parcel: Parcel;
   readonly #signal: AbortSignal;
   readonly #delaysMs: number[] = [];
-  /** What the relay said last, when it was no to this try alone. */
+  /** The relay's latest refusal that concerned this try only. */
   refused: Foreseen | undefined;
   #attempts = 0;
-  /** Tries that failed for a passing reason, and pauses the relay asked for. */
+  /** Failed tries for a transient reason. */
   #failures = 0;
   #pauses = 0;
   #token: Token | undefined;
@@ -252,7 +261,7 @@ class Publishing {
     if (status !== 'accepted' || readBack.stores !== 'no') {
       return { relay: connection.url, status, message, ...tries };
     }
-    const words = `this relay says yes and does not keep events, ${readBack.missing} were missing`;
+    const words = `this relay accepts events and does not store them, ${readBack.missing} were missing`;
     const fullMessage = message === '' ? words : `${message}; ${words}`;
     return { relay: connection.url, status, message: fullMessage, ...tries, kept: false };
   }
@@ -261,18 +270,18 @@ class Publishing {
     if (this.#token !== undefined) this.#outbox.bucket.giveBack();
   }
 
-  async run(gives: Gives): Promise<PublishOutcome> {
+  async run(patience: Patience): Promise<PublishOutcome> {
     const { bucket } = this.#outbox;
     const { clock, retry, random } = this.#outbox.options;
     for (;;) {
       const useless = this.#foresee();
       if (useless) return this.outcome(useless);
-      if (gives.way) this.#token ??= await bucket.takePatiently(this.#signal);
+      if (patience.yieldsToOthers) this.#token ??= await bucket.takePatiently(this.#signal);
       this.#token ??= bucket.takeNow();
-      if (!gives.early) this.#token ??= await bucket.take(this.#signal);
+      if (!patience.dropsIfBusy) this.#token ??= await bucket.take(this.#signal);
       if (this.#token === undefined) return this.outcome(wordBusy(bucket));
       const tried = await this.#try();
-      if (!tried) continue; // something was learned while waiting
+      if (!tried) continue; // limits may have been learned while waiting
       const { status, transient, reconnectMs } = tried;
       if (status !== 'accepted') this.refused = tried;
       if (status === 'auth-needed') {
@@ -282,10 +291,10 @@ class Publishing {
       const isLast = transient ? ++this.#failures >= retry.maxAttempts : status !== 'throttled';
       if (isLast || (transient && this.#outbox.connection.isDown)) return this.outcome(tried);
       if (status === 'throttled') {
-        if (gives.early || (gives.up && ++this.#pauses >= retry.maxAttempts)) {
+        if (patience.dropsIfBusy || (patience.givesUp && ++this.#pauses >= retry.maxAttempts)) {
           return this.outcome(tried);
         }
-        this.#delaysMs.push(bucket.waitMs); // waited for with the next token
+        this.#delaysMs.push(bucket.waitMs); // the wait for the next token includes the pause
         continue;
       }
       const delayMs = reconnectMs ?? backoffMs(retry, this.#failures, random);
@@ -310,7 +319,7 @@ class Publishing {
     }
   }
 
-  /** One try; nothing when it turns out, once connected, that none is worth making. */
+  /** Makes one try; undefined if the limits learned on connecting rule the event out. */
   async #tryConnected(): Promise<Try | undefined> {
     const { connection, limits, bucket, readBack, described } = this.#outbox;
     const opened = await connection.opened(this.#signal);
@@ -324,7 +333,7 @@ class Publishing {
     const tried = await this.#send();
     limits.learn(this.#parcel, tried, tried.message);
     if (tried.status === 'throttled') bucket.refuse(this.#token);
-    // a relay that is full, or was gone, did not count it
+    // a relay that was full or unreachable did not count the event
     if (tried.status !== 'unreachable') this.#token = undefined;
     if (tried.status === 'accepted') readBack.note(this.#parcel.event);
     return tried;
@@ -366,11 +375,11 @@ class Publishing {
     if (answer.code === 1009) {
       return { status: 'refused', refuses: 'size', message: 'too large: the relay hung up (1009)' };
     }
-    // the connection is about to wait, or already connecting again
+    // the connection is about to wait, or already reconnecting
     return unreachable(answer.message, connection.retryMs);
   }
 
-  /** Shows the relay whose key this is, once per event; where that does not help, its kind is not sent again. */
+  /** Authenticates once per event; if that fails, events of this kind are not sent to the relay any more. */
   async #prove(refusal: string): Promise<void> {
     const { signIn, limits } = this.#outbox;
     let message = refusal;

@@ -1,4 +1,7 @@
-/** One query to several relays, each event once. A relay that sends no EOSE is waited for only a little longer. */
+/**
+ * Queries several relays and returns each event once. A relay that sends no EOSE is given only a little more time than
+ * the others.
+ */
 
 import { type Clock, createNotifier, notifiedOrDeadline, onAbort } from '../../base/async.ts';
 import type { SignedEvent } from '../event.ts';
@@ -9,25 +12,25 @@ import type { SubscribeOptions, SubscriptionHandlers } from './relay-reader.ts';
 export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAuthor'> {
   readonly waitMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Hears of each event at once; `true` says that no more are needed. */
+  /** Receives each event at once; returning `true` ends the query. */
   onEvent?(event: SignedEvent): unknown;
   readonly onRefused?: SubscriptionHandlers['onRefused'];
 }
 
 export interface QueryResult {
-  /** In the order they came; none where `onEvent` heard them, who may keep what it likes. */
+  /** Events in order of arrival; empty if `onEvent` is set. */
   readonly events: readonly SignedEvent[];
   readonly answered: readonly string[];
-  /** Connected relays that had not said they are through: they may have more. Empty where enough came before. */
+  /** Connected relays that sent no EOSE and may have more; empty if `onEvent` ended the query. */
   readonly unanswered: readonly string[];
 }
 
 export interface QueriedRelays {
-  /** Aborts when no relay will answer any more: questions end then, with what they have. */
+  /** Aborts when the relay set closes: queries then end with what they have. */
   readonly closing?: AbortSignal;
-  /** Relays that never answered while others did: nobody waits for them a second time. */
+  /** Relays that sent no EOSE while others did; later queries do not wait for them. */
   readonly silent?: Set<string>;
-  /** Hears which relays a question still waits for, once it has taken a moment. */
+  /** Called with the relays that a query still waits for, once it takes longer. */
   onWaiting?(relays: readonly string[]): void;
   subscribe(
     filters: readonly Filter[],
@@ -41,13 +44,13 @@ export interface QueriedRelays {
   }[];
 }
 
-/** How long the other relays are waited for: when most are through, and when some are. */
+/** Extra time for the remaining relays: once most have finished, and once some have. */
 const GRACE_MOST_MS = 2000;
 const GRACE_SOME_MS = 10_000;
 const GRACE_SILENT_MS = 200;
 const TELL_MS = 1500;
 
-/** Rejects only with `signal.reason`. */
+/** Runs one query. Rejects only with `signal.reason`. */
 export async function queryRelays(
   filters: readonly Filter[],
   { waitMs, signal, onEvent, onRefused, ...which }: QueryOptions,

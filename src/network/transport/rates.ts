@@ -1,21 +1,24 @@
-/** Rates at one relay: how fast it may be sent events, what it may cost us, and how much an author may send. */
+/**
+ * Rate limits of one relay: how fast to send events (token bucket), how much it may send us, and how many events of one
+ * author count.
+ */
 import { type Clock, deferred, unlessAborted } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
 
 export interface BucketOptions {
   readonly clock: Clock;
   readonly random: () => number;
-  /** The rate to begin with; `Infinity` for none until the relay asks for one. */
+  /** Initial rate; `Infinity` for none until the relay asks for one. */
   readonly perMinute: number;
 }
 
-/** Tells which refusals a token was drawn after, so that a burst refused as a whole counts once. */
+/** Number of refusals when a token was drawn, so that a burst refused as a whole counts once. */
 export type Token = number;
 
-/** What is assumed of a public relay before it has taught better. */
+/** Assumed rate of a public relay until its answers show more. */
 export const PUBLIC_EVENTS_PER_MINUTE = 5;
 const BURST = 5;
-/** However often a relay refuses, it is tried this often. */
+/** Lowest rate: a relay is always tried this often. */
 const LEAST_PER_MINUTE = 0.5;
 const MINUTE_MS = 60_000;
 
@@ -24,13 +27,13 @@ export class TokenBucket {
   readonly #random: () => number;
   #perMinute: number;
   #tokens: number;
-  /** When `#tokens` was right; in the future during a pause. */
+  /** When `#tokens` was last updated; in the future during a pause. */
   #countedMs: number;
   #refusals = 0;
-  /** Since when every token was waited for; a token that was there ends it. */
+  /** Since when every token had to be waited for; undefined after a token was available at once. */
   #busySinceMs: number | undefined;
   #waiting = 0;
-  /** Resolves when the last in line has its token or has left. */
+  /** Resolves when the last caller in the queue has its token or has left. */
   #line: Promise<void> = Promise.resolve();
   #patientLine: Promise<void> = Promise.resolve();
   #patient = 0;
@@ -48,7 +51,7 @@ export class TokenBucket {
     return this.#perMinute;
   }
 
-  /** How long the next token takes when nobody is in line. */
+  /** Wait for the next token if the queue is empty. */
   get waitMs(): number {
     return this.#waitForMs(1);
   }
@@ -60,7 +63,7 @@ export class TokenBucket {
     return pauseMs + Math.ceil(((tokens - this.#tokens) * MINUTE_MS) / this.#perMinute);
   }
 
-  /** A token, in the order of asking; rejects with `signal.reason`. */
+  /** Resolves with a token, in the order of the calls; rejects with `signal.reason`. */
   async take(signal: AbortSignal): Promise<Token> {
     const before = this.#line;
     const { promise: left, settle: leave } = deferred<void>();
@@ -80,7 +83,7 @@ export class TokenBucket {
     }
   }
 
-  /** A token that nobody else needs now: after all who cannot wait, and only when the bucket is full. */
+  /** Resolves with a spare token: only if no caller of `take` waits and the bucket is full. */
   async takePatiently(signal: AbortSignal): Promise<Token> {
     const before = this.#patientLine;
     const { promise: left, settle: leave } = deferred<void>();
@@ -109,7 +112,7 @@ export class TokenBucket {
     this.#tokens = Math.min(this.#capacity(), this.#tokens + 1);
   }
 
-  /** The relay asked for a pause: half the rate from then on. Without its token, a refusal in a pause is an echo. */
+  /** Halves the rate and pauses: the relay asked for it. Without a token, a refusal during a pause is ignored. */
   refuse(token?: Token, pauseMs: number = this.#pauseMs()): void {
     const isEcho = token === undefined ? this.#isPaused : token < this.#refusals;
     if (isEcho) return;
@@ -118,7 +121,7 @@ export class TokenBucket {
       ? Math.max(LEAST_PER_MINUTE, this.#perMinute / 2)
       : Math.max(PUBLIC_EVENTS_PER_MINUTE, this.#drawnLastMinute() / 2);
     this.#busySinceMs = undefined;
-    this.#tokens = 1; // the one event with which it is tried again
+    this.#tokens = 1; // allows one event at the end of the pause, as a test
     this.#countedMs = Math.max(this.#countedMs, this.#clock.now() + pauseMs);
   }
 
@@ -130,7 +133,7 @@ export class TokenBucket {
     return MINUTE_MS * (1 + this.#random() / 2);
   }
 
-  /** The most tokens that gather while nothing is sent. */
+  /** Returns the maximum number of tokens that accumulate. */
   #capacity(): number {
     return Number.isFinite(this.#perMinute)
       ? Math.min(BURST, Math.max(1, this.#perMinute))
@@ -142,13 +145,13 @@ export class TokenBucket {
     const passedMs = nowMs - this.#countedMs;
     if (passedMs <= 0) return;
     const gained = (passedMs * this.#perMinute) / MINUTE_MS;
-    // a wait is whole milliseconds; what rounding leaves missing must not cost another one
+    // waits are whole milliseconds; rounding must not cost another wait
     this.#tokens = Math.min(this.#capacity(), this.#tokens + gained + 1e-9);
     this.#countedMs = nowMs;
   }
 
   #drawAtOnce(): Token {
-    // with something in line, however patient, all of the rate is in use
+    // while anything is queued, the whole rate is in use
     if (this.#patient === 0) this.#busySinceMs = undefined;
     return this.#draw();
   }
@@ -182,11 +185,11 @@ export class TokenBucket {
   }
 }
 
-/** What one relay may send in a minute of our clock; beyond, its connection ends for a while. */
+/** Limits of what one relay may send per minute; beyond them, it is disconnected for a while. */
 export interface RelayQuota {
-  /** A frame counts as 16 KiB at least: an event costs a signature check however small it is. */
+  /** Each frame counts as at least 16 KiB: even a small event costs a signature check. */
   readonly bytesPerMinute: number;
-  /** Frames that are no messages, and events that are badly made or badly signed. */
+  /** Malformed frames, and malformed or badly signed events. */
   readonly faultsPerMinute: number;
   readonly pauseMs: number;
 }
@@ -200,7 +203,7 @@ export const defaultQuota: RelayQuota = {
 
 const LEAST_FRAME_BYTES = 16 << 10;
 
-/** Counts what one relay costs; each method says why the relay has gone too far, or nothing. */
+/** Counts the cost of one relay; each method returns a reason if a limit is exceeded. */
 export class RelayMeter {
   readonly #quota: RelayQuota;
   readonly #clock: Clock;
@@ -238,10 +241,10 @@ export class RelayMeter {
 }
 
 const AUTHOR_WINDOW_MS = 600_000;
-/** Authors counted at once; the one heard least recently starts anew. */
+/** Maximum authors counted; beyond, the least recently seen one is reset. */
 const MAX_AUTHORS = 4096;
 
-/** How many events of each author one subscription was handed in the last minutes. */
+/** Counts the events of each author that one subscription received in recent minutes. */
 export class AuthorQuota {
   readonly #max: number;
   readonly #clock: Clock;
@@ -267,7 +270,7 @@ export class AuthorQuota {
     return (this.#counts.get(author) ?? 0) < this.#max;
   }
 
-  /** Counts a verified event: a forged one must not use up what its supposed author may say. */
+  /** Counts a verified event. Forged events must not use up the quota of their supposed author. */
   count(author: string): void {
     this.#counts.set(author, (this.#counts.get(author) ?? 0) + 1);
   }

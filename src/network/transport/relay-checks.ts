@@ -1,4 +1,6 @@
-/** Asking a relay for an event by id, which shows whether it keeps what it accepts; and proving our key (NIP-42). */
+/**
+ * Checks of one relay: reads back accepted events to see whether it stores them, and proves our key to it (NIP-42).
+ */
 import {
   anySignal,
   type Clock,
@@ -12,26 +14,26 @@ import type { EventPresence } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
 import { withoutSecrets } from './relay-urls.ts';
 
-/** Whether a relay has been found to keep what it accepts. */
+/** Whether a relay is known to store what it accepts. */
 export type Stores = 'unknown' | 'yes' | 'no';
 
 const QUESTION_MS = 3000;
-/** What was just accepted may take this long to be found. */
+/** Time an accepted event may need until it can be read. */
 const SETTLE_MS = 2000;
 const SAMPLED_SHARE = 1 / 20;
-/** One event missing may be an accident. */
+/** Missing events before a relay counts as not storing: a single one may be an accident. */
 const MISSES_FOR_NO = 2;
 
 const isEphemeral = (kind: number): boolean => kind >= 20_000 && kind < 30_000;
 
-/** A newer event takes the place of an older one with the same kind, author and `d`. */
+/** Reports whether a newer event of the same kind, author and `d` replaces an older one. */
 const isReplaceable = (kind: number): boolean =>
   kind === 0 ||
   kind === 3 ||
   (kind >= 10_000 && kind < 20_000) ||
   (kind >= 30_000 && kind < 40_000);
 
-/** Asks for one event by id; undefined without an answer. Ephemeral events are not asked for. */
+/** Queries one event by id; undefined if there is no answer. Ephemeral events are not queried. */
 export async function askFor(
   connection: RelayConnection,
   { id, kind }: SignedEvent,
@@ -52,7 +54,9 @@ export async function askFor(
 
 export type ReadBack = ReturnType<typeof createReadBack>;
 
-/** Asks back what a relay accepted: the first event of a kind, then one in twenty, and all while some are missing. */
+/**
+ * Reads back events that a relay accepted: the first of each kind, then one in twenty, and all while some are missing.
+ */
 export function createReadBack(
   connection: RelayConnection,
   clock: Clock,
@@ -91,11 +95,11 @@ export function createReadBack(
     get stores() {
       return stores;
     },
-    /** Accepted events that were not there when asked for. */
+    /** Number of accepted events that could not be read back. */
     get missing() {
       return missing;
     },
-    /** The relay accepted this. */
+    /** Notes an event that the relay accepted. */
     note(event: SignedEvent): void {
       const isFirst = !latest.has(event.kind);
       latest.set(event.kind, event);
@@ -106,17 +110,17 @@ export function createReadBack(
 }
 
 const AUTH_KIND = 22_242;
-/** A challenge may come after the refusal it explains. */
+/** How long to wait for a challenge: it may come after the refusal that requires it. */
 const CHALLENGE_MS = 5000;
 const ANSWER_MS = 10_000;
 const MAX_CHALLENGE_LENGTH = 500;
 
 export type SignIn = ReturnType<typeof createSignIn>;
 
-/** Proves a key to one relay: one AUTH per challenge, for all that waits for it. */
+/** Authenticates one key at a relay: one AUTH per challenge, shared by all callers. */
 export function createSignIn(connection: RelayConnection, signer: Signer, clock: Clock) {
   let known: string | undefined;
-  /** What became of the AUTH for this challenge: nothing, or why it failed. */
+  /** Result of AUTH for this challenge: undefined on success, otherwise the reason. */
   let proof: Promise<string | undefined> | undefined;
   const changed = createNotifier();
 
@@ -140,20 +144,20 @@ export function createSignIn(connection: RelayConnection, signer: Signer, clock:
     hear(challenge: string): void {
       if (challenge !== known && challenge.length <= MAX_CHALLENGE_LENGTH) set(challenge);
     },
-    /** The connection ended, and its challenge with it. */
+    /** Forgets the challenge: it ended with the connection. */
     forget: () => set(undefined),
-    /** Why the relay does not know us, in words; undefined once it does. */
+    /** Returns why the relay did not accept our key, or undefined if it did. */
     async prove(signal: AbortSignal): Promise<string | undefined> {
       if (known === undefined)
         await notifiedOrDeadline(changed, clock, clock.now() + CHALLENGE_MS, signal);
-      if (known === undefined) return 'the relay wants AUTH and sent no challenge';
+      if (known === undefined) return 'the relay requires AUTH but sent no challenge';
       proof ??= answer(known);
       return unlessAborted(proof, signal);
     },
   };
 }
 
-/** The event that proves a key to the relay at this address. */
+/** Returns the event that proves a key to the relay at this address. */
 export const authEvent = (
   signer: Signer,
   url: string,

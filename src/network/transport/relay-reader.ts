@@ -1,4 +1,7 @@
-/** The receiving half of one connection: each subscription is asked, read to its end, and asked again after a loss. */
+/**
+ * Receives from one relay: requests each subscription, reads all stored events, and requests it again after a
+ * reconnect.
+ */
 import { backoffMs, type Clock, type RetryPolicy, within } from '../../base/async.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
@@ -10,37 +13,37 @@ import { createReconciliation, mayHaveMore, type Page, readOn, since } from './m
 
 /** What a subscription calls. */
 export interface SubscriptionHandlers {
-  /** A verified event, once; ids are remembered in bounded number, so one from long ago may come again. */
+  /** Called once per verified event. The set of remembered ids is bounded, so an old event may come again. */
   onEvent(event: SignedEvent, relay: string): void;
-  /** An event that does not count. The relay that sent it is to blame, not the key it names. */
+  /** Called for an event that does not count. Blame the relay that sent it, not the key that it names. */
   onRefused?(reason: RejectReason, detail: string, relay: string, id: string | undefined): void;
-  /** A relay sent an event that was handed over before, and not because it was asked for the same once more. */
+  /** Called if a relay sends an event again that was handed over before, outside of a recheck. */
   onRepeated?(id: string, relay: string): void;
-  /** The relay is being asked: at first when it is connected, again after each reconnect. */
+  /** Called when the relay is queried: on connecting and after each reconnect. */
   onQueried?(relay: string): void;
-  /** The relay has sent what it had stored; again after each reconnect. */
+  /** Called when the relay has sent its stored events; again after each reconnect. */
   onCaughtUp?(relay: string): void;
-  /** This relay answers no more for now: the connection ended, or it closed the subscription for good. */
+  /** Called when the relay stops answering: the connection ended, or it closed the subscription for good. */
   onLost?(relay: string, message: string): void;
 }
 
 /** Options of a subscription. */
 export interface SubscribeOptions {
   readonly only?: readonly string[] | undefined;
-  /** After a reconnect, ask only for events dated after the loss; for events that are sent as soon as they are made. */
+  /** After a reconnect, request only events dated after the loss; for events that are sent when they are created. */
   readonly longLived?: boolean;
   /**
-   * Ask again for the last minute when a relay has caught up, and 3 s later, for relays that lose what arrives between
-   * the stored query and the live subscription; default true.
+   * Request the last minute again when a relay has caught up, and 3 s later, for relays that lose events which arrive
+   * between the stored query and the live subscription; default true.
    */
   readonly recheck?: boolean;
-  /** Most events of one author in ten minutes; default 4096. */
+  /** Maximum events of one author in ten minutes; default 4096. */
   readonly maxPerAuthor?: number;
 }
 
 /** One subscription, shared by the readers of all its relays. */
 export interface SubscriptionFeed {
-  /** Its name in REQ and CLOSE. */
+  /** Subscription id in REQ and CLOSE. */
   readonly id: string;
   readonly filters: readonly Filter[];
   readonly handlers: SubscriptionHandlers;
@@ -55,24 +58,24 @@ export interface ReaderOptions {
   readonly random: () => number;
   /** Verifies events; shared by all relays, so that each signature is checked once. */
   readonly inbox: Inbox;
-  /** Whether the relay compares ids (NIP-77). */
+  /** Whether the relay supports NIP-77. */
   readonly reconciles: () => boolean;
-  /** Whether a subscription closed as `auth-required` is worth asking again, once we have said who we are. */
+  /** Reports whether to repeat a subscription closed as `auth-required`, after AUTH. */
   readonly mayRetryAfterAuth: (subscription: string) => Promise<boolean>;
 }
 
-/** What arrived over one relay, all subscriptions together. */
+/** Counts of what arrived from one relay, over all subscriptions. */
 export interface ReaderCounts {
   events: number;
   duplicates: number;
-  /** Not asked for, or not of this relay. */
+  /** Events that were not requested from this relay. */
   strays: number;
   refused: number;
-  /** Left unread because their author had sent too many. */
+  /** Events skipped because their author had sent too many. */
   surplus: number;
 }
 
-/** One request on the present connection; `filling` asks for what is missing by other queries. */
+/** One request on the current connection; `filling`: missing events are being requested by other queries. */
 interface Asking {
   stage: 'asked' | 'filling' | 'caught-up' | 'closed';
   count: number;
@@ -82,15 +85,15 @@ interface Asking {
 /** A subscription at this relay, across connections. */
 interface Standing {
   readonly feed: SubscriptionFeed;
-  /** A later request replaces it; undefined while there is no connection. */
+  /** The current request; undefined while disconnected. */
   asking: Asking | undefined;
-  /** Everything the relay had before this time of our clock has been asked for and answered. */
+  /** All events that the relay had before this time (our clock) were received. */
   coveredMs: number | undefined;
-  /** CLOSED answers since it last caught up. */
+  /** Number of CLOSED answers since it last caught up. */
   closings: number;
 }
 
-/** Hears the answers to one exchange; undefined when the connection ended. */
+/** Receives the answers to one query; undefined if the connection ended. */
 type Hear = (frame: RelayFrame | undefined) => void;
 
 const THROTTLE_MS = 60_000;
@@ -99,16 +102,16 @@ const RECHECK_MS = 60_000;
 const SECOND_RECHECK_MS = 3000;
 const QUERY_MS = 60_000;
 const RECONCILE_MS = 20_000;
-/** Values in one list of a filter that every relay takes. */
+/** Maximum values in one filter list that every relay accepts. */
 const IDS_PER_REQUEST = 64;
-/** From so many known events on, comparing ids costs less than hearing all again. */
+/** Number of known events from which comparing ids costs less than receiving all again. */
 const SYNC_FROM = 64;
-/** How far before the loss of a connection `since` reaches back: clocks differ, and events travel. */
+/** How far `since` reaches back before the loss of a connection: clocks differ, and events take time. */
 const OVERLAP_MS = 120_000;
 
 export class RelayReader {
   readonly counts: ReaderCounts = { events: 0, duplicates: 0, strays: 0, refused: 0, surplus: 0 };
-  /** When the relay was last heard, the last moment its connection certainly was there; 0 before the first. */
+  /** When the relay was last heard, in milliseconds of our clock; 0 before the first message. */
   heardMs = 0;
   readonly #connection: RelayConnection;
   readonly #options: ReaderOptions;
@@ -123,7 +126,10 @@ export class RelayReader {
     this.#signal = signal;
   }
 
-  /** `isCaughtUp` is undefined where the relay cannot be reached or has refused: nobody waits for it. */
+  /**
+   * Adds a subscription. `isCaughtUp` returns undefined if the relay is unreachable or refused, so callers need not
+   * wait.
+   */
   subscribe(feed: SubscriptionFeed): { isCaughtUp(): boolean | undefined; close(): void } {
     const standing: Standing = { feed, asking: undefined, coveredMs: undefined, closings: 0 };
     this.#standings.set(feed.id, standing);
@@ -171,12 +177,12 @@ export class RelayReader {
 
   #isCaughtUp({ asking }: Standing): boolean | undefined {
     const { state, failures } = this.#connection;
-    if (state === 'connecting' && failures === 0) return false; // a first attempt is waited for
+    if (state === 'connecting' && failures === 0) return false; // waits for the first attempt
     if (asking?.stage === 'caught-up') return true;
     return state === 'open' && asking?.stage !== 'closed' ? false : undefined;
   }
 
-  /** Whether neither the subscription was closed nor a later request has taken this one's place. */
+  /** Reports whether the subscription is open and no later request has replaced this one. */
   #isCurrent(standing: Standing, asking: Asking): boolean {
     return this.#isSubscribed(standing) && standing.asking === asking;
   }
@@ -207,7 +213,7 @@ export class RelayReader {
     return asking;
   }
 
-  /** Reads an event; returns the time it names when it is one that was asked for. */
+  /** Takes an event; returns its `created_at` if it was requested. */
   #take(feed: SubscriptionFeed, frame: EventFrame, isReread: boolean): number | undefined {
     const { url } = this.#connection;
     const received = this.#options.inbox.receive(frame, feed.filters, feed.handed);
@@ -234,7 +240,7 @@ export class RelayReader {
     }
   }
 
-  /** EOSE: reads on where the relay seems to have stopped early. */
+  /** Handles EOSE: reads further pages if the relay seems to have stopped early. */
   async #endStored(standing: Standing, asking: Asking, hint: EoseHint | undefined): Promise<void> {
     const first = { count: asking.count, last: asking.last, hint };
     const filters = filtersFor(standing);
@@ -242,7 +248,7 @@ export class RelayReader {
     if (filters.some((filter) => mayHaveMore(filter, first))) {
       const ask = (filter: Filter) => this.#query(standing, [filter]);
       for (const filter of filters) {
-        // which of several filters an event was sent for is not told, so each is then read from its top
+        // with several filters it is unknown which one an event matched, so each is read again from its newest event
         const page = filters.length === 1 ? first : await ask(filter);
         const isWhole = page !== undefined && (await readOn(filter, page, ask));
         if (!this.#isCurrent(standing, asking)) return;
@@ -264,7 +270,7 @@ export class RelayReader {
     void this.#recheck(standing, asking);
   }
 
-  /** Asks for the last minute again, at once and after SECOND_RECHECK_MS. */
+  /** Requests the last minute again, at once and after SECOND_RECHECK_MS. */
   async #recheck(standing: Standing, asking: Asking): Promise<void> {
     const { clock } = this.#options;
     const recent = since(clock.now() - RECHECK_MS, standing.feed.filters);
@@ -277,7 +283,7 @@ export class RelayReader {
     if (this.#isCurrent(standing, asking)) await this.#query(standing, recent);
   }
 
-  /** Asks for new events only, and finds out by NIP-77 which stored ones are missing. */
+  /** Requests new events only, and finds missing stored ones by NIP-77. */
   async #sync(standing: Standing): Promise<void> {
     const { id, filters, handed } = standing.feed;
     const asking = this.#begin(standing, 'filling');
@@ -301,7 +307,7 @@ export class RelayReader {
     return true;
   }
 
-  /** Asks again after a CLOSED that may pass; one that will not is left until the next connection. */
+  /** Repeats the request after a transient CLOSED; after a permanent one, waits for the next connection. */
   async #reopen(standing: Standing, asking: Asking, message: string): Promise<void> {
     const { clock, retry, random, mayRetryAfterAuth } = this.#options;
     const { feed } = standing;
@@ -323,7 +329,7 @@ export class RelayReader {
         return; // closed while waiting
       }
     }
-    // a page that was under way may have caught up meanwhile
+    // a page that was under way may have caught up in the meantime
     if (this.#isCurrent(standing, asking) && asking.stage === 'closed') this.#ask(standing);
   }
 
@@ -331,7 +337,7 @@ export class RelayReader {
     if (standing.asking?.stage === 'caught-up') standing.coveredMs = this.heardMs;
   }
 
-  /** Stored events beside the subscription's own request; undefined when refused or the connection ended. */
+  /** Queries stored events apart from the subscription's own request; undefined if refused or disconnected. */
   #query(standing: Standing, filters: readonly Filter[]): Promise<Page | undefined> {
     const page = { count: 0, last: 0 };
     return this.#exchange(QUERY_MS, 'CLOSE', (name, end) => {
@@ -346,7 +352,7 @@ export class RelayReader {
     });
   }
 
-  /** Ids of events the relay has for the filter and we lack; undefined when it cannot or does not tell. */
+  /** Returns the ids of events that the relay has and we lack; undefined if it cannot or does not answer. */
   async #reconcile(
     filter: Filter,
     known: Iterable<readonly [id: string, createdAt: number]>,
@@ -391,7 +397,7 @@ export class RelayReader {
   }
 }
 
-/** What to ask a relay now: all there is, or what is new since it was last known to have sent everything. */
+/** Returns the filters to request now: everything, or what is new since the relay had last sent everything. */
 function filtersFor({ feed, coveredMs }: Standing): readonly Filter[] {
   if (coveredMs === undefined || !feed.longLived) return feed.filters;
   return since(coveredMs - OVERLAP_MS, feed.filters);

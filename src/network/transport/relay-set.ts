@@ -1,4 +1,6 @@
-/** Several relays used as one: publish to all, read from all or some; events are verified and handed over once. */
+/**
+ * A set of relays used as one: publishes to all, reads from all or some; each event is verified and handed over once.
+ */
 import { defaultRetry, type RetryPolicy, within } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
@@ -25,30 +27,30 @@ import {
 } from './relay-reader.ts';
 import { namesOf, parseRelayUrls } from './relay-urls.ts';
 
-/** What `createRelaySet` takes beside the addresses. */
+/** Options of `createRelaySet`. */
 export interface RelaySetOptions
   extends Pick<ConnectionOptions, 'openSocket' | 'clock'>,
     Partial<Omit<ConnectionOptions, 'openSocket' | 'clock' | 'connectTimeoutMs'>>,
     Partial<Omit<OutboxOptions, 'clock' | 'retry' | 'random'>> {
-  /** For ids and signatures; default pure JavaScript, on Node give `nativeCrypto`. */
+  /** Computes ids and signatures; default pure JavaScript. On Node, pass `nativeCrypto`. */
   readonly crypto?: EventCrypto;
-  /** Whether a relay offers set reconciliation (NIP-77), by its NIP-11 document; default none does. */
+  /** Reports whether a relay supports NIP-77, by its NIP-11 document; default false. */
   readonly reconciles?: (relay: string) => boolean;
-  /** How long `ready`, and each attempt to connect, may take; default 10 s. */
+  /** Timeout of `ready` and of each connection attempt; default 10 s. */
   readonly openTimeoutMs?: number;
-  /** Hears of relays that a question waits for, each once. */
+  /** Called with relays that a query waits for, once for each relay. */
   readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
-  /** The relays that are read, of all by name; others are connected to only while they are used. Default all. */
+  /** Selects the relays to read from; the others are connected to only while they are used. Default all. */
   readonly readRelays?: (relays: readonly string[]) => readonly string[];
 }
 
-/** What a subscription to a relay set is told. */
+/** An open subscription to a relay set. */
 export interface Subscription {
   readonly caughtUp: boolean;
   close(): void;
 }
 
-/** How one relay of a set is doing. */
+/** Status of one relay of a set. */
 export interface RelayStatus
   extends Readonly<ReaderCounts>,
     Readonly<RelayConnection['counts']>,
@@ -56,34 +58,40 @@ export interface RelayStatus
     OutboxStatus {
   readonly relay: string;
   readonly notices: readonly string[];
-  /** The latest waits between attempts to connect, oldest first; one more than was waited for while `waiting`. */
+  /** The latest waits between connection attempts, oldest first; while `waiting`, the last one is still running. */
   readonly delaysMs: readonly number[];
-  /** When it was last heard, or connected to, by our clock; 0 before. */
+  /** When it was last heard or connected to, in milliseconds of our clock; 0 before. */
   readonly heardMs: number;
 }
 
-/** Connections to several relays, as `createRelaySet` gives them: publish, subscribe, close. */
+/** Connections to several relays, created by `createRelaySet`. */
 export interface RelaySet {
-  /** The addresses in use, each once and without secrets: the names of the relays in outcomes and messages. */
+  /** Addresses in use, without repeats and without secrets; they name the relays in outcomes and messages. */
   readonly relays: readonly string[];
-  /** Those that are read: subscriptions and questions that name no relays go to them. */
+  /** Relays that subscriptions and queries use by default. */
   readonly readRelays: readonly string[];
-  /** Sends to every relay; one outcome each, in that order; rejects only with `signal.reason`. */
+  /** Sends to every relay; returns one outcome each, in that order. Rejects only with `signal.reason`. */
   publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]>;
-  /** The same, one promise per relay: a slow one need not be waited for. */
+  /** As `publish`, with one promise per relay. */
   send(event: SignedEvent, options?: SendOptions): readonly Promise<PublishOutcome>[];
-  /** Stored and live events of the own relays, or of those named, until closed; survives reconnects. */
+  /**
+   * Delivers stored and live events of `readRelays`, or of the relays in `only`, until closed; survives reconnects.
+   */
   subscribe(
     filters: readonly Filter[],
     handlers: SubscriptionHandlers,
     options?: SubscribeOptions,
   ): Subscription;
-  /** Stored events, verified, each once; `unanswered` names relays that sent no EOSE. Ends when they are closed. */
+  /**
+   * Returns stored events, verified, each once; `unanswered` names relays that sent no EOSE. Ends if the set is closed.
+   */
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;
   status(): readonly RelayStatus[];
-  /** Leading zero bits for an event of this kind (NIP-13): the least with which some relay takes it, else 0. */
+  /**
+   * Returns the least proof of work (leading zero bits, NIP-13) with which some relay accepts an event of this kind.
+   */
   workFor(kind: number): number;
-  /** Resolves once a relay is connected; rejects with a `RelayError` when none can be reached. */
+  /** Resolves once a relay is connected; rejects with a RelayError if none can be reached. */
   ready(signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
@@ -101,16 +109,16 @@ const DEFAULTS = {
 };
 
 const GOODBYE_MS = 1000;
-/** Events of one author that a subscription takes in ten minutes. */
+/** Maximum events of one author that a subscription takes in ten minutes. */
 const MAX_PER_AUTHOR = 4096;
 
-/** At a relay that is full a connection is free as soon as another worker has sent what it has. */
+/** Retries of relays that are only sent to: at a full relay, a connection becomes free once another worker is done. */
 const patient = (retry: RetryPolicy): RetryPolicy => ({
   ...retry,
   maxAttempts: 3 * retry.maxAttempts,
 });
 
-/** Connects at once to each relay that is read. Throws a `ConfigError` when an address is wrong or none is given. */
+/** Connects at once to each relay in `readRelays`. Throws a ConfigError if an address is wrong or none is given. */
 export const createRelaySet = (urls: readonly string[], options: RelaySetOptions): RelaySet =>
   new Relays(parseRelayUrls(urls), { ...DEFAULTS, ...options });
 
@@ -235,7 +243,7 @@ class Relays implements RelaySet {
     return only ? this.#connections.filter(({ url }) => only.includes(url)) : this.#connections;
   }
 
-  /** Only the socket and the description are asked for by the whole address. */
+  /** Creates a connection; only the socket and the description use the whole address. */
   #createConnection(name: string, url: string): RelayConnection {
     const { openTimeoutMs, fetchInfo, ...others } = this.#settings;
     const isRead = this.readRelays.includes(name);
@@ -279,7 +287,7 @@ class Relays implements RelaySet {
   }
 }
 
-/** Resolves when the connection is open, rejects when its retries are exhausted. */
+/** Resolves when the connection is open; rejects when its retries are exhausted. */
 async function untilOpen(connection: RelayConnection): Promise<void> {
   for (;;) {
     const opened = await connection.opened();

@@ -1,11 +1,11 @@
-/** Relay addresses: parsed, without secrets, judged where strangers name them, and shared out among keys. */
+/** Relay addresses: parsing, removing secrets, judging those that strangers name, and choosing the relays of a key. */
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 
 const HINT = 'give one or more ws:// or wss:// addresses, for example ws://127.0.0.1:7777';
 
-/** The addresses in order, without repeats; throws a `ConfigError` that names a wrong one. */
+/** Returns the addresses in order, without repeats. Throws a ConfigError that names a wrong one. */
 export function parseRelayUrls(urls: readonly string[]): readonly string[] {
   const byTarget = new Map<string, string>();
   for (const url of urls.map((text) => text.trim()).filter((text) => text !== '')) {
@@ -32,11 +32,11 @@ function targetOf(url: string): string {
   return new URL(url).href;
 }
 
-/** Whether a WebSocket could be opened there. */
+/** Reports whether this is a ws:// or wss:// address. */
 export const isRelayUrl = (url: string): boolean =>
   /^wss?:/i.test(url) && URL.canParse(url) && !url.includes('#');
 
-/** The address without user, password, query and fragment, which may be secret; otherwise as it was written. */
+/** Returns the address without user, password, query and fragment, which may be secret. */
 export function withoutSecrets(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url?.host) {
@@ -47,7 +47,7 @@ export function withoutSecrets(text: string): string {
   return isBare ? text : `${protocol}//${host}${pathname}`;
 }
 
-/** The same of several relays, each with a name of its own. */
+/** Returns addresses by display name: without secrets, each name unique. */
 export function namesOf(urls: readonly string[]): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const url of urls) {
@@ -62,14 +62,14 @@ const PRIVATE_IPV4 = /^(?:127|10|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01]))\./
 const PRIVATE_IPV6 = /^\[(?:::1|f[cd][0-9a-f]{2}:.*|fe[89ab][0-9a-f]:.*)\]$/;
 const LOCAL_NAME = /^localhost$|\.(?:localhost|local)$/;
 
-/** Whether the address is on this machine or in its own network: a relay of ours or a friend's, not a public one. */
+/** Reports whether the address is on this machine or a private network, as opposed to a public relay. */
 export function isPrivateRelay(url: string): boolean {
   const { hostname } = new URL(url);
   if (/^[\d.]+$/.test(hostname)) return PRIVATE_IPV4.test(hostname);
   return PRIVATE_IPV6.test(hostname) || LOCAL_NAME.test(hostname);
 }
 
-/** IPv4 that is nobody's on the internet (IANA special-purpose registry), by its first bits. */
+/** IPv4 ranges that are not public (IANA special-purpose registry): address and prefix length. */
 const SPECIAL_IPV4: readonly (readonly [address: string, bits: number])[] = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -86,12 +86,12 @@ const SPECIAL_IPV4: readonly (readonly [address: string, bits: number])[] = [
   ['203.0.113.0', 24],
   ['224.0.0.0', 3],
 ];
-/** Names that no public DNS resolves, or that mean this machine or its network. */
+/** Names that public DNS does not resolve, or that mean this machine or its network. */
 const LOCAL_SUFFIX = new RegExp(
   String.raw`\.(?:local|localhost|localdomain|internal|intranet|private|lan|home|corp|home\.arpa` +
     '|onion|test|invalid)$',
 );
-/** Services above port 1023 that nobody runs a relay on: databases, caches, remote control, mail and chat. */
+/** Ports above 1023 of other services: databases, caches, remote control, mail and chat. */
 const OTHER_SERVICES: ReadonlySet<number> = new Set([
   1433, 1521, 1719, 1720, 1723, 2049, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 5060,
   5061, 5432, 5672, 5900, 5984, 5985, 6000, 6379, 6443, 6566, 6665, 6666, 6667, 6668, 6669, 6697,
@@ -100,11 +100,11 @@ const OTHER_SERVICES: ReadonlySet<number> = new Set([
 const LONGEST_URL = 256;
 const PATH = /^\/[\w~/-]{0,63}$/;
 
-/** Whether an IP address, as Node and URLs write it, is reached over the internet. */
+/** Reports whether an IP address, as Node and URLs write it, is public. */
 export function isPublicIp(address: string): boolean {
   const ip = address.toLowerCase();
   if (!ip.includes(':')) return isPublicIpv4(ip);
-  // global unicast is 2000::/3; a zone, a mapped or a translated IPv4 address is none of it
+  // public addresses are in 2000::/3; zoned, mapped and translated IPv4 addresses are not
   const [first = '', second = ''] = ip.split(':');
   if (!/^[23][0-9a-f]{3}$/.test(first)) return false;
   const next = Number.parseInt(second || '0', 16);
@@ -124,15 +124,14 @@ function isPublicIpv4(ip: string): boolean {
   });
 }
 
-/** Why a relay that a stranger names is not dialled; undefined where nothing speaks against it. */
+/** Returns why not to connect to a relay that a stranger names; undefined if it is acceptable. */
 export function hintProblem(url: string): string | undefined {
   if (url.length > LONGEST_URL || !isRelayUrl(url)) return 'not the address of a relay';
   const { hostname, port, pathname, search, username, password } = new URL(url);
   const host = hostname.replace(/\.$/, '');
   const isIp = host.startsWith('[') || /^[\d.]+$/.test(host);
   if (isIp && !isPublicIp(host.replace(/^\[|\]$/g, ''))) return 'a private address';
-  if (!isIp && (!host.includes('.') || LOCAL_SUFFIX.test(host)))
-    return 'a name of a private network';
+  if (!isIp && (!host.includes('.') || LOCAL_SUFFIX.test(host))) return 'a private network name';
   if (username !== '' || password !== '' || search !== '')
     return 'an address with a user or a query';
   const number = Number(port || 443);
@@ -141,7 +140,9 @@ export function hintProblem(url: string): string | undefined {
   return PATH.test(pathname) ? undefined : 'an unusual path';
 }
 
-/** The relays that this key reads from, in order, by rendezvous hashing; a change moves only its own share. */
+/**
+ * Returns the relays that a key reads from, by rendezvous hashing: a change of relays moves only their share of keys.
+ */
 export function relaysOfKey(
   relays: readonly string[],
   publicKey: string,

@@ -1,15 +1,15 @@
-/** The WebSocket port of the transport, and its implementation for browsers; src/node/net has the one for Node. */
+/** The WebSocket port of the transport, and its browser implementation; `src/node/net` has the one for Node. */
 
-/** One connection. It never throws from callbacks' side: what goes wrong ends in `onclose`, exactly once. */
+/** One connection. Callbacks are not called with errors: every failure ends in `onclose`, exactly once. */
 export interface Socket {
   /** Bytes accepted by `send` and not yet handed to the network. */
   readonly bufferedAmount: number;
-  /** Set by who opened it: a longer event is handed to `onlong` in place of `onmessage`. */
+  /** Set by the opener: longer events go to `onlong` instead of `onmessage`. */
   longestEventBytes?: number | undefined;
   onopen: (() => void) | undefined;
-  /** One message and its length on the wire; the text is undefined when the message was not text. */
+  /** Receives a message and its length on the wire; the text is undefined if the message was not text. */
   onmessage: ((text: string | undefined, bytes: number) => void) | undefined;
-  /** An event was longer than that, by its length; it is not read. */
+  /** Receives the length of an event that is longer than `longestEventBytes`; the event is not read. */
   onlong?: ((bytes: number) => void) | undefined;
   onerror: ((message: string) => void) | undefined;
   onclose: ((code: number, reason: string) => void) | undefined;
@@ -21,15 +21,15 @@ export interface Socket {
 export type OpenSocket = (url: string) => Socket;
 
 const encoder = new TextEncoder();
-/** By how it begins: the rest would have to be read. */
+/** Start of an EVENT message; avoids parsing the rest. */
 const EVENT_START = /^\s*\[\s*"EVENT"/;
-/** A relay that sends a longer message is disconnected, by UTF-16 units, which are at most the bytes on the wire. */
+/** Longest message, in UTF-16 units (at most its bytes on the wire); a relay that sends more is disconnected. */
 const MAX_CHARACTERS = 32 << 20;
 const TOO_LONG = 1009;
-/** What a connection that never came to be ends with. */
+/** Close code of a connection that was never established. */
 const ABNORMAL = 1006;
 
-/** Opens a connection; an address that the browser refuses ends like one that nobody answers. */
+/** Opens a connection. An address that the browser refuses ends like one that does not answer. */
 export const openSocket: OpenSocket = (url) => {
   let ws: WebSocket | undefined;
   const socket: Socket = {
@@ -41,7 +41,7 @@ export const openSocket: OpenSocket = (url) => {
     onerror: undefined,
     onclose: undefined,
     send: (text) => {
-      // a connection that is closing takes nothing more, and says so by its end
+      // a closing connection drops messages; `onclose` reports it
       if (ws?.readyState === WebSocket.OPEN) ws.send(text);
     },
     close: () => ws?.close(1000),

@@ -181,7 +181,7 @@ test('none stores', async () => {
   expect(diagnosePublish(set.status(), await publish(event))).toEqual(
     [A, B].map(
       (url) =>
-        `${url} takes events and loses them (this relay says yes and does not keep events, 2 were missing); do not rely on it: use another relay`,
+        `${url} takes events and loses them (this relay accepts events and does not store them, 2 were missing); do not rely on it: use another relay`,
     ),
   );
   await set.close();

@@ -61,7 +61,7 @@ test('two missing in a row and a yes is worth nothing, until one is there again'
   expect(await publish(one, c!, 'welcome')).toMatchObject({
     status: 'accepted',
     kept: false,
-    message: 'welcome; this relay says yes and does not keep events, 2 were missing',
+    message: 'welcome; this relay accepts events and does not store them, 2 were missing',
   });
   await answer(one, c!);
   expect(one.status().stores).toBe('yes');

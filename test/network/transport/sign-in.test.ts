@@ -112,7 +112,7 @@ describe('publishing', () => {
     refuses(sockets.latest(), event);
     await clock.advance(5000);
     expect((await publishing)[0]!.message).toBe(
-      'auth-required: who are you? (the relay wants AUTH and sent no challenge)',
+      'auth-required: who are you? (the relay requires AUTH but sent no challenge)',
     );
     await set.close();
   });

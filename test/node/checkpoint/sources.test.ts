@@ -80,7 +80,7 @@ describe('sources that strangers name', () => {
     ['http://10.0.0.7', 'a private address'],
     ['http://169.254.169.254', 'a private address'],
     ['http://0x7f.1:8790', 'a private address'],
-    ['https://nas.local', 'a name of a private network'],
+    ['https://nas.local', 'a private network name'],
     ['https://user:secret@example.com', 'a user or a query'],
     ['https://example.com:6379', 'port 6379'],
     ['wss://192.168.1.1', 'a private address'],
