@@ -28,12 +28,12 @@ it('says what is waited for, and who can bring it', () => {
   const reporter = createReporter((event) => void told.push(event));
   reporter.uncomposable(3, { code: 'nothing-accepted', at: 'accepted', message: 'm' });
   reporter.uncomposable(3, { code: 'other', at: 'joins', message: 'joins are missing' });
-  reporter.unavailable(0, 'snapshot', 'no event says it is');
+  reporter.unavailable(0, 'snapshot', 'no event carries or names it');
   reporter.unavailable(4, 'beacon', 'not yet');
   expect(told.map((event) => event.type === 'notice' && event.message)).toEqual([
     'No contribution to round 4 has arrived yet.',
     'Cannot propose an outcome for round 4 yet: joins are missing',
-    'No relay of this run has its stake table. Ask the author of the run to publish it, or add --stake FILE. (no event says it is)',
+    'No relay of this run has its stake table. Ask the author of the run to publish it, or add --stake FILE. (no event carries or names it)',
     'round 5 waits for its beacon: not yet',
   ]);
 });

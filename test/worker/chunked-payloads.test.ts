@@ -101,6 +101,6 @@ describe('payloads in chunks', () => {
       refused: [{ reason: 'payload-missing', worker: mute.publicKey }],
     });
     const refused = honest.events.filter((event) => event.type === 'refused');
-    expect(refused.map(({ detail }) => detail)).toEqual(['0 of 3 chunks came']);
+    expect(refused.map(({ detail }) => detail)).toEqual(['0 of 3 chunks arrived']);
   });
 });

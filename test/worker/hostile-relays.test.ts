@@ -43,8 +43,8 @@ describe('a run whose only relay', () => {
 
   it('does nothing useful is named, and the others are not blamed', async () => {
     const modes = [
-      ['never says a word', 'does not answer what it is asked'],
-      ['closes every request', 'closes what we ask for (error: shutting down idle subscriptions)'],
+      ['never says a word', 'does not answer queries'],
+      ['closes every request', 'closes our subscription (error: shutting down idle subscriptions)'],
       ['hands nothing out', 'takes events and loses them'],
       ['wants work that its document does not name', 'wants proof of work'],
     ] as const;

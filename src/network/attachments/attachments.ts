@@ -1,6 +1,6 @@
 /**
- * Publishes and pulls payloads that are too large for an event, over one set of relays: they go first, as chunk
- * events, and the event that names them follows as soon as the relays together hold enough.
+ * Publishes and pulls payloads that are too large for one event: the chunk events go first, and the event that names
+ * them follows once the relays together store enough chunks.
  */
 import { anySignal, unlessAborted, within } from '../../base/async.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
@@ -39,23 +39,23 @@ export interface Attachment {
 
 /** A keeper's share on its way; true if some relay took each chunk. */
 export interface ShareSending {
-  /** The first copies: all is somewhere once every keeper has sent these. */
+  /** The first copy of each chunk: the whole payload is stored once every keeper has sent these. */
   readonly first: Promise<boolean>;
-  /** Second copies too, in case a keeper or a relay disappears. */
+  /** Also the second copies, in case a keeper or a relay disappears. */
   readonly all: Promise<boolean>;
 }
 
-/** When a pull ends without its payload. */
+/** Limits after which a pull ends without its payload. */
 export interface PullLimits {
   readonly signal?: AbortSignal | undefined;
   /** Time without a new chunk. */
   readonly idleMs?: number | undefined;
 }
 
-/** Attachments up to this size go to all relays, larger ones only to those that their author reads. */
+/** Attachments up to this size go to all relays; larger ones only to the relays in `readRelays`. */
 const EVERYWHERE_BYTES = 256 << 10;
 
-/** The attachments of one relay set; all that is pulled shares the request windows of its relays. */
+/** The attachments of one relay set. All pulls share the request windows of its relays. */
 export class Attachments {
   readonly access: RelayAccess;
   readonly #relays: readonly RelayChunks[];
@@ -98,7 +98,7 @@ export class Attachments {
     };
   }
 
-  /** Waits until each relay took everything it was given, or said why not. */
+  /** Waits until each relay accepted everything it was given, or refused. */
   async #settle(
     homes: readonly string[],
     uploads: readonly ChunkSending[],
@@ -137,7 +137,7 @@ export class Attachments {
     return { first: begun, all };
   }
 
-  /** Starts pulling a payload until it is here, its limits end it, or the client is closed. */
+  /** Starts pulling a payload, until it is complete, a limit ends it, or `close` is called. */
   pull(wanted: PayloadRequest, { signal, idleMs }: PullLimits = {}): Pull {
     const both = anySignal(this.#closed.signal, signal);
     const job = new PullJob(wanted, this.#relays, this.access);
@@ -145,11 +145,11 @@ export class Attachments {
     return job;
   }
 
-  /** Pulls one payload; refuses with how far it came. Rejects only with `signal.reason`. */
+  /** Pulls one payload; refuses with its progress if it stays incomplete. Rejects only with `signal.reason`. */
   async pullOnce(
     wanted: PayloadRequest,
     limits: {
-      /** Time for all of it. */
+      /** Time limit for the whole payload. */
       readonly timeoutMs?: number | undefined;
       readonly idleMs?: number | undefined;
       readonly signal: AbortSignal;
@@ -163,13 +163,13 @@ export class Attachments {
         : within(job.done, timeoutMs, this.access.clock, signal));
       if (pulled) return ok(pulled.payload);
       const { have, of } = job.progress();
-      return refuse('payload-missing', 'root', `${have} of its ${of} chunks came`);
+      return refuse('payload-missing', 'root', `${have} of its ${of} chunks arrived`);
     } finally {
       job.stop();
     }
   }
 
-  /** Pulls nothing any more. */
+  /** Ends all pulls. */
   close(): void {
     this.#closed.abort();
   }

@@ -1,6 +1,6 @@
 /**
- * Bodies of events, in their content or in chunks: which of the two, and how bodies in chunks are pulled, kept and sent
- * before the event that names them. Only members of the run make others pull, each of them within a budget.
+ * Bodies of events: inside the content, or in chunks. Pulls, stores and sends bodies in chunks. Bodies are pulled only
+ * for members of the run, each within a budget.
  */
 import { type Carried, fitsInside } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';
@@ -16,19 +16,19 @@ import type { Sending } from '../transport/delivery.ts';
 import type { Attachments } from './attachments.ts';
 import type { Pull } from './pull.ts';
 
-/** The bytes of a root, checked against it, where they are at hand. */
+/** Returns the bytes of a root, verified, or undefined if they are not stored. */
 export type BodyOf = (apart: PayloadRoot) => Uint8Array | undefined;
 
-/** The largest body there can be. */
+/** Maximum size of a body. */
 export const MOST_BODY_BYTES = MOST_OUTCOME_BYTES;
 
-/** Nothing is at hand. */
+/** A `BodyOf` without any bodies. */
 export const noBodies: BodyOf = () => undefined;
 
-/** How a content is written with what it says of its body. */
+/** Writes a content with its body or the reference to its chunks. */
 type Write = (carried: Carried) => string;
 
-/** What a content says of this body: the body itself if it fits, otherwise a reference to its chunks. */
+/** Returns how a content carries this body: the body itself if it fits, otherwise a reference to its chunks. */
 export function carryBody(body: string, write: Write): Carried {
   if (fitsInside(write({ body }))) return { body };
   const { root, bytes } = chunkTree(utf8(body));
@@ -45,7 +45,7 @@ export function openBody(
   bodyOf: BodyOf,
 ): Result<string> | undefined {
   if (body !== undefined) return ok(body);
-  // a rule of the kind: without a body both are there
+  // the kind requires root and bytes if there is no body
   const received = bodyOf({ root: root!, bytes: bytes! });
   if (received === undefined) return undefined;
   const text = decode(received);
@@ -70,13 +70,13 @@ function decode(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** A body that an event names, and until when relays are asked to keep both. */
+/** A body that travels in chunks, and until when relays should keep it and its event. */
 export interface Apart extends PayloadRoot {
   /** Unix seconds. */
   readonly expiresAt: number;
 }
 
-/** The body that an event names; undefined for an event that has it inside, or has none. */
+/** Returns the body that an event names in chunks; undefined if the body is inside, or if the event has none. */
 export function apartIn(event: EventDraft): Apart | undefined {
   const kind = [proposal, fault].find((each) => each.kind === event.kind);
   const parsed = kind?.parse(event);
@@ -88,11 +88,11 @@ export function apartIn(event: EventDraft): Apart | undefined {
 export interface BodyExchangeOptions {
   readonly clock: Clock;
   readonly signer: { sign(draft: EventDraft): SignedEvent };
-  /** Aborted when nothing is to be sent any more. */
+  /** Aborted when nothing should be sent any more. */
   readonly signal: AbortSignal;
 }
 
-/** An event whose body is wanted. */
+/** An event whose body is being pulled. */
 interface PendingEvent {
   readonly event: SignedEvent;
   readonly apart: Apart;
@@ -103,20 +103,20 @@ interface Job {
   readonly apart: Apart;
   readonly pull: Pull;
   readonly round: number;
-  /** Events that name this body; it is pulled as long as there are any. */
+  /** Events that name this body; it is pulled while there are any. */
   readonly wanted: Map<EventId, PendingEvent>;
 }
 
-/** Bodies of one author that are pulled at the same time; a newer one takes the place of the oldest. */
+/** Maximum bodies of one author pulled at the same time; a newer one replaces the oldest. */
 const MOST_OPEN = 4;
-/** Bodies of one author that are pulled unasked, in a minute. */
+/** Maximum bodies of one author pulled in a minute without a request. */
 const MOST_PER_MINUTE = 8;
 const MINUTE_MS = 60_000;
-/** A body of which no chunk comes for so long is pulled again when its event is heard again. */
+/** Time without a new chunk after which a body is pulled again when its event arrives again. */
 const IDLE_MS = 5 * MINUTE_MS;
-/** Events of others than members, until they may be some: bytes of one key, and of all. */
+/** Byte limits of events from keys that are not members yet: per key, and in total. */
 const OFFERED_BYTES = { perOwner: 256 << 10, inAll: 8 << 20 };
-/** Bodies in memory, in bytes; older ones are pulled again where they are needed again. */
+/** Maximum bytes of bodies in memory; older bodies are pulled again when they are needed. */
 const MAX_BODY_BYTES = 64 << 20;
 
 const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
@@ -127,7 +127,7 @@ export class BodyExchange {
   readonly #bodies = new Map<string, { readonly bytes: Uint8Array; readonly round: number }>();
   readonly #jobs = new Map<string, Job>();
   readonly #offered = new FairStore<PendingEvent>(OFFERED_BYTES);
-  /** Roots whose chunks this worker sent already. */
+  /** Roots whose chunks this worker has sent. */
   readonly #sent = new Map<Digest, number>();
   readonly #spent = new Map<WorkerId, number>();
   #minuteEnds = 0;
@@ -142,7 +142,7 @@ export class BodyExchange {
 
   readonly get: BodyOf = (apart) => this.#bodies.get(nameOf(apart))?.bytes;
 
-  /** Takes in a body whose bytes are those of the root. */
+  /** Stores a body whose bytes are verified against the root. */
   keep(apart: PayloadRoot, bytes: Uint8Array, round: number): void {
     const name = nameOf(apart);
     this.#drop(name);
@@ -158,7 +158,7 @@ export class BodyExchange {
     for (const { onReceived } of job.wanted.values()) onReceived();
   }
 
-  /** Whose bodies are pulled unasked from now on. */
+  /** Sets the authors whose bodies are pulled without a request. */
   admit(members: readonly WorkerId[], round: number): void {
     this.#members = new Set(members);
     for (const [id, { value: wanted }] of this.#offered.entries()) {
@@ -169,8 +169,8 @@ export class BodyExchange {
   }
 
   /**
-   * Pulls the body of an event, now or once its author is a member; what somebody asked for by id is pulled in any
-   * case.
+   * Pulls the body of an event, at once or when its author becomes a member; a body that was requested by id is pulled
+   * in any case.
    */
   bring(wanted: PendingEvent, round: number, isRequested: boolean): void {
     const { event, apart } = wanted;
@@ -193,8 +193,8 @@ export class BodyExchange {
   }
 
   /**
-   * Sends an event whose body is apart and here, after its chunks; those go out once. Undefined for any other
-   * event.
+   * Sends an event whose body is in chunks and stored, after its chunks, which are sent once. Returns undefined for any
+   * other event.
    */
   send(event: SignedEvent, round: number): Sending | undefined {
     const apart = apartIn(event);
@@ -219,7 +219,7 @@ export class BodyExchange {
     for (const [root, sent] of this.#sent) if (sent < round) this.#sent.delete(root);
   }
 
-  /** Pulls nothing any more. */
+  /** Ends all pulls. */
   close(): void {
     this.#isClosed = true;
     for (const job of [...this.#jobs.values()]) this.#end(job);
@@ -236,7 +236,7 @@ export class BodyExchange {
     return spent < MOST_PER_MINUTE;
   }
 
-  /** Lets go of the oldest event of an author that has too many; somebody else's wish for the same body stays. */
+  /** Drops the oldest event of an author that has too many; the body is still pulled for events of other authors. */
   #dropOldest(author: WorkerId): void {
     const open = [...this.#jobs.values()].flatMap((job) =>
       [...job.wanted.values()].flatMap(({ event }) =>

@@ -14,7 +14,7 @@ import type { Sha256 } from '../event-crypto.ts';
 import { answerOf, isTaken, type Progress } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 
-/** What one relay took of some chunks. */
+/** What one relay accepted of some chunks. */
 export interface ChunkDelivery {
   readonly relay: string;
   readonly taken: number;
@@ -25,9 +25,9 @@ export interface ChunkDelivery {
   readonly isAway: boolean;
 }
 
-/** Chunks on their way to several relays. */
+/** Chunks being sent to several relays. */
 export interface ChunkSending {
-  /** Chunks that some relay holds, of those that are enough. */
+  /** Returns how many chunks some relay stores, of those that are enough. */
   progress(): Progress;
   /** True as soon as the relays together hold enough to restore the payload, false if they will not. */
   readonly enough: Promise<boolean>;
@@ -38,12 +38,12 @@ export interface ChunkSending {
 /** Relays that chunks are published to. */
 export type ChunkRelays = Pick<RelaySet, 'relays' | 'publish' | 'status'>;
 
-/** How one event and its chunks are signed and sent. */
+/** How an event and its chunks are signed and sent. */
 export interface PublishOptions {
   readonly sign: (draft: EventDraft) => SignedEvent;
   readonly lifetime: Lifetime;
   readonly signal: AbortSignal;
-  /** It gives way to what a round needs. */
+  /** Low priority: events that a round needs go first. */
   readonly isPatient?: boolean | undefined;
 }
 
@@ -52,7 +52,7 @@ interface ChunkOptions extends PublishOptions {
   readonly sha256: Sha256;
 }
 
-/** Chunk events under way at one relay; fewer if they are patient, so that a slow line stays free. */
+/** Maximum chunk events under way at one relay; fewer if they are low priority, so that a slow line stays free. */
 const WINDOW = 16;
 const PATIENT_WINDOW = 2;
 /** Signed chunk events kept for the slower relays. */
@@ -99,11 +99,11 @@ export function remembering<T>(count: number, make: (index: number) => T): (inde
   };
 }
 
-/** Where the events of chunks come from, and who hears that a relay took one. */
+/** Provides the events of chunks, and is told when a relay accepted one. */
 interface ChunkEvents {
   eventOf(index: number): SignedEvent | Promise<SignedEvent>;
   onTaken(index: number): void;
-  /** Hears that the relay takes nothing more. */
+  /** Called when the relay accepts nothing more. */
   onUseless?(): void;
 }
 
@@ -120,7 +120,8 @@ async function upload(
   let isAway = false;
   let isUseless = false;
   const sendSome = async (): Promise<void> => {
-    const { signal: linked, release } = anySignal(signal); // few listeners each
+    // a signal of its own, so that the given one has few listeners
+    const { signal: linked, release } = anySignal(signal);
     try {
       while (next < indices.length && !isUseless && !linked.aborted) {
         const index = indices[next++]!;
@@ -141,7 +142,7 @@ async function upload(
   const lanes = Math.min(isPatient ? PATIENT_WINDOW : WINDOW, indices.length);
   await Promise.all(Array.from({ length: lanes }, sendSome)).catch((error) => {
     if (error instanceof CheckpointError) throw error;
-    message ||= 'given up';
+    message ||= 'aborted';
   });
   if (isUseless) onUseless?.();
   return { relay, taken, of: indices.length, message, isAway };
@@ -157,14 +158,11 @@ export interface Errand {
 export interface Distribution {
   /** Chunks that no relay took. */
   readonly nowhere: number;
-  /** By relay. */
+  /** One per relay. */
   readonly deliveries: readonly ChunkDelivery[];
 }
 
-/**
- * Sends each chunk to the first `redundancy` relays of its list that take it. Throws what `eventOf` throws of this
- * machine.
- */
+/** Sends each chunk to the first `redundancy` relays of its list that accept it. Throws what `eventOf` throws. */
 export async function distributeChunks(
   errands: readonly Errand[],
   redundancy: number,
@@ -210,20 +208,19 @@ export async function distributeChunks(
   return { nowhere, deliveries: [...deliveries.values()] };
 }
 
-/** The workers that publish one payload together, and which of them this is. */
+/** The workers that publish one payload together, and which of them is this one. */
 export interface Keepers {
   readonly me: WorkerId;
   /** All of them, in any order. */
   readonly all: readonly WorkerId[];
 }
 
-/** Copies of a chunk, each by another keeper and at another relay, as far as there are as many. */
+/** Copies of each chunk, by different keepers at different relays, if there are enough of both. */
 const REDUNDANCY = 2;
 
 /**
- * Returns what a keeper sends of a payload, by copy. Rendezvous hashing over keepers and relays says which keepers
- * send a chunk, and which relay it is for, so a keeper that leaves moves only its own share. Chunks of zeros are
- * not sent.
+ * Returns what a keeper sends of a payload, per copy. Rendezvous hashing over keepers and relays assigns each chunk, so
+ * a keeper that leaves moves only its own share. Chunks of zeros are not sent.
  */
 export function errandsOf(
   payload: Uint8Array,

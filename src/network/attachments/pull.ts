@@ -1,7 +1,6 @@
 /**
- * Pulls payloads and bodies that travel as chunk events, from several relays at once, until their author or
- * somebody else has published them: a fetch whose sources are relays. Asks first for chunks that the payload's
- * author signed.
+ * Pulls payloads and bodies that travel as chunk events from several relays at once, until someone has published all of
+ * their chunks. A chunk fetch whose sources are relays; first requests chunks that the payload's author signed.
  */
 import { anySignal, deferred, onAbort } from '../../base/async.ts';
 import type { WorkerId } from '../../run/ids.ts';
@@ -25,29 +24,29 @@ import {
   type RelayChunks,
 } from './relay-chunks.ts';
 
-/** What to pull, and whose chunks to ask for first. */
+/** A payload to pull, and authors whose chunks to request first. */
 export interface PayloadRequest extends ErasureCoded {
   readonly worker: WorkerId;
-  /** Others who name the same root, and so may have signed chunks of it. */
+  /** Returns other authors that name the same root, and so may have signed chunks of it. */
   others?(): readonly WorkerId[];
 }
 
-/** A payload and the total length of the chunk events that brought it. */
+/** A payload and the total length of its chunk events. */
 export interface PulledPayload {
   readonly payload: Uint8Array;
   readonly eventBytes: number;
 }
 
 export interface Pull {
-  /** Undefined if it was stopped, if the puller was closed, or if its author signed what does not fit together. */
+  /** Undefined if the pull was stopped, or if the author signed chunks that do not fit together. */
   readonly done: Promise<PulledPayload | undefined>;
   progress(): Progress;
   stop(): void;
 }
 
-/** A relay that owes a chunk for this long is overtaken. */
+/** Time after which a chunk is also requested from another relay. */
 const HEDGE_MS = 2000;
-/** All shards of an erasure-coded payload are pulled if the k that are needed take longer than this. */
+/** Time after which all shards of an erasure-coded payload are pulled, instead of only the k that are needed. */
 const PATIENCE_MS = 3000;
 const TICK_MS = 250;
 
@@ -59,7 +58,7 @@ interface PartChunk {
   readonly index: number;
 }
 
-/** One payload on its way. */
+/** One payload being pulled. */
 export class PullJob implements Pull {
   readonly #options: RelayAccess;
   readonly #wanted: PayloadRequest;
@@ -93,7 +92,7 @@ export class PullJob implements Pull {
     );
   }
 
-  /** Chunks that are here, of those that are enough. */
+  /** Returns how many chunks arrived, of those that are enough. */
   readonly progress = (): Progress => {
     const counts = this.#assemblies.map(({ received }) => received).sort((a, b) => b - a);
     const have = counts.slice(0, this.#need).reduce((sum, count) => sum + count, 0);
@@ -135,14 +134,14 @@ export class PullJob implements Pull {
     }
   }
 
-  /** Stops the pull when no new chunk has come for this long. */
+  /** Stops the pull if no new chunk arrives for this long. */
   async #watch(idleMs: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (clock.now() < this.#newestMs + idleMs) await clock.sleep(TICK_MS, signal);
     this.stop();
   }
 
-  /** A relay as a source of this payload; a relay that is not connected is asked last. */
+  /** Returns a relay as a source of this payload; a disconnected relay is asked last. */
   #source(relay: RelayChunks): ChunkSource<PartChunk> {
     const absent = this.#absent.get(relay)!;
     const { worker: owner } = this.#wanted;
@@ -172,7 +171,7 @@ export class PullJob implements Pull {
     };
   }
 
-  /** Events of any author are requested every other time only: they may be any number of forgeries. */
+  /** Requests events of any author only every other time: they may be any number of forgeries. */
   #author(times: number): WorkerId | undefined {
     if (times % 2 === 1) return undefined;
     const { worker, others } = this.#wanted;
@@ -213,7 +212,7 @@ export class PullJob implements Pull {
     return this.#parts.indices.has(part) ? 'wanted' : 'later';
   }
 
-  /** As many parts as are needed, first those that some relay may have; all of them if that takes too long. */
+  /** Returns as many parts as are needed, first those that some relay may have; all parts if that takes too long. */
   #partsToPull(nowMs: number): ReadonlySet<number> {
     const all = [...this.#assemblies.keys()];
     if (nowMs - this.#startedMs > PATIENCE_MS) return new Set(all);
@@ -230,7 +229,7 @@ export class PullJob implements Pull {
   }
 }
 
-/** Chunk events prove themselves before they get here. */
+/** Chunk events are verified before they get here. */
 const PROVEN: ChunkSink = {
   write: () => undefined,
   finish: async () => true,

@@ -1,6 +1,6 @@
 /**
- * Asks one relay for chunk events by their keys, up to 64 in a request. Authors take turns, so one who names many
- * payloads that nobody has does not hold up the others. Every event proves itself, so no relay is trusted.
+ * Requests chunk events from one relay by key, up to 64 per request. Authors take turns, so one that names many missing
+ * payloads does not delay the others. Every event is verified against its root, so no relay is trusted.
  */
 import { chunk } from '../../../kinds/chunk.ts';
 import type { Clock } from '../../base/async.ts';
@@ -12,24 +12,24 @@ import type { Sha256 } from '../event-crypto.ts';
 import type { ConnectionState } from '../transport/connection.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 
-/** Connected relays, and what asking them for payloads takes. */
+/** Connected relays, and what is needed to request payloads from them. */
 export interface RelayAccess {
   readonly relays: RelaySet;
   readonly clock: Clock;
   readonly sha256: Sha256;
 }
 
-/** The same until a signal ends it. */
+/** Relay access until a signal ends it. */
 export interface RelaySession extends RelayAccess {
   readonly signal: AbortSignal;
 }
 
-/** A chunk to ask a relay for. */
+/** A chunk to request from a relay. */
 export interface ChunkRequest extends PayloadRoot {
   readonly index: number;
-  /** Whose turn it takes: the author of the event that names the payload. */
+  /** Author of the event that names the payload; authors take turns. */
   readonly owner: WorkerId;
-  /** Only events that this key signed; undefined for those of anybody. */
+  /** Only events signed by this key; undefined accepts any author. */
   readonly author?: WorkerId | undefined;
 }
 
@@ -39,13 +39,13 @@ export interface ReceivedChunk {
   readonly event: SignedEvent;
 }
 
-/** Two requests of 64 chunks are 8 MiB under way at each relay. */
+/** Requests under way at each relay: two of 64 chunks are 8 MiB. */
 const REQUESTS_AT_ONCE = 2;
 /** Values in one list of a filter that every relay accepts. */
 const MOST_PER_REQUEST = 64;
-/** Chunks that are worth requesting of one relay at once. */
+/** Maximum number of chunks worth requesting from one relay at once. */
 export const MOST_CHUNKS_AT_ONCE = REQUESTS_AT_ONCE * MOST_PER_REQUEST;
-/** A relay that has not said it is through with a request after this is taken to have nothing more. */
+/** Time after which a request without EOSE counts as answered. */
 const REQUEST_MS = 20_000;
 const TICK_MS = 250;
 
@@ -53,7 +53,7 @@ interface Waiting extends ChunkRequest {
   settle(chunk: ReceivedChunk | undefined): void;
 }
 
-/** A request under way: what of it has not come, and how it ends. */
+/** A request under way, with the chunks that have not arrived. */
 interface Request {
   readonly open: Set<Waiting>;
   end(): void;
@@ -105,7 +105,7 @@ export class RelayChunks {
       const theirs = this.#queue.filter((each) => each.owner === owner);
       const batch = theirs.filter((each) => each.author === author).slice(0, MOST_PER_REQUEST);
       const taken = new Set(batch);
-      // their turn is over: what they want beside it waits behind the others
+      // their turn is over: their remaining requests go to the end of the queue
       const others = this.#queue.filter((each) => each.owner !== owner);
       this.#queue = [...others, ...theirs.filter((each) => !taken.has(each))];
       this.#request(batch, author);

@@ -12,11 +12,11 @@ import { type RelayAccess, RelayChunks } from './relay-chunks.ts';
 
 export interface RelaySourceOptions extends RelayAccess {
   readonly name: string;
-  /** The relay that is asked first; if none is named, another one for each chunk. */
+  /** The relay to ask first; without it, each chunk starts at another relay. */
   readonly relay?: string | undefined;
   readonly isSpared?: boolean | undefined;
   readonly isNear?: boolean | undefined;
-  /** The file; undefined if only manifests are asked for. */
+  /** The file; undefined if only manifests are requested. */
   readonly payload?: PayloadRoot | undefined;
 }
 
@@ -41,10 +41,10 @@ export function createRelaySource(options: RelaySourceOptions): ChunkSource {
 class RelayFile {
   readonly #payload: PayloadRoot;
   readonly #relays: readonly RelayChunks[];
-  /** The relay to ask first; -1 for another one each time. */
+  /** Index of the relay to ask first; -1 for a different one each time. */
   readonly #at: number;
   readonly #tree: ZeroTree;
-  /** Chunks of zeros, which nobody sends, as the Merkle paths of others prove them. */
+  /** Chunks of zeros, which are never sent; the Merkle paths of other chunks prove them. */
   readonly #zeros = new Set<number>();
   /** The request for the first chunk, whose path says most about zeros. */
   #first: Promise<unknown> | undefined;

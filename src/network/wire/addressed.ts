@@ -1,4 +1,7 @@
-/** Bytes known by their SHA-256 over relays: up to 44 KiB inside an event, more as chunks. Only the hash counts. */
+/**
+ * Content addressed by its SHA-256 over relays: up to 44 KiB inside an event, more as chunks. Only the hash counts, not
+ * the author.
+ */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import type { snapshot } from '../../../kinds/snapshot.ts';
 import { createNotifier, notifiedOrDeadline } from '../../base/async.ts';
@@ -13,12 +16,12 @@ import { chunkTree, expirationOf, type Lifetime, type PayloadRoot } from '../chu
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 
-/** A kind of event that carries bytes by their hash in `x`. */
+/** An event kind that carries bytes under their hash in `x`. */
 export type AddressedKind = Pick<typeof snapshot, 'name' | 'build' | 'parse' | 'filter'>;
 
 interface Built {
   readonly draft: EventDraft;
-  /** What travels as chunks, to be sent before; undefined where all of it is inside. */
+  /** Bytes to send as chunks before the event; undefined if they are inside. */
   readonly payload: Uint8Array | undefined;
 }
 
@@ -29,11 +32,11 @@ interface Carried {
 
 export interface AddressedClaim extends PayloadRoot {
   readonly id: Digest;
-  /** Who says so: their own chunks are asked for first. */
+  /** The author of the claim, whose chunks are requested first. */
   readonly worker: WorkerId;
 }
 
-/** An unsigned event with the bytes, or with the root of their chunks. */
+/** Returns an unsigned event with the bytes, or with the root of their chunks. */
 export function buildAddressed(
   kind: AddressedKind,
   content: Uint8Array,
@@ -50,7 +53,7 @@ export function buildAddressed(
   return { draft, payload: content };
 }
 
-/** The bytes of an event, which have its hash, or where their chunks are; a refusal for anything else. */
+/** Returns the bytes of an event if they have its hash, or the claim of their root. Refuses anything else. */
 export function readAddressed(
   kind: AddressedKind,
   event: SignedEvent,
@@ -68,15 +71,18 @@ export function readAddressed(
     : refuse(`other-${kind.name}`, 'content', `hashes to ${real}`);
 }
 
-/** How long relays may take to say what they have, and to bring chunks. */
+/** Time for relays to answer a query and to deliver chunks. */
 const FIND_MS = 15_000;
 const PULL_MS = 120_000;
-/** A root of which no chunk comes for so long is nothing: a relay is given 20 s for its answer. */
+/** Time without a chunk after which a root is given up; a relay has 20 s to answer a request. */
 const PULL_IDLE_MS = 25_000;
-/** Roots of one id that are looked at: only one can be right, and anybody may name others. */
+/** Maximum roots tried per id: only one can be right, and anybody may claim others. */
 export const MOST_CLAIMS = 32;
 
-/** Sends chunks, if any, then the event. Returns the words of relays that took neither; undefined if one has all. */
+/**
+ * Sends chunks, if any, then the event. Returns the refusals if no relay accepted it; undefined if one stores
+ * everything.
+ */
 export async function publishAddressed(
   { draft, payload }: Built,
   sending: RelayAccess & PublishOptions,
@@ -84,13 +90,13 @@ export async function publishAddressed(
   const attachments = payload ? [{ payload }] : [];
   const client = new Attachments(sending);
   const { taken, settled } = client.publish(sending.sign(draft), attachments, sending);
-  // slower relays get the rest before anybody hangs up
+  // slower relays also get everything before the connections close
   const { failed } = await settled;
   if (await taken) return undefined;
   return failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
 }
 
-/** The bytes of an id from any event that carries or names them, or why none does. */
+/** Returns the bytes of an id from any event that carries or names them, or why there are none. */
 export async function findAddressed(
   kind: AddressedKind,
   id: Digest,
@@ -105,7 +111,7 @@ export async function findAddressed(
   const subscription = relays.subscribe(filters, { onEvent });
   const startedMs = clock.now();
   let isAnswered = false;
-  // who never says that it is through holds nobody up
+  // a relay that sends no EOSE delays nothing
   void relays.query(filters, { waitMs: FIND_MS, signal, onEvent }).then(
     () => {
       isAnswered = true;
@@ -114,7 +120,7 @@ export async function findAddressed(
     () => undefined,
   );
   try {
-    // what is published meanwhile counts too: a false claim that came first keeps nobody from it
+    // events published in the meantime count too: a false claim that came first must not block a true one
     while (addressedSearch.content === undefined) {
       if (isAnswered && addressedSearch.pending === 0) break;
       const untilMs = startedMs + (addressedSearch.pending > 0 ? PULL_MS : FIND_MS);
@@ -159,11 +165,11 @@ class AddressedSearch {
 
   get words(): string {
     const named = this.#claimed.size;
-    const chunks = named === 0 ? [] : [`of ${named} roots named no chunks came that are it`];
-    return [...this.#problems.slice(0, 4), ...chunks].join('; ') || 'no event says it is';
+    const chunks = named === 0 ? [] : [`none of ${named} claimed roots has chunks with this hash`];
+    return [...this.#problems.slice(0, 4), ...chunks].join('; ') || 'no event carries or names it';
   }
 
-  /** All at once, so that a false one holds nobody up. */
+  /** Pulls all claims at once, so that a false one delays nothing. */
   async #pull(claim: AddressedClaim): Promise<void> {
     const name = `${claim.root}/${claim.bytes}`;
     if (this.#claimed.has(name) || this.#claimed.size >= MOST_CLAIMS) return;

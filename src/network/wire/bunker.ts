@@ -1,4 +1,4 @@
-/** Asks a remote signer (NIP-46, a bunker) for one signature over relays, with a key made for that question. */
+/** Requests one signature from a remote signer (NIP-46, a bunker) over relays, with a key made for that request. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
 import { type Clock, type Deferred, deferred, within } from '../../base/async.ts';
@@ -8,17 +8,17 @@ import { ok, RelayError, type Result, refuse } from '../../base/errors.ts';
 import { createSigner, type EventDraft, parseEvent, type SignedEvent } from '../event.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 
-/** Requests and answers of NIP-46; relays keep none of them. */
+/** Kind of NIP-46 requests and answers; ephemeral, so relays do not store them. */
 const KIND = 24_133;
 const MOST_RELAYS = 8;
-/** The owner may have to look at it first. */
+/** Time to answer: the owner may have to approve the request. */
 const ANSWER_MS = 180_000;
 const LONGEST_ADDRESS = 4096;
 
 export interface BunkerAddress {
   readonly signer: string;
   readonly relays: readonly string[];
-  /** Good for one connection; empty where there is none. */
+  /** One-time secret of the connection; empty if there is none. */
   readonly secret: string;
 }
 
@@ -27,20 +27,20 @@ export function parseBunker(text: string): Result<BunkerAddress> {
   const wrong = (what: string) => refuse('no-bunker', 'address', what);
   const typed = text.trim();
   if (/nsec1/i.test(typed))
-    return wrong('this is a secret key: type it into no page and no command');
+    return wrong('this is a secret key: never type it into a page or a command');
   const [, signer = '', query = ''] = /^bunker:\/\/([0-9a-f]{64})\/?\?(.*)$/.exec(typed) ?? [];
   if (!isKey(signer) || typed.length > LONGEST_ADDRESS) {
-    return wrong('it is not of the form bunker://KEY?relay=wss://…');
+    return wrong('it must have the form bunker://KEY?relay=wss://…');
   }
   const parameters = new URLSearchParams(query);
   const relays = [...new Set(parameters.getAll('relay'))];
   if (relays.length === 0 || relays.length > MOST_RELAYS) {
-    return wrong(`it names ${relays.length} relays, and 1 to ${MOST_RELAYS} are needed`);
+    return wrong(`it names ${relays.length} relays; 1 to ${MOST_RELAYS} are allowed`);
   }
   return ok({ signer, relays, secret: parameters.get('secret') ?? '' });
 }
 
-/** On the curve: of any other no secret can be shared. */
+/** Reports whether a key is on the curve; with any other no shared secret exists. */
 function isKey(text: string): boolean {
   try {
     return isHex32(text) && secp256k1.Point.fromHex(`02${text}`) !== undefined;
@@ -53,11 +53,14 @@ export interface BunkerMeans {
   readonly relays: RelaySet;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Hears of a page on which the signer wants its owner to agree first. */
+  /** Called with a page on which the owner must approve the request. */
   onAuth(url: string): void;
 }
 
-/** The event as its owner's signer signed it, unjudged. Throws `bunker/…` where the signer refuses or is silent. */
+/**
+ * Returns the event as the signer returned it, not verified. Throws a RelayError (`bunker/…`) if the signer refuses or
+ * does not answer.
+ */
 export async function askBunker(
   draft: EventDraft,
   { signer, secret }: BunkerAddress,
@@ -114,15 +117,15 @@ function openLine(signer: string, { relays, clock, signal, onAuth }: BunkerMeans
       open.delete(id);
       if (answer === undefined) {
         throw new RelayError('bunker/silent', 'the signer does not answer', {
-          hint: 'is it running, and on the relays of its address?',
+          hint: 'check that it runs and is connected to the relays of its address',
         });
       }
       const { result, error } = answer;
       if (error === '') return result;
       throw new RelayError('bunker/refused', `the signer refused: ${error.slice(0, 200)}`, {
         hint:
-          'look at the signer: it may want to be asked with a new address, ' +
-          'or to be told to allow it',
+          'check the signer: it may need a new address, ' +
+          'or its owner may have to allow the request',
       });
     },
     close: () => subscription.close(),

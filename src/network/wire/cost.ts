@@ -1,4 +1,4 @@
-/** What a round costs on the wire before it starts, and its largest event, by building events of stand-in values. */
+/** Estimates what a round costs on the wire, and its largest event, by building events with stand-in values. */
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import type { Heartbeat } from '../../run/contribution.ts';
@@ -16,63 +16,63 @@ import { signedEventBytes } from '../event.ts';
 import { buildManifest, buildPresence } from './native-profile.ts';
 import { packingFor } from './packer.ts';
 
-/** Sizes of the events of a profile that sends each payload whole, in one event. */
+/** Event sizes of a profile that sends each payload whole in one event. */
 export interface SingleEventSizes {
   gradientBytes(input: CostInput): number;
   heartbeatBytes(input: CostInput): number;
 }
 
 export interface CostInput {
-  /** For a profile that sends payloads whole; without it a payload goes out as a manifest and chunks. */
+  /** Set for a profile that sends payloads whole; otherwise a payload goes out as a manifest and chunks. */
   readonly whole?: SingleEventSizes | undefined;
   readonly run: string;
   readonly payloadBytes: number;
   /** How a payload in chunks is distributed over relays. */
   readonly stripe: ShardCounts;
   readonly workers: number;
-  /** If there are fewer relays than shards, one relay per shard is assumed. */
+  /** Relay addresses. If there are fewer relays than shards, one relay per shard is assumed. */
   readonly relays: readonly string[];
   readonly roundSeconds: number;
   readonly heartbeatSeconds: number;
-  /** Size of the state as an event, where it is small enough to be published after each round. */
+  /** Size of the state as an event, if it is small enough to be published after each round. */
   readonly checkpointBytes?: number | undefined;
 }
 
 export interface Load {
-  /** A mean where heartbeats are in it, so not always whole. */
+  /** A mean if it includes heartbeats, so it may be fractional. */
   readonly events: number;
   readonly bytes: number;
 }
 
 export interface RoundCost {
-  /** `inside`: the payload rides in the manifest (or gradient) event. */
+  /** `inside`: the payload is in the manifest (or gradient) event. */
   readonly form: 'inside' | 'chunks' | 'shards';
   readonly commit: Load;
-  /** Of one relay: the whole payload, or one shard of it. */
+  /** Load of one relay: the whole payload, or one shard of it. */
   readonly chunks: Load;
-  /** At most one an interval; a relay that takes any rate gets one more a round. */
+  /** At most one per interval; a relay without a rate limit gets one more per round. */
   readonly heartbeats: Load;
   readonly checkpoint: Load;
-  /** What one worker sends to one relay. */
+  /** What one worker sends to each relay. */
   readonly toEachRelay: Load;
   readonly sent: Load;
-  /** From the other workers: chunks once, all else from every relay. */
+  /** What one worker receives from the others: chunks once, other events from every relay. */
   readonly received: Load;
   readonly largestChunkBytes: number;
-  /** Events to one relay in a round of no length: all but the heartbeats. */
+  /** Events to each relay in a round, without heartbeats. */
   readonly fixedEvents: number;
 }
 
 const ZEROS = '0'.repeat(64);
 const TIME = 2_000_000_000;
 const ROUND = 9999;
-/** As long as a name of a codec gets, by the rules of both kinds. */
+/** Longest codec name that both kinds allow. */
 const CODEC = 'topk-0.1000-int8-zlib';
-/** Of presence (37811). */
+/** Maximum workers in a presence event (37811). */
 const MOST_COHORT = 512;
 const MOST_NAMED = 64;
 
-/** The longest values that fields of a worker's events have, for measuring an event before it exists. */
+/** Longest values of event fields, for measuring an event before it exists. */
 export const longest = { hex: ZEROS, seconds: TIME, round: ROUND, codec: CODEC } as const;
 
 export const filler = (bytes: number): string => {
@@ -116,7 +116,7 @@ export function roundCost(input: CostInput): RoundCost {
   };
 }
 
-/** All chunks of that many bytes, with paths and indices at their longest. */
+/** Returns the load of all chunks of `bytes` bytes, with paths and indices of maximum length. */
 function chunksOf(bytes: number): Load {
   const count = chunkCount(bytes);
   const last = chunkBytes(bytes, count - 1);
@@ -132,7 +132,7 @@ function chunkBytes(bytes: number, index: number): number {
   return signedEventBytes(chunk.build({ ...fields, expiration: TIME, data: filler(size) }, TIME));
 }
 
-/** Distinct stand-ins for keys and hashes. */
+/** Returns distinct stand-ins for keys and hashes. */
 const keys = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, i) => i.toString(16).padStart(64, '0'));
 
@@ -166,7 +166,7 @@ function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
 const presenceBytes = (input: CostInput): number =>
   signedEventBytes(buildPresence(input.run, longestHeartbeat(input)));
 
-/** A heartbeat names the workers of the last round, so it grows with them. */
+/** Returns the longest heartbeat: it names the workers of the last round, so it grows with them. */
 export function longestHeartbeat({ relays, workers, heartbeatSeconds }: CostInput): Heartbeat {
   return {
     worker: ZEROS,
@@ -182,7 +182,7 @@ export function longestHeartbeat({ relays, workers, heartbeatSeconds }: CostInpu
   };
 }
 
-/** What a public relay is assumed to let one IP publish: at once, then a minute. */
+/** Assumed rate limit of a public relay per IP address: events at once, then per minute. */
 export const PUBLIC_BUDGET = { atOnce: 5, perMinute: 5 } as const;
 
 export interface FloorInput {
@@ -198,7 +198,10 @@ export const secondsBetweenEvents = ({
   workersPerIp,
 }: Pick<FloorInput, 'perMinute' | 'workersPerIp'>): number => (60 / perMinute) * workersPerIp;
 
-/** Seconds a round must last so that the relay takes all its events; Infinity where heartbeats alone are too many. */
+/**
+ * Returns the seconds that a round must last for the relay to accept all its events; Infinity if heartbeats alone
+ * exceed the rate.
+ */
 export function floorSeconds(input: FloorInput): number {
   const { fixedEvents, heartbeatSeconds } = input;
   const intervalSeconds = secondsBetweenEvents(input);
@@ -206,7 +209,7 @@ export function floorSeconds(input: FloorInput): number {
   return (intervalSeconds * fixedEvents * heartbeatSeconds) / (heartbeatSeconds - intervalSeconds);
 }
 
-/** Seconds rounded up, where what arithmetic alone has added does not count. */
+/** Rounds seconds up, ignoring errors of floating-point arithmetic. */
 export const wholeSeconds = (seconds: number): number => Math.ceil(seconds - 1e-6);
 
 export interface EventSize {
@@ -220,15 +223,15 @@ export interface Measured {
   readonly eventBudget: number;
   readonly size: number;
   readonly most: number;
-  /** Share of the values that is sent, where the packing is a topk one. */
+  /** Share of the values that is sent, for top-k packings. */
   readonly ratio: number;
 }
 
 const SAMPLE = { round: 9999, base: ZEROS, steps: 1000 };
-/** What an event of this size needs beside itself in its frame, and what one delta compresses worse than another. */
+/** Safety factor for the frame around an event, and for deltas that compress worse. */
 const SLACK = 1.03;
 
-/** The largest event of a run: the manifest with the payload inside, or a chunk of it. */
+/** Returns the largest event of a run: the manifest with the payload inside, or a chunk. */
 export function estimateEventSize(run: Measured): EventSize {
   const packing = packingFor(run, run);
   const payloadBytes =
@@ -246,7 +249,7 @@ function largestOf({ run }: Measured, payloadBytes: number): number {
   return buildManifest({ ...SAMPLE, run, roster: ZEROS, ...named }, payload, lifetime).eventBytes;
 }
 
-/** The largest message or content a relay says it takes; undefined where it says nothing. */
+/** Largest message and content that a relay's description allows; undefined if it does not state them. */
 export interface StatedLimits {
   readonly maxMessageLength?: number;
   readonly maxContentLength?: number;

@@ -1,4 +1,4 @@
-/** A worker's connection to its run over relays: heartbeats and contributions in, signed events out. */
+/** A worker's connection to its run over relays: receives heartbeats and contributions, sends signed events. */
 import { anySignal, createNotifier, type Notifier } from '../../base/async.ts';
 import { sha256 } from '../../base/hash.ts';
 import { type Heartbeat, isStale } from '../../run/contribution.ts';
@@ -27,7 +27,7 @@ import type {
   WireOptions,
 } from './wire.ts';
 
-/** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
+/** Creates the wire and subscribes to the run's heartbeats at once; gradients are requested per round. */
 export function createWire(
   options: WireOptions,
   createProfile: CreateProfile = createNativeProfile,
@@ -74,7 +74,7 @@ export function createWire(
       const sending = profile.send(sealed);
       signs.gradient(sealed, sending);
       resend.sent(sealed);
-      // counted at once: no relay has to bring the own gradient back
+      // counted at once, without waiting for a relay to send it back
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
@@ -155,7 +155,7 @@ interface Watch {
   onLocalHeartbeat(heartbeat: Heartbeat): void;
 }
 
-/** Keeps the latest heartbeat of every worker of the run, of bounded number. */
+/** Keeps the latest heartbeat of every worker of the run, up to MAX_WORKERS. */
 function hearHeartbeats(
   { relays, peers, clock, signer }: WireOptions,
   { heartbeatFilter, readHeartbeat }: Profile,
@@ -201,10 +201,12 @@ function hearHeartbeats(
   return relays.subscribe([heartbeatFilter], watching, { longLived: true });
 }
 
-/** Own heartbeats whose dates are remembered; one that is older than these tells nothing. */
+/**
+ * Maximum dates of own heartbeats to remember; an older heartbeat says nothing about a second process with the key.
+ */
 const MOST_DATES = 256;
 
-/** A process that was just started follows one whose last heartbeat may be dated a little ahead. */
+/** After a restart, the last heartbeat of the process before may be dated slightly ahead. */
 const RESTART_SECONDS = 2;
 
 function createSignsOfLife(
@@ -216,17 +218,17 @@ function createSignsOfLife(
   let dates: readonly number[] = [];
   let gradientsInLine = 0;
   let inLine = new AbortController();
-  /** Some heartbeat of this worker is there to be found. */
+  /** Whether relays should have a heartbeat of this worker. */
   let isKnown = false;
 
   return {
-    /** Sends a heartbeat. One that still waits in line gives way to the next sign, which counts as taking it. */
+    /** Sends a heartbeat. If it is still queued when the next heartbeat or gradient is sent, that one replaces it. */
     sendHeartbeat(local: LocalHeartbeat): Sending {
       inLine.abort(new Error('a newer heartbeat is on its way'));
       inLine = new AbortController();
       const { signal: replaced } = inLine;
       lastMs = clock.now();
-      // relays keep the newest heartbeat, so one worker's must never share a second
+      // relays keep the newest heartbeat by date, so two of one worker must never share a second
       lastHeartbeatSeconds = Math.max(Math.floor(lastMs / 1000), lastHeartbeatSeconds + 1);
       dates = [...dates, lastHeartbeatSeconds].slice(-MOST_DATES);
       const heartbeat: Heartbeat = {
@@ -251,33 +253,37 @@ function createSignsOfLife(
     },
     gradient({ payload }: Sealed, { taken }: Sending): void {
       if (!gradientsAreHeartbeats) return;
-      // one in chunks is behind them in line: heartbeats go on meanwhile
+      // a payload in chunks is still queued behind them, so heartbeats continue meanwhile
       const isInLine = payload === undefined;
       if (isInLine) gradientsInLine++;
-      if (isInLine && isKnown) inLine.abort(new Error('the gradient says as much'));
+      if (isInLine && isKnown) inLine.abort(new Error('the gradient replaces this heartbeat'));
       void taken.then((isTaken) => {
         if (isInLine) gradientsInLine--;
         if (isTaken) lastMs = clock.now();
       });
     },
-    /** Whether a heartbeat of this key is newer than the first one from this process, and not from it. */
+    /**
+     * Reports whether another process sent this heartbeat with this key: it is newer than our first one, and not ours.
+     */
     isForeign({ worker: key, createdAt, leaving }: Heartbeat): boolean {
-      // who goes by another name than its key may share the key
+      // a worker whose name is not its key may share the key
       const [oldest] = dates;
       if (worker !== undefined || key !== signer.publicKey || oldest === undefined) return false;
       return !leaving && createdAt > oldest + RESTART_SECONDS && !dates.includes(createdAt);
     },
-    /** Milliseconds since the last sign; 0 while a gradient that is one waits for its turn. */
+    /** Milliseconds since the last heartbeat; 0 while a gradient that replaces one is queued. */
     get silentMs(): number {
       return gradientsInLine > 0 ? 0 : clock.now() - lastMs;
     },
   };
 }
 
-/** Gradients that are sent again: peers are at most one round behind a worker that they wait for. */
+/** Number of gradients to resend: peers are at most one round behind a worker that they wait for. */
 const GRADIENTS_KEPT = 2;
 
-/** Sends the latest gradients again to a relay that was away and lost them, or late workers would wait for ever. */
+/**
+ * Resends the latest gradients to a relay that reconnects: it may have lost them, and late workers would wait for ever.
+ */
 function createResender(relays: RelaySet, send: (sealed: Sealed) => unknown, signal: AbortSignal) {
   const known = new Set<string>();
   const resending = new Set<string>();
@@ -298,11 +304,11 @@ function createResender(relays: RelaySet, send: (sealed: Sealed) => unknown, sig
         -GRADIENTS_KEPT,
       );
     },
-    /** The relay is being asked for the run's events: for the first time, or after its connection was lost. */
+    /** Called when a relay is queried for the run's events: on connecting, and after each reconnect. */
     connected(relay: string): void {
       const isBack = known.has(relay);
       known.add(relay);
-      // one look at a time at each relay: one that hangs up again and again is not flooded
+      // one check at a time per relay, so that a relay that reconnects often is not flooded
       if (!isBack || latest.length === 0 || resending.has(relay)) return;
       resending.add(relay);
       void sendMissing(relay)

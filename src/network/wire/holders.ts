@@ -1,4 +1,4 @@
-/** Announcements of holders and attestations of them: events to records and back. Strangers' words are bounded. */
+/** Holder announcements and attestations of holders: builds and reads their events. */
 import { attestation } from '../../../kinds/attestation.ts';
 import { holder as kind } from '../../../kinds/holder.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
@@ -7,20 +7,20 @@ import { attributes, type Holder } from '../../run/placement-policy.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { newer } from './judged.ts';
 
-/** What a holder announces. */
+/** Fields of a holder announcement. */
 export interface HolderOffer {
   readonly region: string;
   readonly tier: string;
   readonly weight: number;
   readonly classes: readonly string[];
   readonly freeBytes: number;
-  /** Addresses of its holder server; hints of a stranger when they come from others. */
+  /** Addresses of its holder server; untrusted if the announcement came from others. */
   readonly contacts: readonly string[];
-  /** Objects that it holds all or some chunks of. */
+  /** Objects of which it stores some or all chunks. */
   readonly held: readonly Digest[];
 }
 
-/** A verified announcement, with the event that anybody may pass on. */
+/** A verified announcement, with its event, which may be passed on. */
 export interface HolderRecord extends HolderOffer {
   readonly key: WorkerId;
   readonly expiresAt: number;
@@ -43,10 +43,10 @@ interface Attestation extends Vouched {
 
 const MOST_AHEAD_SECONDS = 15 * 60;
 const LONGEST_SECONDS = 30 * 86_400;
-/** Relays that lie, and floods: more are not looked at. */
+/** Maximum events to read, against lying relays and floods. */
 const MOST_EVENTS = 65_536;
 
-/** An unsigned announcement that holds for so many seconds. */
+/** Returns an unsigned announcement that expires after `seconds`. */
 export function buildHolder(offer: HolderOffer, createdAt: number, seconds: number): EventDraft {
   const { classes, freeBytes, contacts, held, ...claim } = offer;
   const list = <T>(values: readonly T[]) => (values.length > 0 ? values : undefined);
@@ -61,14 +61,14 @@ export const buildAttestation = (
   seconds: number,
 ): EventDraft => attestation.build({ ...vouched, expiration: createdAt + seconds }, createdAt);
 
-/** What relays are asked for: all holders, or those that say they hold an object. */
+/** Returns the filter of all holders, or of those that announce an object. */
 export const holderFilter = (held?: Digest): ReturnType<typeof kind.filter> =>
   kind.filter(held === undefined ? {} : { objects: [held] });
 
 export const attestationFilter = (attestors: readonly WorkerId[]): ReturnType<typeof kind.filter> =>
   attestation.filter({}, { authors: attestors });
 
-/** The announcement of a verified event, or why it does not count now (unix seconds). */
+/** Returns the announcement of a verified event, or why it does not count at `now` (Unix seconds). */
 export function readHolder(event: SignedEvent, now: number): Result<HolderRecord> {
   const parsed = kind.parse(event);
   if (!parsed.ok) return parsed;
@@ -105,11 +105,11 @@ function judgeDates(event: SignedEvent, expiration: number, now: number): Result
   }
   if (expiration <= now) return refuse('expired', 'tags.expiration', 'expired');
   return expiration - event.created_at > LONGEST_SECONDS
-    ? refuse('too-long', 'tags.expiration', 'holds for more than 30 days')
+    ? refuse('too-long', 'tags.expiration', 'expires more than 30 days after its date')
     : ok(null);
 }
 
-/** The newest announcement of each key; which events come first does not matter. */
+/** Returns the newest announcement of each key, independent of the order of events. */
 export function newestHolders(
   events: readonly SignedEvent[],
   now: number,
@@ -132,7 +132,10 @@ function readAttestation(event: SignedEvent, now: number): Attestation | undefin
   return { holder, region, tier, by: event.pubkey, createdAt: event.created_at, eventId: event.id };
 }
 
-/** Each holder with what attestors confirm of it; of two attestors the lower key is named, alike for everybody. */
+/**
+ * Returns each holder with the attributes that attestors confirm; of several attestors, the one with the lowest key is
+ * named.
+ */
 export function withAttestations(
   holders: readonly Omit<Holder, 'attested'>[],
   events: readonly SignedEvent[],

@@ -1,4 +1,4 @@
-/** The result of judging one event from a relay, and which of two events counts. */
+/** Result of judging one event from a relay, and which of two events counts. */
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
@@ -18,14 +18,14 @@ export const reject = (
   detail: string,
 ): { ok: false; rejection: Rejection } => refusal(event.pubkey, reason, detail);
 
-/** The same of a worker whose event is known by its key alone. */
+/** Returns a rejection of a worker's event. */
 export const refusal = (
   worker: WorkerId,
   reason: RejectReason,
   detail: string,
 ): { ok: false; rejection: Rejection } => ({ ok: false, rejection: { reason, worker, detail } });
 
-/** Codec issues with a name of their own in a round's summary; all others are `malformed`. */
+/** Codec issues that a round's summary counts separately; all others are `malformed`. */
 const REASONS: Readonly<Record<string, RejectReason>> = {
   'too-large': 'too-large',
   'wrong-shape': 'wrong-shape',
@@ -38,7 +38,7 @@ const REASONS: Readonly<Record<string, RejectReason>> = {
   'wrong-round': 'wrong-round',
 };
 
-/** The reason under which a round's summary counts a codec's issue. */
+/** Returns the reason under which a round's summary counts a codec issue. */
 export const codecReason = (code: string): RejectReason => REASONS[code] ?? 'malformed';
 
 interface Claim {
@@ -46,7 +46,7 @@ interface Claim {
   readonly worker: string;
 }
 
-/** The run, clock and identity rule that an event is held against. */
+/** The run, clock and identity rule that an event is checked against. */
 export interface ClaimContext {
   readonly run: string;
   readonly nowSeconds: number;
@@ -54,7 +54,7 @@ export interface ClaimContext {
   readonly anyKey?: boolean | undefined;
 }
 
-/** What every event of a run must satisfy: its worker signed it, it is of our run, it is not from the future. */
+/** Checks what every event of a run must satisfy: signed by its worker, of this run, and not dated in the future. */
 export function judgeClaim(
   event: SignedEvent,
   claim: Claim,
@@ -76,7 +76,10 @@ interface Dated {
   readonly eventId: string;
 }
 
-/** Whether `a` takes the place of `b`; never true both ways, so the outcome does not depend on arrival. */
+/**
+ * Reports whether `a` replaces `b`; never true in both directions, so the result does not depend on the order of
+ * arrival.
+ */
 export const newer = (a: Dated, b: Dated): boolean =>
   a.createdAt !== b.createdAt ? a.createdAt > b.createdAt : a.eventId < b.eventId;
 

@@ -1,4 +1,6 @@
-/** Reads manifest events: which count for a round, their payloads wherever they are, the contributions inside. */
+/**
+ * Reads manifest events: judges which count for a round, gets their payloads, and decodes the contributions in them.
+ */
 import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
@@ -28,32 +30,32 @@ import {
   type Sealed,
 } from './wire.ts';
 
-/** What a worker says of its own payload. */
+/** Manifest fields that describe a worker's own payload. */
 export interface LocalManifest {
   readonly run: string;
   readonly round: number;
-  /** Digest of the outcome before, in a certified run. */
+  /** Digest of the previous outcome, in a certified run. */
   readonly parent?: Digest | undefined;
-  /** Digest of the state the worker started the round from; its model root in a certified run. */
+  /** Digest of the state from which the worker started the round; in a certified run, of its model root. */
   readonly base: Digest;
-  /** How the payload is packed, for example `ternary`. */
+  /** Packing of the payload, for example `ternary`. */
   readonly codec: string;
-  /** Digest of the roster that owns the parameters; absent where every worker sends all of them. */
+  /** Digest of the roster that owns the parameters; absent if every worker sends all of them. */
   readonly roster?: Digest | undefined;
   readonly examples: number;
   readonly steps: number;
-  /** Id of the worker's last manifest; absent in its first. */
+  /** Id of the worker's previous manifest; absent in its first. */
   readonly prev?: string | undefined;
-  /** What features of a certified run add. */
+  /** Values that features of a certified run add. */
   readonly features?: FeatureValues<'manifest'>;
 }
 
-/** A manifest that came from a relay. */
+/** A manifest received from a relay. */
 export interface Manifest extends LocalManifest, ErasureCoded {
   readonly worker: WorkerId;
   readonly eventId: string;
   readonly hash: Digest;
-  /** The payload itself, checked, when it is small enough to ride inside. */
+  /** The verified payload, if it is inside the event. */
   readonly payload: Uint8Array | undefined;
   readonly createdAt: number;
   readonly eventBytes: number;
@@ -61,27 +63,29 @@ export interface Manifest extends LocalManifest, ErasureCoded {
 
 export interface ManifestContext {
   readonly run: string;
-  /** The only round that counts; undefined takes every round. */
+  /** The only round that counts; undefined accepts every round. */
   readonly round: number | undefined;
-  /** Digest of the state this worker starts the round from. */
+  /** Digest of the state from which this worker starts the round. */
   readonly base: Digest;
-  /** Whether others must have started from the same bits. */
+  /** Whether others must start from the same state. */
   readonly checkBase: boolean;
   readonly maxPayloadBytes: number;
   readonly nowSeconds: number;
   readonly features?: FeatureSet;
 }
 
-/** Shards may be so many times what is needed, and memory with them. */
+/** Maximum ratio of all shards to those needed, which also bounds the memory they take. */
 const MOST_EXPANSION = 4;
 
 export const manifestScope = (run: string, round: number): string => `${run}/${round}`;
 
-/** What to ask relays for: the manifests of a run, or of one of its rounds. */
+/** Returns the filter of the manifests of a run, or of one of its rounds. */
 export const manifestFilter = (run: string, round?: number): ReturnType<typeof manifest.filter> =>
   manifest.filter({ scope: [round === undefined ? run : manifestScope(run, round)] });
 
-/** The manifest inside a verified event, or why it does not count. The payload, if any, is opened last. */
+/**
+ * Returns the manifest of a verified event, or why it does not count. The payload, if it is inside, is checked last.
+ */
 export function toManifest(
   event: SignedEvent,
   context: ManifestContext,
@@ -93,7 +97,7 @@ export function toManifest(
   return rejected ?? openManifest(event, parsed.value, hash, context.features ?? noFeatures);
 }
 
-/** Why a manifest that was read does not count here; undefined where it does. */
+/** Returns why a parsed manifest does not count; undefined if it does. */
 function judgeManifest(
   event: SignedEvent,
   received: Pick<Manifest, 'run' | 'round' | 'base' | 'bytes'>,
@@ -118,7 +122,7 @@ function judgeManifest(
   return undefined;
 }
 
-/** The same by form alone, without any round to hold it against. */
+/** Reads a manifest by form alone, without checking it against a round. */
 export function readManifest(
   event: SignedEvent,
   hash: Sha256 = sha256,
@@ -155,7 +159,7 @@ function openManifest(
   return untrue === undefined ? accept({ ...actual, payload }) : { ok: false, rejection: untrue };
 }
 
-/** A manifest whose payload is not here, with what its event tells of it. */
+/** Builds a manifest without its payload from an event and its fields. */
 export const manifestOf = (
   event: SignedEvent,
   fields: LocalManifest & ErasureCoded & Pick<Manifest, 'hash'>,
@@ -168,7 +172,10 @@ export const manifestOf = (
   eventBytes: utf8(JSON.stringify(event)).length,
 });
 
-/** Why an assembled payload is not what its manifest says: its author signed a root and a hash that differ. */
+/**
+ * Returns a rejection if an assembled payload differs from its manifest: its author signed a root and a hash that do
+ * not match.
+ */
 export function judgePayload(
   { worker, hash: expected }: Manifest,
   payload: Uint8Array,
@@ -183,7 +190,7 @@ export function judgePayload(
   };
 }
 
-/** An update of this worker as values; what was sealed before a restart is decoded when it is asked for. */
+/** An update of this worker as values. One that was sealed before a restart is decoded when it is needed. */
 export interface LocalUpdate {
   readonly sealed: Sealed;
   readonly manifest: Manifest;
@@ -193,11 +200,11 @@ export interface LocalUpdate {
 interface ReaderParts {
   readonly packer: Packer;
   readonly attachments: Attachments;
-  /** The update of this worker whose event has that id, where it is the last one. */
+  /** Returns this worker's last update if its event has that id. */
   localUpdate(eventId: string): LocalUpdate | undefined;
 }
 
-/** Reads the contributions of a round: manifests that count, with their payloads from wherever these are. */
+/** Creates a reader of a round's contributions: manifests that count, with their payloads. */
 export function openReader(
   request: RoundRequest,
   options: ProfileOptions,
@@ -216,7 +223,11 @@ export function openReader(
   ): Promise<Judged<Contribution>> {
     const actual = await done;
     if (!actual) {
-      return refusal(received.worker, 'payload-missing', 'its chunks do not make up what it names');
+      return refusal(
+        received.worker,
+        'payload-missing',
+        'its chunks do not make up the payload that it names',
+      );
     }
     const untrue = judgePayload(received, actual.payload, sha256);
     if (untrue) return { ok: false, rejection: untrue };
@@ -244,7 +255,7 @@ export function openReader(
         return refusal(
           received.worker,
           'other-roster',
-          `made for ${received.roster}, ours is ${ours}`,
+          `made for roster ${received.roster}, ours is ${ours}`,
         );
       }
       const agreed = sliceEnds && agreedSliceCount(received, request, sliceEnds.length);
@@ -255,7 +266,7 @@ export function openReader(
         return refusal(
           received.worker,
           'malformed',
-          `${sliceCount} slices, which tier ${tier} has not`,
+          `${sliceCount} slices, but tier ${tier} does not have that many`,
         );
       }
       const open: Open = (opened, payload) =>
@@ -272,7 +283,7 @@ export function openReader(
   };
 }
 
-/** How many slices, from the first on, both workers hold alike; a refusal where it has more than there are. */
+/** Returns how many slices, from the first on, both workers have alike; refuses if it lists more than there are. */
 function agreedSliceCount(
   { worker, features }: Manifest,
   { sliceDigests = [], anyBase }: RoundRequest,
@@ -280,19 +291,19 @@ function agreedSliceCount(
 ): Judged<number> {
   const theirs = features?.widths?.rings ?? [];
   if (theirs.length === 0 || theirs.length > most) {
-    return refusal(worker, 'malformed', `${theirs.length} slices of a model that has ${most}`);
+    return refusal(worker, 'malformed', `${theirs.length} slices, but the model has ${most}`);
   }
   const at = sliceDigests.findIndex((digest, i) => theirs[i] !== undefined && theirs[i] !== digest);
   return accept(anyBase || at < 0 ? theirs.length : at);
 }
 
-/** The round an event names; undefined where it is no manifest. */
+/** Returns the round that an event names; undefined if it is not a manifest. */
 export function roundIn(event: SignedEvent): number | undefined {
   const received = manifest.parse(event);
   return received.ok ? received.value.round : undefined;
 }
 
-/** The contribution inside a payload that is what its manifest names, or why it does not count. */
+/** Returns the contribution inside a payload that is verified against its manifest, or why it does not count. */
 export function openContribution(
   received: Manifest,
   payload: Uint8Array,
@@ -310,7 +321,7 @@ export function openContribution(
   return accept(contributionOf(received, opened.value, payload.length));
 }
 
-/** The contribution that a manifest names, once its payload is decoded. */
+/** Returns the contribution of a manifest with its decoded payload. */
 const contributionOf = (
   { worker, eventId, round, base, examples, steps, createdAt, eventBytes }: Manifest,
   delta: PartialVector,

@@ -1,6 +1,6 @@
 /**
- * Profile `nostrain/1`: what a worker sends. A manifest (7810) per round, its payload inside or in chunks (7811), and
- * presence (37811). `manifests.ts` reads what comes back.
+ * Profile `nostrain/1`, the sending side: a manifest (7810) per round with its payload inside or in chunks (7811), and
+ * presence (37811). `manifests.ts` reads manifests.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
@@ -40,7 +40,7 @@ import type { Profile, ProfileOptions, Sealed } from './wire.ts';
 
 /** How long relays are asked to keep payloads. */
 const KEPT_SECONDS = 7 * 86_400;
-/** Manifests that show where a run is. */
+/** Maximum manifests to query to find the current round of a run. */
 const LATEST = 20;
 
 export function createNativeProfile(options: ProfileOptions): Profile {
@@ -78,7 +78,7 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       if (update.sent && isSameRound) return update.sent;
       const payload = sealed.payload ?? inside!;
       const opened = packer.open(payload, codec, { ...context, worker: signer.publicKey });
-      if (!opened.ok) throw new TypeError(`not a payload of ours: ${opened.issue.message}`);
+      if (!opened.ok) throw new TypeError(`not a payload of this worker: ${opened.issue.message}`);
       return opened.value;
     },
     send: sending.send,
@@ -91,20 +91,20 @@ export function createNativeProfile(options: ProfileOptions): Profile {
   };
 }
 
-/** What is said for features that the run names. */
+/** Returns the values of features that the run names. */
 function named<T extends object>(fields: T | undefined, { names }: FeatureSet): T | undefined {
   const kept = Object.entries(fields ?? {}).filter(([name]) => names.includes(name));
   return fields && (Object.fromEntries(kept) as T);
 }
 
-/** An update of a process before this one. Throws a `TypeError` when it is not one of ours. */
+/** Reads an update that an earlier process sealed. Throws a TypeError if it is not one of ours. */
 function localUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): LocalUpdate {
   const read = readManifest(sealed.event, sha256, features);
-  if (!read.ok) throw new TypeError(`not a manifest of ours: ${read.rejection.detail}`);
+  if (!read.ok) throw new TypeError(`not a manifest of this worker: ${read.rejection.detail}`);
   return { sealed, manifest: read.value };
 }
 
-/** Uploads in chunks go on while the next round is trained and no longer; whole ones for longer. */
+/** Maximum uploads at once. One in chunks ends when the next round has been trained; single events may take longer. */
 const UPLOADS_IN_CHUNKS = 2;
 const UPLOADS_WHOLE = 16;
 
@@ -116,14 +116,14 @@ function createNativeSending(options: ProfileOptions, attachments: Attachments) 
   const find = (eventId: string) => (last?.sealed.event.id === eventId ? last : undefined);
 
   return {
-    /** Remembers an update that was made just now. */
+    /** Remembers an update that was just sealed. */
     made(update: LocalUpdate): void {
       last = update;
     },
     send(sealed: Sealed): Sending {
       const { event, payload } = sealed;
       const update = find(event.id) ?? localUpdate(sealed, options);
-      // an older one may be sent again to a relay that has lost it
+      // an older update may be resent to a relay that has lost it
       if (last === undefined || update.manifest.round >= last.manifest.round) last = update;
       const { created_at: createdAt } = event;
       const attached = payload ? [{ payload, erasure: erasureOf(update.manifest) }] : [];
@@ -133,7 +133,7 @@ function createNativeSending(options: ProfileOptions, attachments: Attachments) 
         signal: (payload ? inChunks : whole).begin(),
       });
     },
-    /** The last update that was made or sent, when it is the event of this id. */
+    /** Returns the last update that was sealed or sent, if its event has this id. */
     find,
     close(): void {
       inChunks.close();
@@ -160,19 +160,19 @@ function createUploads(most: number) {
 
 export interface BuiltManifest {
   readonly draft: EventDraft;
-  /** What the manifest says of the payload. */
+  /** Manifest fields that describe the payload. */
   readonly of: ErasureCoded & Pick<Manifest, 'hash'>;
-  /** JSON of all its events once they are signed: the manifest, and the chunks that go before it. */
+  /** Bytes of all its signed events as JSON: the manifest, and the chunks sent before it. */
   readonly eventBytes: number;
 }
 
 /** How a payload is packed into events. */
 export interface ManifestPacking extends Lifetime {
-  /** Erasure code of a payload in chunks, one shard per relay; without it each relay gets all of it. */
+  /** Erasure code of a payload in chunks, one shard per relay; without it each relay gets the whole payload. */
   readonly erasure?: ErasureCode | undefined;
 }
 
-/** An unsigned manifest of a payload. The chunks of one that does not ride inside are the caller's to send first. */
+/** Returns an unsigned manifest of a payload. If the payload is not inside, the caller must send its chunks first. */
 export function buildManifest(
   find: LocalManifest,
   payload: Uint8Array,
@@ -209,12 +209,12 @@ export function buildManifest(
   return { draft, of, eventBytes };
 }
 
-/** Relays may forget a presence after so many intervals: a run that stopped leaves nothing behind. */
+/** Relays may delete a presence after this many intervals, so that a stopped run leaves nothing behind. */
 const KEPT_INTERVALS = 10;
-/** A larger cohort is left out: the event would be too large for relays. */
+/** Maximum cohort in a presence event; a larger one is omitted, since the event would be too large for relays. */
 const MOST_NAMED = 512;
 
-/** The heartbeat inside a verified event, or why it does not count. */
+/** Returns the heartbeat of a verified event, or why it does not count. */
 export function toPresence(
   event: SignedEvent,
   context: ClaimContext,
@@ -250,7 +250,7 @@ export function toPresence(
   });
 }
 
-/** An unsigned presence event saying what the heartbeat says, dated as the heartbeat is. */
+/** Returns an unsigned presence event with the fields and the date of a heartbeat. */
 export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
   const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = heartbeat;
   const { fingerprint } = heartbeat;

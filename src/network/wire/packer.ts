@@ -1,4 +1,7 @@
-/** Packs a worker's delta into a `nostrain/1` payload (docs/payload.md) within a byte budget, and opens others. */
+/**
+ * Packs a worker's delta into a `nostrain/1` payload (docs/payload.md) within a byte budget, and decodes those of other
+ * workers.
+ */
 
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
@@ -25,14 +28,16 @@ import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { WireOptions } from './wire.ts';
 
-/** What a payload belongs to. */
+/** Context in which a payload is packed or decoded. */
 export interface PayloadContext {
   readonly round: number;
   readonly worker: WorkerId;
   readonly assignment: ChunkAssignment;
-  /** What the worker's manifest says of its slices, in a run with tiers; left out of what is this worker's own. */
+  /** Slices that the worker's manifest lists, in a run with tiers; absent for this worker's own payloads. */
   readonly widths?: Parameters<typeof reportedTier>[0];
-  /** How many of its rings, from the first on, started from this worker's bits; the others count for nothing. */
+  /**
+   * Number of slices, from the first on, that started from the same state as this worker's; the others are ignored.
+   */
   readonly agreed?: number | undefined;
 }
 
@@ -43,11 +48,13 @@ export type PackerOptions = Pick<WireOptions, Taken> & { readonly sha256: Sha256
 type Taken = 'run' | 'layout' | 'sliceEnds' | 'helpers' | 'packing' | 'eventBudget' | 'ratio';
 
 const ONE_EVENT = 65_536;
-/** Of a manifest beside its payload, with names of any length. */
+/** Bytes of a manifest around its payload, with names of any length. */
 const ENVELOPE_BYTES = 2048;
-/** Base64 turns three bytes into four, and every chunk of 44 KiB has an event of its own around it. */
+/**
+ * Share of the event bytes that is payload: base64 makes three bytes four, and each chunk of 44 KiB has its own event.
+ */
 const CHUNKED_SHARE = 0.735;
-/** The least payload that is filled with values. */
+/** Smallest payload that is filled with values, in bytes. */
 const LEAST_FILLED = 256;
 /**
  * Maximum bytes of a rotated chunk: 2 bits a value. Above that, the noise of one worker's steps is larger than the
@@ -56,7 +63,7 @@ const LEAST_FILLED = 256;
 const MAX_ROTATED_CHUNK_BYTES = CHUNK_LENGTH / 4;
 const NO_ROSTER = '0'.repeat(64);
 
-/** Every worker may choose its packing; the chunks it sends follow from the roster. */
+/** Creates a packer. Each worker may choose its packing; the chunks that it sends follow from the roster. */
 export function createPacker(options: PackerOptions) {
   const { run, layout, sha256, sliceEnds = [layout.size], helpers } = options;
   const runDigest = sha256(utf8(run));
@@ -95,7 +102,7 @@ export function createPacker(options: PackerOptions) {
       const { payload, sent } = encodePayload(delta, packing, scope);
       return { payload, sent: within(sent, context), codec: nameOf(packing) };
     },
-    /** The delta inside a payload from a stranger, or why it is none. */
+    /** Decodes a payload from another worker; refuses one that does not match its codec and context. */
     open(payload: Uint8Array, codec: string, context: PayloadContext): Result<PartialVector> {
       if (!isKnown(codec)) return refuse('unknown-codec', 'codec', unknownCodec(codec));
       const decoded = decodePayload(payload, scopeOf(context));
@@ -105,7 +112,7 @@ export function createPacker(options: PackerOptions) {
       if (name === codec) return ok(within(delta, context));
       return refuse('bad-payload', 'codec', `packed as ${name}, the manifest says ${codec}`);
     },
-    /** The payload of this delta, packed as that one is; undefined where that one is none. */
+    /** Encodes a delta with the packing of another payload; undefined if that payload is invalid. */
     packLike(
       payload: Uint8Array,
       delta: Float64Array,
@@ -122,7 +129,9 @@ export function createPacker(options: PackerOptions) {
   };
 }
 
-/** The packing of a run whose workers send that many chunks. Throws a `ConfigError` where none fits the budget. */
+/**
+ * Returns the packing for workers that send at most this many chunks. Throws a ConfigError if none fits the budget.
+ */
 export function packingFor(
   {
     packing = 'int8',
@@ -151,13 +160,15 @@ function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number)
   });
 }
 
-/** Bytes of payload in so many bytes of events: one manifest with everything inside, or chunks and a manifest. */
+/**
+ * Returns the payload bytes that fit in this many bytes of events: one manifest with the payload inside, or chunks.
+ */
 function rawBudget(eventBudget: number): number {
   if (eventBudget > ONE_EVENT) return Math.floor((eventBudget - ENVELOPE_BYTES) * CHUNKED_SHARE);
   return Math.min(CHUNK_BYTES, payloadBudget(eventBudget, ENVELOPE_BYTES));
 }
 
-/** Whether a manifest's codec starts with the name of one; `topk` names end in how many values are kept. */
+/** Returns the codec name without the number of kept values at the end of top-k names. */
 const baseName = (name: string): string => name.replace(/-\d+$/, '');
 
 const isKnown = (name: string): boolean => Object.hasOwn(codecs, baseName(name));
@@ -165,16 +176,22 @@ const isKnown = (name: string): boolean => Object.hasOwn(codecs, baseName(name))
 const unknownCodec = (name: string): string =>
   removedPackings.has(baseName(name))
     ? `${name} was removed; nostrain 0.1.0 still replays runs with it`
-    : `${name} is no packing`;
+    : `${name} is not a packing`;
 
 const nameOf = ({ codec, kept }: Packing): string => (kept === 0 ? codec : `${codec}-${kept}`);
 
-/** Codecs that send every value, by how little of a delta's energy they leave, least first. */
+/** Codecs that send every value, by increasing error. */
 const DENSE = ['int8', 'int4', 'q2', 'ternary'] as const;
-/** Beyond two fifths of a chunk, one level for all that is sent loses more than the added values bring. */
+/**
+ * Maximum top-k count, two fifths of a chunk: beyond it, a single level for all values costs more than further values
+ * gain.
+ */
 const MOST_KEPT = 1638;
 
-/** The packing that loses least within `maxBytes`: a dense one, else `topk-sign`. Throws when not one value fits. */
+/**
+ * Returns the packing with the smallest error within `maxBytes`: a dense one, else `topk-sign`. Throws a ConfigError if
+ * not one value fits.
+ */
 export function choosePacking(maxBytes: number, chunks: number): Packing {
   const fits = (packing: Packing) => payloadBytesAtMost(packing, chunks) <= maxBytes;
   for (const codec of DENSE) {
@@ -194,6 +211,6 @@ export function choosePacking(maxBytes: number, chunks: number): Packing {
   });
 }
 
-/** Raw bytes of payload in an event of this many bytes that has `envelopeBytes` beside its base64. */
+/** Returns the raw payload bytes that fit in an event of this size, with `envelopeBytes` around the base64. */
 export const payloadBudget = (eventBytes: number, envelopeBytes: number): number =>
   Math.max(0, 3 * Math.floor((eventBytes - envelopeBytes) / 4));

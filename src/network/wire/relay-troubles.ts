@@ -1,17 +1,17 @@
-/** Which relays of a run are at fault, in words for errors and notices: away, silent, refusing, not delivering. */
+/** Describes in words which relays of a run are at fault: unreachable, silent, refusing, or not delivering. */
 import type { Clock } from '../../base/async.ts';
 import { type Delivery, wordsOfUnreachable } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 
-/** How long a relay may take to answer, or to bring an event back, before it counts as silent. */
+/** Time after which a relay that did not answer, or did not send a heartbeat back, counts as silent. */
 const PATIENCE_MS = 10_000;
 
 interface Seen {
   queriedMs?: number | undefined;
-  /** Its words when it closed the subscription for good. */
+  /** The relay's message when it closed the subscription for good. */
   closed?: string | undefined;
   refused?: string | undefined;
-  /** When it took a heartbeat for the first time since one came back. */
+  /** When it accepted the first heartbeat since one came back. */
   tookMs?: number | undefined;
   hasDelivered?: boolean;
 }
@@ -25,10 +25,10 @@ export function createRelayTroubles(relays: RelaySet, clock: Clock) {
   function lineOf(relay: string, isOpen: boolean): string | undefined {
     if (!isOpen) return wordsOfUnreachable(relay, relays.status());
     const { queriedMs, closed, refused, tookMs, hasDelivered } = of(relay);
-    if (closed !== undefined) return `closes what we ask for (${closed || 'without a word'})`;
-    if (isLate(queriedMs)) return 'does not answer what it is asked';
+    if (closed !== undefined) return `closes our subscription (${closed || 'no reason given'})`;
+    if (isLate(queriedMs)) return 'does not answer queries';
     if (refused !== undefined) return refused;
-    return isLate(tookMs) && !hasDelivered ? 'takes events and does not hand them out' : undefined;
+    return isLate(tookMs) && !hasDelivered ? 'accepts events but does not deliver them' : undefined;
   }
 
   const handlers = {
@@ -50,7 +50,7 @@ export function createRelayTroubles(relays: RelaySet, clock: Clock) {
     cameBack(relay: string): void {
       of(relay).hasDelivered = true;
     },
-    /** What became of a heartbeat of this worker. */
+    /** Notes the delivery of a heartbeat of this worker. */
     delivered({ accepted, failed }: Delivery): void {
       for (const relay of accepted) {
         const about = of(relay);
@@ -59,7 +59,10 @@ export function createRelayTroubles(relays: RelaySet, clock: Clock) {
       }
       for (const { relay, message } of failed) of(relay).refused = message;
     },
-    /** One line for each relay that is at fault now: its address and what it does, in its own words if any. */
+    /**
+     * Returns one line per relay that is at fault now: its address and the problem, in the relay's words if there are
+     * any.
+     */
     lines: (): readonly string[] =>
       relays.status().flatMap(({ relay, state }) => {
         if (!seen.has(relay)) return [];

@@ -1,4 +1,6 @@
-/** The gradients of one round as they come in: verified, judged, one per worker, refusals kept with their reason. */
+/**
+ * The gradients of one round as they arrive: verified, judged, one per worker; refusals are kept with their reasons.
+ */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import type { Notifier } from '../../base/async.ts';
 import type { Contribution, Rejection, RejectReason } from '../../run/contribution.ts';
@@ -9,17 +11,17 @@ import type { RelaySet } from '../transport/relay-set.ts';
 import { type Judged, newer, slotOf } from './judged.ts';
 import type { GradientReading, Pending, RoundInbox, RoundReader, RoundRequest } from './wire.ts';
 
-/** Refusals remembered per round; a flood of bad events costs no more memory than this. */
+/** Maximum refusals kept per round; bounds the memory that a flood of bad events can take. */
 const MAX_REJECTIONS = 1000;
-/** Payloads of one worker that are pulled for one round: a second one is its fault, a third one is not looked at. */
+/** Maximum payloads of one worker pulled per round: a second one is its own fault, a third is ignored. */
 const MAX_PENDING_PER_WORKER = 2;
 const MAX_PENDING = 1024;
 /** Maximum workers of a run to track; bounds the memory that a flood of invented keys can take. */
 export const MAX_WORKERS = 1024;
-/** Bytes that updates of workers whom nobody named may take together, packed. */
+/** Maximum packed bytes of all updates from workers that --peers does not name. */
 export const MAX_UNNAMED_BYTES = 1 << 30;
 
-/** Whether a worker may be in the run: where nobody is named, anybody. */
+/** Reports whether a worker may be in the run: any worker if `peers` is empty. */
 export const isPeer = (worker: WorkerId, peers: readonly WorkerId[] = []): boolean =>
   peers.length === 0 || peers.includes(worker);
 
@@ -32,12 +34,12 @@ interface InboxOptions {
   readonly relays: RelaySet;
   readonly changed: Notifier;
   readonly reader: RoundReader;
-  /** Its author is in the run, whether or not the gradient counts. */
+  /** Called with each event whose author is in the run, whether or not the gradient counts. */
   readonly onHeard: (event: SignedEvent) => void;
   readonly onClose: () => void;
 }
 
-/** Subscribes to the gradients of a round (under `async`: of the run). */
+/** Subscribes to the gradients of a round, or of the whole run under `async`. */
 export function openRoundInbox(
   request: RoundRequest,
   { relays, changed, reader, peers, onHeard, onClose }: InboxOptions,
@@ -75,7 +77,7 @@ export function openRoundInbox(
   async function settle(one: Pending): Promise<void> {
     pending.add(one);
     const judged = await one.done;
-    // deleted before: given up, and told so
+    // removed before: it was given up and already rejected
     if (pending.delete(one) && !closed) keep(judged);
   }
 
@@ -127,7 +129,7 @@ function giveUp(pending: Set<Pending>, reject: (rejection: Rejection) => void): 
   for (const { worker, progress, stop } of given) {
     const { have, of } = progress();
     stop();
-    reject({ reason: 'payload-missing', worker, detail: `${have} of ${of} chunks came` });
+    reject({ reason: 'payload-missing', worker, detail: `${have} of ${of} chunks arrived` });
   }
 }
 
@@ -159,7 +161,7 @@ class ByteBudget {
     return true;
   }
 
-  /** Why nothing more of this worker is pulled beside what is on its way. */
+  /** Returns why nothing more of this worker is pulled in addition to what is pending; undefined if it may be. */
   refusal(worker: WorkerId, pending: ReadonlySet<Pending>): Rejection | undefined {
     const bytes = this.#bytes + progressOf(pending).of * CHUNK_BYTES;
     return this.#isNamed || bytes <= MAX_UNNAMED_BYTES ? undefined : overBudget(worker);
@@ -172,7 +174,7 @@ function progressOf(pending: ReadonlySet<Pending>): Progress {
   return { have: sum(({ have }) => have), of: sum(({ of }) => of) };
 }
 
-/** Reasons that say nothing good of who signed. */
+/** Reasons that do not show the signer to be a worker of the run. */
 const FOREIGN: readonly RejectReason[] = [
   'malformed',
   'other-run',
@@ -188,7 +190,10 @@ function isFull(pending: ReadonlySet<Pending>, worker: WorkerId): boolean {
   return ofWorker.length >= MAX_PENDING_PER_WORKER || pending.size >= MAX_PENDING;
 }
 
-/** The round an event is judged for; under `async` the one it names, unless that worker's work is already in. */
+/**
+ * Returns the round an event is judged for: under `async` the one it names, unless that contribution was already
+ * applied.
+ */
 function roundFor(
   event: SignedEvent,
   { round, anyBase }: RoundRequest,

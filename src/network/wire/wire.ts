@@ -1,4 +1,4 @@
-/** Types of a worker's side of a run on its relays: the wire, and the profile that says which events carry what. */
+/** Types of a worker's connection to its run: the wire, and the profile that defines which events carry what. */
 import type { Clock, Notifier } from '../../base/async.ts';
 import type {
   ChunkAssignment,
@@ -29,28 +29,28 @@ export interface LocalGradient {
   readonly steps: number;
   readonly examples: number;
   readonly assignment: ChunkAssignment;
-  /** Digest of the outcome before, where rounds are certified. */
+  /** Digest of the previous outcome, in certified runs. */
   readonly parent?: Digest | undefined;
-  /** What features of the run may add; left out where the run does not name them. */
+  /** Values that features of the run add; omitted if the run does not name them. */
   readonly features?: FeatureValues<'manifest'>;
-  /** Id of this worker's last one; undefined in its first. */
+  /** Id of this worker's previous event; undefined in its first. */
   readonly prev: string | undefined;
-  /** Δ = before - after plus what was not sent before, f64 by layout. */
+  /** Δ = before - after plus the residual, f64 by layout. */
   readonly delta: Float64Array;
 }
 
-/** What a restart needs to send the same bytes again. */
+/** What is needed after a restart to send the same bytes again. */
 export interface Sealed {
-  /** Signed. On disk it is JSON text, which reads back to the same bytes. */
+  /** The signed event. On disk it is JSON text, which reads back to the same bytes. */
   readonly event: SignedEvent;
-  /** The payload, where it travels beside the event: its chunks are made from both, always the same ones. */
+  /** The payload, if it is not inside the event; its chunks are built from both and are always the same. */
   readonly payload: Uint8Array | undefined;
-  /** JSON of all events it takes. */
+  /** Bytes of all its events as JSON. */
   readonly eventBytes: number;
 }
 
 export interface SealedGradient extends Sealed {
-  /** Exactly what receivers will decode. */
+  /** Exactly what receivers decode. */
   readonly sent: PartialVector;
   readonly payloadBytes: number;
 }
@@ -59,13 +59,13 @@ export interface RoundRequest {
   readonly round: number;
   readonly base: Digest;
   readonly assignment: ChunkAssignment;
-  /** Of each slice that this worker has, the first one's again; in runs with tiers. */
+  /** Digest of each slice's start state, in runs with tiers; the first slice's equals `base`. */
   readonly sliceDigests?: readonly Digest[] | undefined;
-  /** Under `async`: gradients of any base and any round newer than `folded` count. */
+  /** Under `async`: gradients of any base and of any round newer than `folded` count. */
   readonly anyBase?: { readonly folded: Readonly<Record<WorkerId, number>> };
 }
 
-/** A gradient that relays hold: who signed it, for which round, and when (Unix seconds). */
+/** A gradient stored by relays: its author, its round and its date (Unix seconds). */
 export interface Gradient {
   readonly worker: WorkerId;
   readonly round: number;
@@ -74,82 +74,85 @@ export interface Gradient {
 
 /** What has arrived for a round so far. */
 export interface RoundInbox {
-  /** One per worker and round, the newest it signed; under `async` a worker may have several rounds in. */
+  /** One per worker and round, the newest it signed; under `async` a worker may have several rounds. */
   readonly contributions: ReadonlyMap<string, Contribution>;
   readonly events: ReadonlyMap<string, SignedEvent>;
   /** In order of arrival, one per event; bounded. */
   readonly rejections: readonly Rejection[];
-  /** Every reachable relay has sent what it stored. */
+  /** Every reachable relay has sent its stored events. */
   readonly caughtUp: boolean;
-  /** How far the payloads under way are, all together; undefined when there are none. */
+  /** Returns the total progress of all payloads being pulled; undefined if there are none. */
   pulling(): Progress | undefined;
-  /** Ends the wait for payloads under way: each becomes a rejection that says how far it came. */
+  /** Stops waiting for payloads: each becomes a rejection with its progress. */
   giveUp(): void;
   close(): void;
 }
 
-/** Sends and collects the messages of a run, as `createWire` gives it. */
+/** Sends and collects the messages of a run; created by `createWire`. */
 export interface Wire {
   readonly me: WorkerId;
   readonly changed: Notifier;
-  /** The latest heartbeat of every worker of the run, the own one included once it came back. */
+  /** The latest heartbeat of every worker of the run, including this one once it came back. */
   readonly heartbeats: ReadonlyMap<WorkerId, Heartbeat>;
-  /** The newest gradients that relays hold, undecoded, once they have sent their heartbeats or after some seconds. */
+  /** Returns the newest stored gradients, undecoded, once relays have sent their heartbeats or after some seconds. */
   queryGradients(): Promise<readonly Gradient[]>;
-  /** A newer heartbeat or gradient replaces one that is still queued; the replaced one then reports `taken`. */
+  /**
+   * Sends a heartbeat. A newer heartbeat or gradient replaces one that is still queued; the replaced one then reports
+   * `taken`.
+   */
   sendHeartbeat(heartbeat: LocalHeartbeat): Sending;
-  /** Milliseconds since this worker last sent a heartbeat, or a gradient where peers take it for one. */
+  /** Milliseconds since this worker last sent a heartbeat, or a gradient that counts as one. */
   readonly silentMs: number;
-  /** This worker's key signed a heartbeat or gradient that this process did not send: another one has the key. */
+  /** True if this worker's key signed a heartbeat or gradient that this process did not send. */
   readonly isKeyInUse: boolean;
-  /** True if a relay limits the event rate: events that are not needed should be left out. */
+  /** True if a relay limits the event rate: unnecessary events should be omitted. */
   readonly isRateLimited: boolean;
   seal(gradient: LocalGradient): Promise<SealedGradient>;
-  /** What receivers decode of it, also after a restart. */
+  /** Returns what receivers decode from an update, also after a restart. */
   open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
-  /** Counts it in the open round, and sends it. */
+  /** Adds an update to the open round and sends it. */
   send(sealed: Sealed): Sending;
   readonly relays: readonly string[];
   reachable(): readonly string[];
-  /** One line for each relay that is at fault now, beginning with its address. */
+  /** Returns one line per relay that is at fault now, beginning with its address. */
   troubles(): readonly string[];
   openRound(request: RoundRequest): RoundInbox;
   traffic(): { readonly bytesSent: number; readonly bytesReceived: number };
   close(): Promise<void>;
 }
 
-/** What `createWire` takes: the run, its layout, the relays, a signer and limits. */
+/** Options of `createWire`: the run, its layout, the relays, a signer and limits. */
 export interface WireOptions {
-  /** The workers of the run, where they are named: what others say is refused. Empty or absent: anybody. */
+  /** Workers of the run, if they are named: others are refused. Empty or absent: any worker. */
   readonly peers?: readonly WorkerId[] | undefined;
   readonly run: string;
-  /** Those of a certified run; none outside of one. */
+  /** Features of a certified run; absent in other runs. */
   readonly features?: FeatureSet | undefined;
   readonly layout: Layout;
-  /** In a run with tiers, where the slices of the full model end; the layout is one of its prefixes then. */
+  /** In a run with tiers: end of each slice of the full model. The layout is one of its prefixes. */
   readonly sliceEnds?: readonly number[] | undefined;
-  /** In a run with helpers, and which tier is this worker's. */
+  /** In a run with helpers: the slicing, and this worker's tier. */
   readonly helpers?: (HelperSlicing & { readonly tier: number }) | undefined;
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly clock: Clock;
-  /** Relays that heartbeats name, without what may be secret of their addresses; default none. */
+  /** Relays to name in heartbeats, without secrets in their addresses; default none. */
   readonly advertise?: readonly string[] | undefined;
-  /** Default the pure one; on Node give `nativeSha256`. */
+  /** Default pure JavaScript; on Node, pass `nativeSha256`. */
   readonly sha256?: Sha256 | undefined;
   /** Erasure code of payloads, one shard per relay; without it each relay gets the whole payload. */
   readonly erasure?: ErasureCode | undefined;
-  /** Does the work that relays want of events (NIP-13); without it such relays get none. */
+  /** Does the proof of work that relays require (NIP-13); without it, such relays get no events. */
   readonly mine?: Mine | undefined;
   readonly packing?: PackingName | undefined;
-  /** `auto`: bytes of events per worker and round; default 65536, one event. */
+  /** `auto`: maximum bytes of events per worker and round; default 65536, one event. */
   readonly eventBudget?: number | undefined;
   /** `nstr` and topk codecs: share of the delta values that is sent, in (0, 1]. */
   readonly ratio: number;
   readonly maxContainerBytes: number;
 }
 
-/** A contribution whose payload is still on its way. */
+/** A contribution whose payload is being pulled. */
 export interface Pending {
   readonly worker: WorkerId;
   readonly done: Promise<Judged<Contribution>>;
@@ -162,41 +165,44 @@ export type GradientReading = Judged<Contribution> | Pending;
 /** Reads the contributions of one round. */
 export interface RoundReader {
   readonly filter: Filter;
-  /** Somebody wants to see the events that count. */
+  /** Whether the events of contributions that count are kept. */
   readonly keepsEvents?: boolean;
-  /** Where the filter cannot be exact: whether an event is of this run and round at all; others are nobody's fault. */
+  /**
+   * Reports whether an event is of this run and round at all; used if the filter cannot be exact. Others are ignored
+   * without blame.
+   */
   concerns?(event: SignedEvent): boolean;
-  /** The round an event says it is of. */
+  /** Returns the round that an event names. */
   roundOf(event: SignedEvent): number | undefined;
   read(event: SignedEvent, round: number): GradientReading;
   close(): void;
 }
 
-/** What a profile works with: the options of the wire with their defaults. */
+/** What a profile uses: the options of the wire with their defaults. */
 export interface ProfileOptions extends WireOptions {
   readonly sha256: Sha256;
-  /** Signs, after the work that relays want of small events (NIP-13). */
+  /** Signs an event, after the proof of work that relays require of small events (NIP-13). */
   signWorked(draft: EventDraft): Promise<SignedEvent>;
   /** Aborted when the wire is closed: nothing is sent any more. */
   readonly signal: AbortSignal;
 }
 
 export interface Profile {
-  /** The name of this worker, where the profile has names that are no keys. */
+  /** The name of this worker, if the profile has names that are not keys. */
   readonly worker?: string | undefined;
-  /** Relays named in heartbeats, without secrets; default those that the wire was told to advertise. */
+  /** Relays named in heartbeats, without secrets; default those in `advertise`. */
   readonly advertised?: readonly string[] | undefined;
   readonly heartbeatFilter: Filter;
-  /** The newest gradients of the run; absent where no filter finds those. */
+  /** Filter of the newest gradients of the run; absent if no filter selects them. */
   readonly latestFilter?: Filter;
   roundOf?(event: SignedEvent): number | undefined;
   readonly capabilities: readonly string[];
-  /** A gradient is as good as a heartbeat: who signs one is there, and heartbeats beside it are left out. */
+  /** Whether a gradient counts as a heartbeat, so that heartbeats next to it are omitted. */
   readonly gradientsAreHeartbeats: boolean;
   buildHeartbeat(heartbeat: Heartbeat): EventDraft;
   readHeartbeat(event: SignedEvent): Judged<Heartbeat>;
   seal(gradient: LocalGradient): Promise<SealedGradient>;
-  /** Throws a `TypeError` when it is not one of ours. */
+  /** Decodes an update of this worker. Throws a TypeError if it is not one. */
   open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
   send(sealed: Sealed): Sending;
   openRound(request: RoundRequest): RoundReader;
@@ -214,7 +220,7 @@ export const contextOf = (
   nowSeconds: nowMs / 1000,
 });
 
-/** Which events a run is made of: ours, or those of the Python reference. */
+/** Which events a run consists of: ours, or those of the Python reference. */
 export type ProfileName = 'nostrain/1' | 'nostrain/0';
 
 export type CreateProfile = (options: ProfileOptions) => Profile;

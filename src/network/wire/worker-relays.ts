@@ -1,4 +1,7 @@
-/** Relay lists (NIP-65), relay hints (NIP-01), and relays that workers name; private addresses are left out. */
+/**
+ * Finds relays through events: relay lists (NIP-65), relay hints (NIP-01), and relays that workers name. Private
+ * addresses are dropped.
+ */
 import { presence } from '../../../kinds/presence.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
@@ -6,18 +9,18 @@ import type { Filter } from '../transport/frames.ts';
 import type { QueryOptions, QueryResult } from '../transport/query.ts';
 import { hintProblem, isRelayUrl, withoutSecrets } from '../transport/relay-urls.ts';
 
-/** Where somebody reads and writes, as `parseRelayList` gives it. */
+/** Relays that a key reads from and writes to, as `parseRelayList` returns them. */
 export interface RelayList {
   readonly read: readonly string[];
   readonly write: readonly string[];
 }
 
 const RELAY_LIST_KIND = 10_002;
-/** More are not read: NIP-65 itself asks for two to four. */
+/** Maximum relays read from a list; NIP-65 recommends two to four. */
 const MAX_RELAYS = 16;
 const MAX_URL_LENGTH = 256;
 
-/** The list that says: all of these, for both; without what may be secret of them. */
+/** Returns a relay list with all of these for reading and writing, without secrets. */
 export const buildRelayList = (urls: readonly string[], createdAt: number): EventDraft => ({
   kind: RELAY_LIST_KIND,
   created_at: createdAt,
@@ -25,7 +28,7 @@ export const buildRelayList = (urls: readonly string[], createdAt: number): Even
   content: '',
 });
 
-/** The usable addresses of a verified event, or undefined when it is no relay list. */
+/** Returns the usable addresses of a verified event, or undefined if it is not a relay list. */
 export function parseRelayList({ kind, tags }: EventDraft): RelayList | undefined {
   if (kind !== RELAY_LIST_KIND) return undefined;
   const usable = tags.filter(([name, url]) => name === 'r' && isUsable(url)).slice(0, MAX_RELAYS);
@@ -35,7 +38,7 @@ export function parseRelayList({ kind, tags }: EventDraft): RelayList | undefine
   return { read: forUse('read'), write: forUse('write') };
 }
 
-/** The relays named beside the events, authors and addresses that an event refers to, each once. */
+/** Returns the relay hints of the events, authors and addresses that an event refers to, each once. */
 export function relayHints({ tags }: EventDraft): readonly string[] {
   const hints = tags.filter(([name]) => name === 'e' || name === 'p' || name === 'a');
   return [...new Set(hints.map(([, , url]) => url).filter(isUsable))].slice(0, MAX_RELAYS);
@@ -56,13 +59,13 @@ export interface RelayListQuery {
   readonly signal: AbortSignal;
 }
 
-/** Workers whose relay lists are asked for, and relays that one of them may name. */
+/** Maximum workers whose relay lists are queried, and maximum relays that one may name. */
 const MOST_WORKERS = 64;
 const MOST_OF_ONE = 2;
-/** Each is a connection. */
+/** Maximum relays returned; each one means a connection. */
 const MAX_DISCOVERED = 8;
 
-/** Those of founders first, then those that most name; at most eight. */
+/** Returns relays of founders first, then those that most workers name; at most MAX_DISCOVERED. */
 export async function relaysOfWorkers(query: RelayListQuery): Promise<readonly string[]> {
   const { run, founders, relays, waitMs, signal } = query;
   const heard = await relays.query([presenceFilter(run)], { waitMs, signal, maxPerAuthor: 1 });
@@ -85,7 +88,7 @@ export async function relaysOfWorkers(query: RelayListQuery): Promise<readonly s
 
 const presenceFilter = (run: string): Filter => presence.filter({ scope: [run] });
 
-/** Relays name themselves in any order, and may have an old list beside the new one. */
+/** Returns the newest event of each author and kind: an old list may come with the new one. */
 function newestOfEach(events: readonly SignedEvent[]): readonly SignedEvent[] {
   const newest = new Map<WorkerId, SignedEvent>();
   for (const event of events) {

@@ -187,7 +187,7 @@ describe('on relays', () => {
     const nowhere = { ...evaluation, root: 'ab'.repeat(32) };
     const brief = { ...theirs, timeoutMs: 300 };
     expect(await fetchSlice(nowhere, alice.publicKey, brief)).toMatchObject({
-      issue: { code: 'no-slice', message: '0 of its 3 chunks came' },
+      issue: { code: 'no-slice', message: '0 of its 3 chunks arrived' },
     });
   });
 });

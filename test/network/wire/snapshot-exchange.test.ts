@@ -66,7 +66,7 @@ test('one that fits is one event; what no event has is not found', async () => {
   expect(await publishSnapshot(table, sending(relays, 1))).toBeUndefined();
   expect(await findSnapshot(snapshotId(table), search(relays))).toEqual({ ok: true, value: table });
   const other = await findSnapshot('ab'.repeat(32), search(relays));
-  expect(other).toMatchObject({ ok: false, issue: { message: 'no event says it is' } });
+  expect(other).toMatchObject({ ok: false, issue: { message: 'no event carries or names it' } });
 });
 
 test('false claims of its id hold nobody up: chunks that nobody has, and chunks of another table', async () => {
@@ -107,7 +107,7 @@ test('a relay that takes no chunk is named, and no event says what is not there'
   const words = await publishSnapshot(table, sending(relays, 1));
   expect(words).toMatch(/1 of 3 chunks taken: takes no event of this size/);
   const found = await findSnapshot(snapshotId(table), search(relays));
-  expect(found).toMatchObject({ ok: false, issue: { message: 'no event says it is' } });
+  expect(found).toMatchObject({ ok: false, issue: { message: 'no event carries or names it' } });
 });
 
 test('what is published while false claims are looked at is found too', async () => {
