@@ -40,10 +40,11 @@ const startRelays = (...options: readonly RelayOptions[]): Promise<readonly Rela
   Promise.all(options.map(async (each) => keep(await createRelay(each))));
 
 async function connect(relays: readonly Relay[], read?: number): Promise<RelaySet> {
-  const own = read === undefined ? {} : { own: (names: readonly string[]) => [names[read]!] };
+  const options =
+    read === undefined ? {} : { readRelays: (names: readonly string[]) => [names[read]!] };
   const set = createRelaySet(
     relays.map(({ url }) => url),
-    { openSocket, clock: systemClock, crypto: nativeCrypto, ...own },
+    { openSocket, clock: systemClock, crypto: nativeCrypto, ...options },
   );
   await keep(set).ready();
   return set;
