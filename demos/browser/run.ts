@@ -128,7 +128,7 @@ async function servePages(
     host: '127.0.0.1',
     port: 0,
     isolated: true,
-    onTold: (text) => watch.told(text),
+    onMessage: (text) => watch.told(text),
   });
   scope.defer(() => pages.close());
   return pages.url;

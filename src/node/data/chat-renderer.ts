@@ -1,4 +1,4 @@
-/** Conversations as text, by a template that is run in a thread with bounded memory and time. */
+/** Renders conversations with a model's chat template, in a thread with limited memory and time. */
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { ConfigError } from '../../base/errors.ts';
@@ -10,11 +10,11 @@ export interface ChatOrder {
   readonly template: string;
   readonly config: ChatTokens;
   readonly conversations: readonly (readonly ChatTurn[])[];
-  /** The texts are those that ask for the assistant's next turn. */
+  /** Render prompts for the assistant's next turn, not texts to train on. */
   readonly asks?: boolean;
 }
 
-/** The texts to learn each conversation from, or which one cannot be rendered, and why. */
+/** The training texts of each conversation, or the index of one that cannot be rendered and the reason. */
 export type ChatAnswer =
   | { readonly lessons: readonly Lessons[] }
   | { readonly at: number; readonly reason: string };
@@ -22,9 +22,9 @@ export type ChatAnswer =
 export type Lessons = readonly (readonly ChatPiece[])[];
 
 export interface ChatRenderer {
-  /** Throws a ConfigError (`corpus/template`) when the template takes too long or too much memory. */
+  /** Renders conversations. Throws a ConfigError (`corpus/template`) if that takes too long or too much memory. */
   render(conversations: ChatOrder['conversations']): Promise<ChatAnswer>;
-  /** The prompt for the assistant's next turn. Throws a ConfigError (`model/chat`) if the template refuses it. */
+  /** Returns the prompt for the assistant's next turn. Throws a ConfigError (`model/chat`) if the template fails. */
   ask(conversation: readonly ChatTurn[]): Promise<string>;
   close(): Promise<void>;
 }
@@ -35,8 +35,9 @@ export interface ChatTemplate {
   readonly config: ChatTokens;
 }
 
-/** Of the thread: a template that needs more is none. */
+/** Memory limit of the template thread. A template that needs more is rejected. */
 const MOST_MEMORY_MB = 256;
+/** Time limit for one batch of conversations. */
 const MOST_SECONDS = 20;
 
 export function createChatRenderer(
@@ -46,8 +47,8 @@ export function createChatRenderer(
   let thread: Worker | undefined;
   const order = (conversations: ChatOrder['conversations'], asks: boolean) => {
     thread ??= openThread();
-    const asked = ask(thread, { template, config, conversations, asks }, mostSeconds);
-    return asked.catch(async (error: unknown) => {
+    const answer = ask(thread, { template, config, conversations, asks }, mostSeconds);
+    return answer.catch(async (error: unknown) => {
       await thread?.terminate();
       thread = undefined;
       throw error;
@@ -59,7 +60,7 @@ export function createChatRenderer(
       const answer = await order([conversation], true);
       if ('lessons' in answer) return answer.lessons[0]![0]![0]!.text;
       throw new ConfigError('model/chat', answer.reason, {
-        hint: 'ask without --chat, or take another model',
+        hint: 'leave out --chat, or use another model',
       });
     },
     close: async () => {
@@ -73,7 +74,7 @@ function openThread(): Worker {
     maxOldGenerationSizeMb: MOST_MEMORY_MB,
     maxYoungGenerationSizeMb: MOST_MEMORY_MB / 4,
   });
-  // one that was given up may still run out of memory: that must not end the program
+  // an abandoned thread may still run out of memory; that must not end the program
   thread.on('error', () => undefined);
   return thread;
 }
@@ -88,8 +89,8 @@ async function ask(thread: Worker, order: ChatOrder, seconds: number): Promise<C
     const reason = late.aborted ? `takes more than ${seconds} seconds` : broken;
     throw new ConfigError('corpus/template', `the model's chat template ${reason}`, {
       hint:
-        'is it the template that was published with the model? ' +
-        'lines of prompt and completion need none',
+        'use the template that was published with the model; lines of prompt and completion ' +
+        'need no template',
       cause,
     });
   });

@@ -1,4 +1,4 @@
-/** A thread that renders conversations by a model's template; its owner ends it if it takes too long. */
+/** Entry point of a thread that renders conversations with a chat template; its owner ends it if it takes too long. */
 import { parentPort } from 'node:worker_threads';
 import { type Chat, createChat } from '../../pretrained/chat.ts';
 import type { ChatAnswer, ChatOrder } from './chat-renderer.ts';
@@ -16,8 +16,8 @@ port?.on('message', ({ template, config, conversations, asks }: ChatOrder) => {
   const lessons = [];
   for (const [at, messages] of conversations.entries()) {
     try {
-      const asked = () => [[{ text: chat!.render(messages, { prompt: true }), counted: false }]];
-      lessons.push(asks ? asked() : chat.lessons(messages));
+      const prompt = () => [[{ text: chat!.render(messages, { prompt: true }), counted: false }]];
+      lessons.push(asks ? prompt() : chat.lessons(messages));
     } catch (error) {
       port.postMessage({ at, reason: (error as Error).message } satisfies ChatAnswer);
       return;

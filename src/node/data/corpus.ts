@@ -1,4 +1,4 @@
-/** Corpora: files, downloads that a hash may pin, tiny Shakespeare, or a built-in play; each says which it is. */
+/** Opens a corpus: a file, a download that a hash may pin, tiny Shakespeare, or a built-in play. */
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
@@ -12,16 +12,16 @@ import type { CorpusSource } from './tokenize.ts';
 
 export interface CorpusFile {
   readonly path: string;
-  /** What to call it in front of a person; its end says what is in it. */
+  /** Name in messages; its extension tells the format. */
   readonly name: string;
   readonly source: 'file' | 'cache' | 'download';
-  /** Where it has just been computed. */
+  /** Set if it has just been computed. */
   readonly sha256?: string;
 }
 
-/** 64 GiB: an address that goes on and on does not fill any disk. */
+/** Maximum bytes of a download (64 GiB), so that an endless response does not fill the disk. */
 const MOST_BYTES = 2 ** 36;
-/** Before this nothing is said of progress, and then as often. */
+/** Milliseconds between progress notices, and before the first one. */
 const PATIENCE_MS = 2000;
 const PINNED = /^sha256=([0-9a-f]{64})$/;
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
@@ -29,8 +29,8 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 const isAddress = (named: string): boolean => /^https?:\/\//i.test(named);
 
 /**
- * The file at an address, from the cache or the internet. `#sha256=<hex>` pins its content, and a pinned download
- * resumes. Throws a ConfigError (`corpus/address`, `corpus/away`, `corpus/other`).
+ * Returns the file at an address, from the cache or downloaded. `#sha256=<hex>` pins its content, and a pinned download
+ * can resume. Throws a ConfigError (`corpus/address`, `corpus/away`, `corpus/other`).
  */
 async function fetchCorpus(named: string, options: FetchOptions): Promise<CorpusFile> {
   const { cacheDir, onNotice, signal } = options;
@@ -42,63 +42,71 @@ async function fetchCorpus(named: string, options: FetchOptions): Promise<Corpus
   if (await stat(path).catch(() => undefined)) {
     const sha256 = await hashFile(path, { signal });
     if (pin === undefined || sha256 === pin) return { path, name, source: 'cache', sha256 };
-    onNotice(`${path} does not hold ${name} any more, so it is downloaded again`);
+    onNotice(`${path} was changed, so ${name} is downloaded again`);
   }
   await mkdir(cacheDir, { recursive: true });
   const part = `${path}.part`;
-  // what is not pinned may have changed between two downloads
+  // without a hash, the file may have changed since the interrupted download
   if (pin === undefined) await rm(part, { force: true });
   await download(url, part, options);
   const sha256 = await hashFile(part, { signal });
   if (pin !== undefined && sha256 !== pin) {
     await rm(part, { force: true });
     throw new ConfigError('corpus/other', `${name} has SHA-256 ${sha256}, not ${pin}`, {
-      hint: 'ask whoever gave you the hash; what is at the address may have changed',
+      hint: 'the file at the address may have changed: ask for its current hash',
     });
   }
   await rename(part, path);
   if (pin === undefined)
     onNotice(
-      `${basename(url.pathname)} has SHA-256 ${sha256}: #sha256=${sha256} behind the ` +
-        'address pins it',
+      `${basename(url.pathname)} has SHA-256 ${sha256}: append #sha256=${sha256} to the ` +
+        'address to pin it',
     );
   return { path, name, source: 'download', sha256 };
 }
 
 function readAddress(named: string, wanted: string | undefined) {
   const bad = (reason: string) =>
-    new ConfigError('corpus/address', `${safeLine(named)} is no address of a corpus: ${reason}`, {
-      hint:
-        'say https://host/path/file.txt (or .jsonl), with #sha256=<64 hex digits> ' +
-        'behind it where you know the hash',
-    });
-  if (!URL.canParse(named)) throw bad('it cannot be read');
+    new ConfigError(
+      'corpus/address',
+      `${safeLine(named)} is not an address of a corpus: ${reason}`,
+      {
+        hint:
+          'use https://host/path/file.txt (or .jsonl), followed by #sha256=<64 hex digits> if you ' +
+          'know the hash',
+      },
+    );
+  if (!URL.canParse(named)) throw bad('it is not a valid URL');
   const url = new URL(named);
   if (url.protocol !== 'https:' && !LOOPBACK.has(url.hostname)) throw bad('it is not https');
   const fragment = decodeURIComponent(url.hash.slice(1));
   url.hash = '';
   const pinned = PINNED.exec(fragment)?.[1];
-  if (fragment !== '' && pinned === undefined) throw bad('what follows # is no sha256');
+  if (fragment !== '' && pinned === undefined) throw bad('the part after # is not a sha256');
   if (pinned !== undefined && wanted !== undefined && pinned !== wanted) {
     throw new ConfigError('corpus/other', `the run trains on the text with SHA-256 ${wanted}`, {
-      hint: 'leave #sha256= out of the address, or name the text of the run',
+      hint: 'remove #sha256= from the address, or name the text of the run',
     });
   }
   return { url, pin: pinned ?? wanted };
 }
 
 async function download(url: URL, part: string, { onNotice, signal }: FetchOptions): Promise<void> {
-  let told = performance.now();
+  let reportedMs = performance.now();
   const away = (cause: unknown): ConfigError => {
     signal?.throwIfAborted();
     const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
     const reason = inner instanceof Error ? inner.message : String(inner);
-    return new ConfigError('corpus/away', `${url.href} cannot be fetched (${safeLine(reason)})`, {
-      hint:
-        'try again: what has arrived of a pinned corpus is kept; or download it by ' +
-        'hand and name the file',
-      cause,
-    });
+    return new ConfigError(
+      'corpus/away',
+      `${url.href} cannot be downloaded (${safeLine(reason)})`,
+      {
+        hint:
+          'run the same command again: the download of a pinned corpus resumes; or download it ' +
+          'yourself and name the file',
+        cause,
+      },
+    );
   };
   await resumeDownload({
     part,
@@ -113,55 +121,55 @@ async function download(url: URL, part: string, { onNotice, signal }: FetchOptio
         throw away(cause);
       });
       if (answer.status === 416 || (answer.ok && answer.body)) return answer;
-      throw away(new Error(`answer ${answer.status}`));
+      throw away(new Error(`HTTP ${answer.status}`));
     },
     away,
     onBytes: (have, of) => {
-      if (performance.now() - told < PATIENCE_MS) return;
-      told = performance.now();
+      if (performance.now() - reportedMs < PATIENCE_MS) return;
+      reportedMs = performance.now();
       const share = of === undefined ? '' : ` of ${Math.ceil(of / 2 ** 20)}`;
-      onNotice(`fetching ${url.href}: ${Math.floor(have / 2 ** 20)}${share} MB`);
+      onNotice(`downloading ${url.href}: ${Math.floor(have / 2 ** 20)}${share} MB`);
     },
   });
 }
 
-/** A text on this machine that is read in pieces. */
+/** A corpus on this machine that is read in pieces. */
 export interface OpenCorpus extends CorpusSource {
   readonly source: 'file' | 'cache' | 'download' | 'built-in';
 }
 
-/** A text to train on, as `loadCorpus` gives it. */
+/** A text to train on, loaded into memory. */
 export interface Corpus {
-  /** What to call it in front of a person. */
+  /** Name in messages. */
   readonly name: string;
   readonly bytes: Uint8Array;
-  /** Lowercase hex over `bytes`; workers of one run must print the same. */
+  /** SHA-256 of `bytes` in lowercase hex; equal for all workers of a run. */
   readonly sha256: string;
   readonly source: OpenCorpus['source'];
 }
 
 export interface CorpusOptions {
-  /** A text file, or the address of one; nothing else is tried when it is given. */
+  /** A text file or its address. If given, no other text is used. */
   readonly file?: string | undefined;
-  /** The only text that will do, by its SHA-256. */
+  /** SHA-256 of the text that the run requires. */
   readonly wanted?: string | undefined;
-  /** Where others have that text, for whoever lacks it. */
+  /** Address of that text, for the hint of an error. */
   readonly from?: string | undefined;
-  /** A named file has at least so many bytes; as a text needs, if nobody says. */
+  /** Minimum length of a named file in bytes; by default what a text needs. */
   readonly leastBytes?: number | undefined;
   readonly cacheDir: string;
   readonly allowDownload: boolean;
   readonly onNotice: (message: string) => void;
   readonly signal?: AbortSignal | undefined;
-  /** What to download instead of tiny Shakespeare. */
+  /** Replaces tiny Shakespeare, for tests. */
   readonly download?: Download;
-  /** What reaches the internet; tests put their own here. */
+  /** Replaces `fetch`, for tests. */
   readonly fetch?: (url: string, init: { signal: AbortSignal }) => Promise<Response>;
 }
 
 type FetchOptions = Pick<CorpusOptions, 'wanted' | 'cacheDir' | 'onNotice' | 'signal'>;
 
-/** A text known by its content. */
+/** A download with a known hash. */
 export interface Download {
   readonly name: string;
   readonly file: string;
@@ -176,11 +184,14 @@ export const tinyShakespeare: Download = {
   sha256: '86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed',
 };
 
+/** Default for `leastBytes`. */
 const MIN_FILE_BYTES = 1024;
+/** Maximum bytes of a text downloaded without being named. */
 const MAX_DOWNLOAD_BYTES = 2 * 1024 * 1024;
+/** Time limit of that download, in milliseconds. */
 const DOWNLOAD_TIMEOUT_MS = 5000;
 
-/** Opens the corpus of these options. Throws a ConfigError about a named or wrong text, and `signal.reason`. */
+/** Opens a corpus. Throws a ConfigError (`corpus/…`) if it is unusable or not that of the run, or `signal.reason`. */
 export async function openCorpus(options: CorpusOptions): Promise<OpenCorpus> {
   const { file, wanted, download = tinyShakespeare } = options;
   if (file !== undefined) return assertWanted(await openNamed(file, options), options);
@@ -190,7 +201,7 @@ export async function openCorpus(options: CorpusOptions): Promise<OpenCorpus> {
   return { ...named, size: bytes.length, read: () => inOnePiece(bytes) };
 }
 
-/** The same, all of it in memory. */
+/** Opens a corpus and loads it into memory. Throws as `openCorpus` does. */
 export async function loadCorpus(options: CorpusOptions): Promise<Corpus> {
   const { name, sha256, source, read } = await openCorpus(options);
   const parts: Uint8Array[] = [];
@@ -211,7 +222,7 @@ async function loadKnown(download: Download, options: CorpusOptions): Promise<Co
   if (!allowDownload) return undefined;
   try {
     const bytes = await fetchText(download, options);
-    await keep(path, bytes, onNotice);
+    await storeInCache(path, bytes, onNotice);
     return { name, bytes, sha256, source: 'download' };
   } catch (error) {
     signal?.throwIfAborted();
@@ -244,13 +255,13 @@ function assertWanted<C extends Pick<Corpus, 'name' | 'sha256'>>(
     {
       hint:
         from === ''
-          ? 'name that text with --corpus FILE; whoever made the run has it'
-          : `whoever made the run says where it is: --corpus ${from}`,
+          ? 'name that text with --corpus FILE; the creator of the run has it'
+          : `the run spec says where it is: --corpus ${from}`,
     },
   );
 }
 
-/** A file of this machine, or one that is brought here first. */
+/** Opens a named corpus: a local file, or an address that is downloaded first. */
 async function openNamed(named: string, options: CorpusOptions): Promise<OpenCorpus> {
   const { signal, leastBytes = MIN_FILE_BYTES } = options;
   const file: CorpusFile = isAddress(named)
@@ -265,8 +276,8 @@ async function openNamed(named: string, options: CorpusOptions): Promise<OpenCor
     throw unreadable(cause);
   });
   if (size < leastBytes) {
-    const found = size === 0 ? 'is empty' : `has only ${size} bytes`;
-    throw unusable('corpus/too-small', `${named} ${found}`);
+    const shortage = size === 0 ? 'is empty' : `has only ${size} bytes`;
+    throw unusable('corpus/too-small', `${named} ${shortage}`);
   }
   const hashed = file.sha256 === undefined ? hashFile(path, { signal }) : file.sha256;
   const sha256 = await Promise.resolve(hashed).catch((cause: unknown) => {
@@ -290,11 +301,11 @@ async function readCached(
   if (!buffer) return undefined;
   const bytes = new Uint8Array(buffer);
   if (sha256Hex(bytes) === sha256) return bytes;
-  onNotice(`${path} does not hold ${name} any more, so it is not used`);
+  onNotice(`${path} was changed, so it is not used as ${name}`);
   return undefined;
 }
 
-/** Never holds more than the cap, never waits longer than the timeout. */
+/** Downloads a text. Throws if it is too long, takes too long or has another hash. */
 async function fetchText(
   { url, sha256 }: Download,
   { fetch = globalThis.fetch, signal }: CorpusOptions,
@@ -302,7 +313,7 @@ async function fetchText(
   const timeout = AbortSignal.timeout(DOWNLOAD_TIMEOUT_MS);
   const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
   const response = await fetch(url, { signal: either });
-  if (!response.ok || !response.body) throw new Error(`answer ${response.status}`);
+  if (!response.ok || !response.body) throw new Error(`HTTP ${response.status}`);
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) {
@@ -315,8 +326,8 @@ async function fetchText(
   return bytes;
 }
 
-/** Written aside and renamed, so that a reader sees all of it or nothing. */
-async function keep(
+/** Stores a download in the cache atomically. If that fails, only reports it. */
+async function storeInCache(
   path: string,
   bytes: Uint8Array,
   onNotice: (message: string) => void,
@@ -328,7 +339,7 @@ async function keep(
     await rename(aside, path);
   } catch (error) {
     await rm(aside, { force: true }).catch(() => undefined);
-    onNotice(`the download could not be kept in ${path} (${codeOf(error)})`);
+    onNotice(`the download could not be stored in ${path} (${codeOf(error)})`);
   }
 }
 
@@ -339,6 +350,6 @@ function codeOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** What `fetch` hides: it wraps the real reason as a cause. */
+/** Returns the reason of a failed `fetch`, which wraps it as the cause. */
 const reasonOf = (error: unknown): string =>
   codeOf(error instanceof Error && error.cause instanceof Error ? error.cause : error);

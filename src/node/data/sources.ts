@@ -1,4 +1,4 @@
-/** A worker's data, opened and checked against its run: texts, series, pictures, rows of a regression. */
+/** Opens a worker's data (text, series, pictures or rows of a regression) and checks it against its run. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { concatBytes, toHex } from '../../base/bytes.ts';
@@ -34,35 +34,35 @@ import type { BaseModel, OpensBase } from '../pretrained/base-model.ts';
 import { type OpenCorpus, openCorpus } from './corpus.ts';
 
 export interface Sources {
-  /** What to train on: a text, .jsonl or CSV file or its https address, or a folder of pictures. */
+  /** The data to train on: a text, .jsonl or CSV file or its https address, or a folder of pictures. */
   readonly corpus?: string | undefined;
-  /** A regression dataset, as CSV or in the reference's JSON form. */
+  /** A regression dataset, in CSV or in the JSON form of the Python reference. */
   readonly dataset?: string | undefined;
   /** The column of a CSV dataset to predict. */
   readonly target?: string | undefined;
   readonly fixed?: FixedData | undefined;
-  /** The base of the settings if it is open already; else `openBase` opens it, by default any that is there. */
+  /** The base model if it is already open; else `openBase` opens it, by default any that is there. */
   readonly base?: BaseModel | undefined;
   readonly openBase?: OpensBase | undefined;
   readonly onNotice: (message: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** What a run spec says of the data. */
+/** What a run spec fixes about the data. */
 export interface FixedData {
-  /** The one text that everybody trains on. */
+  /** SHA-256 of the data that all workers train on. */
   readonly sha256?: string;
-  /** Where whoever made the run says it is; nothing is fetched from there unasked. */
+  /** Address of that data according to the spec. It is only shown to the user, never downloaded automatically. */
   readonly from?: string;
   readonly form?: ShardForm;
-  /** Data that everybody evaluates on; all of the worker's own is then for training. */
+  /** Data that all workers evaluate on; then all of a worker's own data is for training. */
   readonly evaluation?: Uint8Array;
 }
 
-/** What opening a corpus needs of the sources. */
+/** The members of `Sources` that opening a corpus needs. */
 export type CorpusSources = Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>;
 
-/** A dataset in the reference's JSON form. */
+/** Reads a dataset in the JSON form of the Python reference. Throws a ConfigError (`data/file`). */
 export const readDataset = async (file: string): Promise<RegressionDataset> =>
   parseRegressionDataset(
     await readJsonFile(file, {
@@ -74,24 +74,24 @@ export const readDataset = async (file: string): Promise<RegressionDataset> =>
     }),
   );
 
-/** A `.json` file in that form, or any other as CSV, of which `target` is the column to predict. */
+/** Reads a `.json` dataset, or any other file as CSV, of which `target` is the column to predict. */
 export async function readRows(file: string, target: string | undefined): Promise<RegressionSet> {
   if (!file.endsWith('.json')) return parseRegressionCsv(await textOf(file), target);
   if (target === undefined) return await readDataset(file);
   throw new ConfigError('flag/unused', '--target goes with a --dataset in CSV', {
-    hint: 'leave it out: a JSON dataset says itself what is to be predicted',
+    hint: 'leave it out: a JSON dataset names its own target',
   });
 }
 
 const textOf = (file: string): Promise<string> =>
   readFile(file, 'utf8').catch((cause: unknown) => {
     throw new ConfigError('data/file', `cannot read the dataset ${file}`, {
-      hint: 'name a file that exists and that you may read',
+      hint: 'name a readable file',
       cause,
     });
   });
 
-/** The file or address named, or what the run has; else the usual text. */
+/** Opens the named file or address, or the text that the run requires, or else the default text. */
 export const openNamedCorpus = ({
   corpus: file,
   fixed = {},
@@ -110,13 +110,13 @@ export const openNamedCorpus = ({
     allowDownload: true,
   });
 
-/** More than so many bytes are no series of ours: it is in memory as a whole. */
+/** Maximum size of a series file; the whole file is loaded into memory. */
 const MOST_BYTES = 2 ** 28;
 
 /** A series and the file it came from; a synthetic series has no file. */
 export interface OpenSeries {
   readonly series: Series;
-  /** What everybody evaluates on, where each has their own. */
+  /** Data that all workers evaluate on, if the run has such data. */
   readonly held?: Series | undefined;
   readonly file?: OpenCorpus;
 }
@@ -131,13 +131,13 @@ export async function openSeries(
   if (sources.corpus === undefined && sha256 === undefined) {
     return held ? { series: held, held } : { series: syntheticSeries(seed) };
   }
-  // what is too short is said in steps
+  // a series that is too short is reported in steps, not bytes
   const file = await openNamedCorpus({ ...sources, leastBytes: 0 });
   if (file.size > MOST_BYTES) {
     throw new ConfigError(
       'data/series',
       `${file.name} has ${file.size} bytes, more than ${MOST_BYTES}`,
-      { hint: 'take longer steps, or fewer columns' },
+      { hint: 'use longer steps, or fewer columns' },
     );
   }
   const pieces: Uint8Array[] = [];
@@ -146,12 +146,12 @@ export async function openSeries(
   return { series, file, held };
 }
 
-/** What of a folder is the same on every machine. */
+/** Pictures that are decoded to the same pixels on every machine. */
 export interface OpenPictures {
   readonly pictures: Pictures;
   /** Digest of the decoded pixels and their classes; absent for synthetic shapes. */
   readonly sha256?: string;
-  /** What everybody evaluates on, where each has their own. */
+  /** Data that all workers evaluate on, if the run has such data. */
   readonly held?: Pictures | undefined;
 }
 
@@ -167,18 +167,18 @@ export async function openPictures(
     throw new ConfigError('corpus/missing', 'the run trains on a folder of pictures', {
       hint:
         'name it with --corpus ' +
-        `FOLDER${fixed.from ? `; whoever made the run says it is at ${fixed.from}` : ''}`,
+        `FOLDER${fixed.from ? `; the run spec says it is at ${fixed.from}` : ''}`,
     });
   }
   const pictures = await readPictures(corpus, pixels, signal, held);
   const sha256 = toHex(hashPictures(pictures, createNativeSha256));
-  const found = { pictures, sha256, held };
-  if (fixed.sha256 === undefined || fixed.sha256 === sha256) return found;
+  const opened = { pictures, sha256, held };
+  if (fixed.sha256 === undefined || fixed.sha256 === sha256) return opened;
   throw new ConfigError(
     'corpus/other',
     `the pictures of ${corpus} have SHA-256 ${sha256}; the run trains on those with ` +
       `${fixed.sha256}`,
-    { hint: 'name the folder that the run was made with, with all its files and no other' },
+    { hint: 'name the folder that the run was created with, with all its files and no others' },
   );
 }
 
@@ -191,7 +191,7 @@ export async function readPictures(
 ): Promise<Pictures> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((cause: unknown) => {
     throw new ConfigError('data/pictures', `cannot read the folder of pictures ${folder}`, {
-      hint: 'name a folder that has a folder of PNG and JPEG files for each class',
+      hint: 'name a folder with one folder of PNG and JPEG files per class',
       cause,
     });
   });
@@ -200,15 +200,19 @@ export async function readPictures(
   const files: PictureFile[] = [];
   for (const name of classes) {
     const inside = join(folder, name);
-    const own = await readdir(inside);
+    const names = await readdir(inside);
     files.push(
-      ...own.map((file) => ({ class: name, name: file, read: () => bytesOf(join(inside, file)) })),
+      ...names.map((file) => ({
+        class: name,
+        name: file,
+        read: () => bytesOf(join(inside, file)),
+      })),
     );
   }
   return gatherPictures(files, { folder, classes, pixels, like, signal });
 }
 
-/** A file as a model of such sizes reads it: grey where the model knows no colours. */
+/** Decodes a picture file to the size and channels of a model, which may be gray. */
 export async function readPicture(
   path: string,
   { pixels, channels }: { readonly pixels: number; readonly channels: number },
@@ -219,7 +223,7 @@ export async function readPicture(
 async function bytesOf(path: string): Promise<Uint8Array> {
   const unreadable = (cause: unknown): never => {
     throw new ConfigError('data/pictures', `${path} cannot be read`, {
-      hint: 'make it readable, or take it away',
+      hint: 'make it readable, or remove it',
       cause,
     });
   };
@@ -228,7 +232,7 @@ async function bytesOf(path: string): Promise<Uint8Array> {
     throw new ConfigError(
       'data/pictures',
       `${path} has ${size} bytes, more than ${MOST_FILE_BYTES}`,
-      { hint: 'scale it down: models read small pictures anyway' },
+      { hint: 'scale it down: models read small pictures' },
     );
   }
   return new Uint8Array(await readFile(path).catch(unreadable));

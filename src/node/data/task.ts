@@ -1,4 +1,4 @@
-/** From settings to a task: the model sized to its data, the optimizer, and this worker's part of the data. */
+/** Prepares a task from settings: the model sized to its data, the optimizer, and this worker's part of the data. */
 import { join } from 'node:path';
 import type { AnyModel } from '../../model/architectures/table.ts';
 import { dividePictures } from '../../model/data/pictures.ts';
@@ -24,22 +24,22 @@ export interface Task {
   readonly model: AnyModel;
   readonly optimizer: OptimizerSpec;
   readonly data: TrainerData;
-  /** Tokens in one example; 1 where examples are rows. */
+  /** Tokens per example; 1 if examples are rows. */
   readonly tokensPerExample: number;
   readonly text?: {
     readonly tokenizer: Tokenizer;
-    /** Of the validation part: converts its loss per token to bits per byte. */
+    /** Average over the validation part; converts loss per token to bits per byte. */
     readonly bytesPerToken: number;
   };
-  /** The published model that is trained, or whose adapters are. */
+  /** The published model that is trained, in full or by adapters. */
   readonly base?: BaseModel;
-  /** The tensors of the model that are not trained. */
+  /** Tensors of the model that are not trained. */
   readonly frozen?: BaseModel['frozen'];
 }
 
 type Prepare = (settings: Settings, sources: Sources) => Promise<Omit<Task, 'optimizer'>>;
 
-/** By the form of data that a model reads. */
+/** Prepares the task of each form of data. */
 const prepares: Readonly<Record<FormName, Prepare>> = {
   tokens: async (settings, sources) => {
     const { base: opened, openBase: open = openBase, fixed = {} } = sources;
@@ -66,7 +66,7 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
       ...(base && { base, frozen: base.frozen }),
     };
   },
-  // the file that is named, or rows made from the seed, of which those past the last shard are for validation
+  // the named file, or synthetic rows from the seed; those after the last shard are for validation
   rows: async ({ model: name, hidden, seed, shard }, { dataset, target }) => {
     const { own, validation } =
       dataset === undefined
@@ -113,7 +113,7 @@ export async function prepareTask(settings: Settings, sources: Sources): Promise
   return { ...task, optimizer: optimizerOf(settings) };
 }
 
-/** How many workers the settings speak of. */
+/** Returns the number of workers that the settings imply. */
 export const expectedWorkers = ({ sync, shard, waitFor }: Settings): number =>
   sync.strategy === 'strict' ? sync.workers : Math.max(1, shard.count, waitFor);
 

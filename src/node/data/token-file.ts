@@ -1,8 +1,7 @@
 /**
- * A corpus as tokens in files: 32-bit ids, a byte each that says whether it counts, and where documents end. Written
- * aside and renamed, so that a file that is there is whole.
+ * Stores a tokenized corpus in files: 32-bit ids, a byte per token that says whether its loss counts, and the ends of
+ * documents. Files are written under a temporary name and renamed, so an existing file is complete.
  */
-
 import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
@@ -20,24 +19,24 @@ import {
 export interface TokenFile {
   /** File of the ids, 4 bytes each, little-endian. */
   readonly ids: string;
-  /** File with a 1 for each token that counts, where only some do. */
+  /** File with a byte per token, 1 if its loss counts; undefined if all count. */
   readonly counted: string | undefined;
   readonly tokens: number;
-  /** Ends of groups of whole documents, ascending, in tokens; empty where all is one text. */
+  /** Ends of groups of complete documents, ascending, in tokens; empty for a single text. */
   readonly stops: readonly number[];
   readonly documents: number;
-  /** Characters that the vocabulary lacks. */
+  /** Number of characters that the vocabulary lacks. */
   readonly replaced: number;
 }
 
-/** Where tokens are written; holds no more than its buffer. */
+/** Writes tokens to a file through a buffer. */
 export interface TokenSink {
   add(tokens: ArrayLike<number>, counted?: ArrayLike<number>): Promise<void>;
   endDocument(): void;
   replaced(characters: number): void;
 }
 
-/** More groups than this are joined two by two. */
+/** Maximum number of groups; above it, groups are merged in pairs. */
 const MOST_STOPS = 2 ** 16;
 const VERSION = 1;
 
@@ -47,7 +46,7 @@ const namesOf = (folder: string, key: string) => ({
   about: join(folder, `${key}.json`),
 });
 
-/** The file of this key; undefined where there is none, or not all of it. */
+/** Returns the file of this key; undefined if it is missing or incomplete. */
 export async function openTokenFile(folder: string, key: string): Promise<TokenFile | undefined> {
   const names = namesOf(folder, key);
   const text = await readFile(names.about, 'utf8').catch(() => undefined);
@@ -63,16 +62,16 @@ export async function openTokenFile(folder: string, key: string): Promise<TokenF
 type About = Omit<TokenFile, 'ids' | 'counted'> & { readonly masked: boolean };
 
 function parse(text: string): About | undefined {
-  const said = jsonIn(text) as (About & { readonly version: unknown }) | null | undefined;
-  if (said?.version !== VERSION) return undefined;
-  const { version: _, ...about } = said;
+  const parsed = jsonIn(text) as (About & { readonly version: unknown }) | null | undefined;
+  if (parsed?.version !== VERSION) return undefined;
+  const { version: _, ...about } = parsed;
   return about;
 }
 
 const sizeOf = async (file: string): Promise<number | undefined> =>
   (await stat(file).catch(() => undefined))?.size;
 
-/** Writes what `fill` gives the sink. Nothing is left behind when it throws. `buffer` bounds the tokens in memory. */
+/** Writes the tokens that `fill` adds to the sink, buffering `buffer` tokens. Leaves no files behind on an error. */
 export async function writeTokenFile(
   folder: string,
   key: string,
@@ -99,12 +98,12 @@ export async function writeTokenFile(
   }
   const file = await openTokenFile(folder, key);
   if (file) return file;
-  throw unwritable(folder, new Error('what was written is not there'));
+  throw unwritable(folder, new Error('the written file is missing'));
 }
 
 const unwritable = (folder: string, cause: Error): ConfigError =>
-  new ConfigError('corpus/cache', `tokens cannot be kept in ${folder} (${cause.message})`, {
-    hint: 'free disk space there, or name another folder with NOSTRAIN_HOME',
+  new ConfigError('corpus/cache', `tokens cannot be stored in ${folder} (${cause.message})`, {
+    hint: 'free disk space, or name another data folder with NOSTRAIN_HOME',
     cause,
   });
 
@@ -126,30 +125,30 @@ async function write(
 function createSink(files: readonly [ids: FileHandle, counted: FileHandle], buffer: number) {
   const ids = new DataView(new ArrayBuffer(4 * buffer));
   const marks = new Uint8Array(buffer);
-  let [held, written, documents, replaced] = [0, 0, 0, 0];
+  let [buffered, written, documents, replaced] = [0, 0, 0, 0];
   let masked = false;
   let stops: number[] = [];
-  /** Documents in each group of `stops`. */
+  /** Number of documents per group of `stops`. */
   let each = 1;
   const flush = async (): Promise<void> => {
-    await files[0].writeFile(new Uint8Array(ids.buffer, 0, 4 * held));
-    await files[1].writeFile(marks.subarray(0, held));
-    written += held;
-    held = 0;
+    await files[0].writeFile(new Uint8Array(ids.buffer, 0, 4 * buffered));
+    await files[1].writeFile(marks.subarray(0, buffered));
+    written += buffered;
+    buffered = 0;
   };
   return {
     async add(tokens: ArrayLike<number>, counted?: ArrayLike<number>): Promise<void> {
       for (let i = 0; i < tokens.length; i++) {
-        if (held === buffer) await flush();
+        if (buffered === buffer) await flush();
         const mark = counted?.[i] ?? 1;
         if (mark === 0) masked = true;
-        ids.setInt32(4 * held, tokens[i]!, true);
-        marks[held++] = mark;
+        ids.setInt32(4 * buffered, tokens[i]!, true);
+        marks[buffered++] = mark;
       }
     },
     endDocument(): void {
       documents++;
-      if (documents % each === 0) stops.push(written + held);
+      if (documents % each === 0) stops.push(written + buffered);
       if (stops.length <= MOST_STOPS) return;
       stops = stops.filter((_, i) => i % 2 === 1);
       each *= 2;
@@ -159,17 +158,17 @@ function createSink(files: readonly [ids: FileHandle, counted: FileHandle], buff
     },
     async finish(): Promise<About> {
       await flush();
-      // the last group may be of fewer documents
+      // the last group may have fewer documents
       if (documents > 0 && stops.at(-1) !== written) stops.push(written);
       return { tokens: written, masked, stops, documents, replaced };
     },
   };
 }
 
-/** Reads a part, wherever on this machine it is. */
+/** Opens a part for reading, from memory or from files. */
 export const openTokens = (part: TokenPart): TokenReader => openParts(part, openStored);
 
-/** Opens the files; windows are read as they are asked for. */
+/** Opens a part in files; windows are read on demand. */
 export function openStored({
   file,
   countedFile,
@@ -229,14 +228,14 @@ function readAll(handle: number, name: string, into: Uint8Array, from: number): 
     const count = readSync(handle, into, done, into.length - done, from + done);
     if (count === 0) {
       throw new TrainingError('training/data', `${name} became shorter while it was read`, {
-        hint: 'delete it and start again: it is made anew from the corpus',
+        hint: 'delete it and run the same command again: it is rebuilt from the corpus',
       });
     }
     done += count;
   }
 }
 
-/** Little-endian numbers of 32 bits, on any machine. */
+/** Decodes little-endian 32-bit integers on any machine. */
 function idsOf(bytes: Uint8Array): Int32Array {
   const view = new DataView(bytes.buffer);
   return Int32Array.from({ length: bytes.length / 4 }, (_, i) => view.getInt32(4 * i, true));

@@ -1,4 +1,4 @@
-/** Divides a tokenized corpus: its end for validation, the rest among the workers in whole documents. */
+/** Divides a tokenized corpus: the end for validation, the rest among the workers in complete documents. */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { TextForm } from '../../model/data/documents.ts';
@@ -37,20 +37,20 @@ export interface PrepareTokens extends TokenizeOptions {
   readonly context: number;
   readonly shard: Shard;
   readonly form: ShardForm;
-  /** A text that everybody evaluates on; all of the corpus is then for training. */
+  /** A text that all workers evaluate on; then all of the corpus is for training. */
   readonly evaluation?: Uint8Array | undefined;
 }
 
 export interface PreparedTokens {
   readonly data: Extract<TrainerData, { readonly kind: 'tokens' }>;
-  /** Bytes of text for each token of the validation part that counts. */
+  /** Bytes of text per counted token of the validation part. */
   readonly bytesPerToken: number;
 }
 
-/** Texts up to this size are made into tokens in memory, where that is no work. */
+/** Texts up to this size are tokenized in memory, if the tokenizer is trivial. */
 const SMALL_BYTES = 2 ** 25;
 
-/** A built-in tokenizer: documents end in a newline, and there are no conversations. */
+/** Returns the corpus form of a built-in tokenizer: documents end in a newline, and conversations are not supported. */
 export const builtInForm = (tokenizer: Tokenizer): CorpusForm => ({
   tokenizer,
   begin: [],
@@ -59,7 +59,7 @@ export const builtInForm = (tokenizer: Tokenizer): CorpusForm => ({
   hash: tokenizer.name,
 });
 
-/** A published model's tokenizer, and its template of conversations. `hash` is that of the tokenizer. */
+/** Returns the corpus form of a published model: its tokenizer with hash `hash`, and its chat template. */
 export function publishedForm(
   {
     tokenizer,
@@ -76,7 +76,7 @@ export function publishedForm(
   return { tokenizer, begin, end: end.length > 0 ? end : newline, special, hash, ...chat };
 }
 
-/** Throws a ConfigError that says what cannot be used of the corpus; nothing of it trains before. */
+/** Tokenizes and divides a corpus. Throws a ConfigError if some of it is unusable. */
 export async function prepareTokens(
   corpus: OpenCorpus,
   form: CorpusForm,
@@ -96,7 +96,7 @@ interface Parts {
   readonly validation: TokenPart;
 }
 
-/** A short text of characters or bytes is its own tokens. */
+/** Reports whether a corpus is a short text whose characters or bytes are its tokens. */
 const isSimple = ({ name, size }: OpenCorpus, { tokenizer }: CorpusForm): boolean =>
   (tokenizer === tokenizers.chars || tokenizer === tokenizers.bytes) &&
   !isDocuments(name) &&
@@ -110,7 +110,7 @@ async function readText(
   const pieces: Uint8Array[] = [];
   for await (const piece of read()) pieces.push(piece);
   const { tokens, replaced } = tokenizer.encode(concatBytes(...pieces));
-  tellReplaced(name, replaced, tokenizer, onNotice);
+  reportReplaced(name, replaced, tokenizer, onNotice);
   const held = evaluation && tokenizer.encode(evaluation).tokens;
   return divideText(tokens, shard, { form, context, held });
 }
@@ -123,7 +123,7 @@ async function readTokens(
   const { evaluation, onNotice, limits = usualLimits } = options;
   const { tokenizer } = textForm;
   const file = await tokenizeCorpus(corpus, textForm, options);
-  tellReplaced(corpus.name, file.replaced, tokenizer, onNotice);
+  reportReplaced(corpus.name, file.replaced, tokenizer, onNotice);
   const { vocabulary } = tokenizer;
   const keepsAll = evaluation !== undefined;
   const parts = divideTokens(file, { ...options, keepsAll, vocabulary });
@@ -136,11 +136,11 @@ async function readTokens(
   return { shard, validation };
 }
 
-/** A slice that all evaluate on counts as a whole. */
+/** Returns the evaluation text as a part in which every token counts. */
 const evaluated = (tokens: Tokens, masked: boolean): TokenPart =>
   masked ? { tokens, counted: new Uint8Array(tokens.length).fill(1) } : tokens;
 
-function tellReplaced(
+function reportReplaced(
   name: string,
   replaced: number,
   { vocabulary }: Tokenizer,
@@ -149,7 +149,7 @@ function tellReplaced(
   if (replaced === 0) return;
   onNotice(
     `${replaced} characters of ${name} are not among the ${vocabulary} tokens and ` +
-      'became spaces (--set tokens=bytes keeps them)',
+      'were replaced by spaces (use --set tokens=bytes to keep them)',
   );
 }
 
@@ -157,12 +157,12 @@ export interface TokenDivision {
   readonly context: number;
   readonly shard: Shard;
   readonly form: ShardForm;
-  /** All of the corpus is for training, since all evaluate on something else. */
+  /** All of the corpus is for training, since the run has a separate evaluation text. */
   readonly keepsAll: boolean;
   readonly vocabulary: number;
 }
 
-/** Window starts are numbers of 32 bits. */
+/** Window starts are 32-bit integers. */
 const MOST_TOKENS = 2 ** 31 - 1;
 
 /** Returns the worker's shard and the validation part. Throws a ConfigError if one is shorter than a window. */
@@ -183,7 +183,7 @@ function divideTokens(
     return { file: file.ids, ...counted, ranges, length, vocabulary };
   };
   const cut = keepsAll ? file.tokens : cutOf(file);
-  // a text is dealt in blocks, documents in whole ones
+  // a single text is divided in blocks, documents at their ends
   const edges = [0, ...file.stops.filter((stop) => stop <= cut)];
   const bounds =
     file.stops.length === 0
@@ -200,7 +200,7 @@ function divideTokens(
   };
 }
 
-/** Where the validation part begins: a tenth before the end, and where documents are, at the end of one. */
+/** Returns the start of the validation part: a tenth before the end, moved to the end of a document. */
 function cutOf({ tokens, stops, documents }: TokenFile): number {
   const wanted = tokens - Math.floor(tokens * VALIDATION_SHARE);
   if (stops.length === 0) return wanted;
@@ -209,7 +209,7 @@ function cutOf({ tokens, stops, documents }: TokenFile): number {
     throw new ConfigError(
       'corpus/too-few',
       `the corpus has ${lines}; the last tenth of its documents is for validation`,
-      { hint: 'give it more lines: each of them is one document' },
+      { hint: 'add more lines: each line is one document' },
     );
   }
   const inner = stops.slice(0, -1);
@@ -226,7 +226,7 @@ function joined(bounds: readonly number[]): Float64Array {
   return Float64Array.from(all);
 }
 
-/** A part in memory where it has no more than `held` tokens, as the graph takes it. */
+/** Loads a part of at most `held` tokens into memory; returns a longer one unchanged. */
 function holdTokens(part: StoredTokens, held: number): TokenPart {
   if (part.length > held) return part;
   const reader = openTokens(part);
@@ -238,11 +238,11 @@ function holdTokens(part: StoredTokens, held: number): TokenPart {
   }
 }
 
-/** Of a long part, so many windows are looked at to say how long its tokens are. */
+/** Maximum number of windows that are sampled to estimate the bytes per token. */
 const MAX_SAMPLED_WINDOWS = 256;
 const WINDOW = 4096;
 
-/** Bytes of text for each token that counts: with it, losses of models with other tokenizers compare. */
+/** Returns the bytes of text per counted token. They make losses comparable across tokenizers. */
 function bytesPerToken(
   part: TokenPart,
   { tokenizer, special }: Omit<TextForm, 'begin' | 'end'>,
@@ -255,21 +255,21 @@ function bytesPerToken(
     const from = Math.floor((i * windows) / sampled) * WINDOW;
     const to = Math.min(from + WINDOW, reader.length);
     const counted = reader.counted(from, to);
-    const own = Array.from(reader.tokens(from, to)).filter((_, at) => counted[at] === 1);
-    tokens += own.length;
-    bytes += utf8(tokenizer.decode(own.filter((token) => !special.has(token)))).length;
+    const countedTokens = Array.from(reader.tokens(from, to)).filter((_, at) => counted[at] === 1);
+    tokens += countedTokens.length;
+    bytes += utf8(tokenizer.decode(countedTokens.filter((token) => !special.has(token)))).length;
   }
   reader.close();
   return tokens === 0 ? 0 : bytes / tokens;
 }
 
-/** Throws a ConfigError (`corpus/uncounted`) where nothing of a part counts. */
+/** Throws a ConfigError (`corpus/uncounted`) if no token of a part counts. */
 function assertCounts(part: TokenPart, what: string): void {
   const reader = openTokens(part);
   const next = nextCounted(reader, 1);
   reader.close();
   if (next !== undefined) return;
-  throw new ConfigError('corpus/uncounted', `nothing in ${what} counts: it has prompts only`, {
-    hint: 'give the corpus more lines, so that each part has completions or assistant turns',
+  throw new ConfigError('corpus/uncounted', `no token in ${what} counts: it has only prompts`, {
+    hint: 'add more lines to the corpus, so that each part has completions or assistant turns',
   });
 }

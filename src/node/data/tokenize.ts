@@ -1,6 +1,6 @@
 /**
- * Makes a corpus of any size into a file of tokens, once: a text, or the documents of a .jsonl file, a piece at a
- * time.
+ * Tokenizes a corpus of any size (a text, or the documents of a .jsonl file) piece by piece into a file, which later
+ * runs reuse.
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -17,9 +17,9 @@ import { tokenizers } from '../../model/data/tokens.ts';
 import { type ChatRenderer, type ChatTemplate, createChatRenderer } from './chat-renderer.ts';
 import { openTokenFile, type TokenFile, type TokenSink, writeTokenFile } from './token-file.ts';
 
-/** A text or documents, read from the start as often as asked. */
+/** A text or documents; each `read` starts from the beginning. */
 export interface CorpusSource {
-  /** Its path or address: documents end in `.jsonl`. */
+  /** Its path or address; `.jsonl` means documents. */
   readonly name: string;
   readonly sha256: string;
   /** In bytes. */
@@ -27,22 +27,23 @@ export interface CorpusSource {
   read(): AsyncIterable<Uint8Array>;
 }
 
-/** How a model's texts become tokens. */
+/** How texts are tokenized for a model. */
 export interface CorpusForm extends TextForm {
-  /** Of the tokenizer: other ones make other files. */
+  /** Hash of the tokenizer, which is part of the key of the token file. */
   readonly hash: string;
-  /** Of conversations, where the model has one. */
+  /** The chat template, if the model has one. */
   readonly chat?: ChatTemplate | undefined;
 }
 
-/** What is in memory at most. */
+/** Memory limits of tokenizing. */
 export interface TokenLimits {
+  /** Tokens buffered before they are written. */
   readonly buffer: number;
-  /** Bytes of a line. */
+  /** Maximum bytes of a line. */
   readonly line: number;
-  /** Characters of a text that its tokenizer does not let be cut. */
+  /** Maximum characters of a text that its tokenizer cannot cut. */
   readonly whole: number;
-  /** Tokens of a part that training holds in memory instead of reading it in windows. */
+  /** Maximum tokens of a part that is loaded into memory; longer ones are read in windows. */
   readonly held: number;
 }
 
@@ -60,17 +61,18 @@ export interface TokenizeOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Version of the token files; another one makes existing files unused. */
 const VERSION = 1;
-/** Before this nothing is said of progress, and then as often. */
+/** Milliseconds between progress notices, and before the first one. */
 const PATIENCE_MS = 2000;
-/** A text is made into tokens when so much of it is there. */
+/** Characters of a text that are collected before they are tokenized. */
 const PIECE = 2 ** 16;
-/** Lines are rendered together, so many or so long. */
+/** Maximum lines, and characters, that are rendered at once. */
 const BATCH = { lines: 64, characters: 2 ** 20 };
 
 export const isDocuments = (name: string): boolean => /\.jsonl$/i.test(name);
 
-/** Returns the tokens of a corpus, kept or made now. Throws a ConfigError about what cannot be used of it. */
+/** Returns the tokens of a corpus, from an existing file or a new one. Throws a ConfigError about unusable text. */
 export async function tokenizeCorpus(
   source: CorpusSource,
   form: CorpusForm,
@@ -99,20 +101,20 @@ function keyOf({ name, sha256 }: CorpusSource, form: CorpusForm): string {
   return `tokens-${sha256Hex(utf8(JSON.stringify(all))).slice(0, 40)}`;
 }
 
-/** The bytes as they are read, with a word about progress where it takes long. */
+/** Yields the bytes of a corpus, and reports progress if it takes long. */
 async function* watched(
   { name, size, read }: CorpusSource,
   onNotice: (message: string) => void,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array> {
-  let [have, told] = [0, performance.now()];
+  let [have, reportedMs] = [0, performance.now()];
   for await (const chunk of read()) {
     signal?.throwIfAborted();
     yield chunk;
     have += chunk.length;
-    if (performance.now() - told < PATIENCE_MS) continue;
-    told = performance.now();
-    onNotice(`making ${name} into tokens: ${Math.floor((100 * have) / Math.max(size, have))} %`);
+    if (performance.now() - reportedMs < PATIENCE_MS) continue;
+    reportedMs = performance.now();
+    onNotice(`tokenizing ${name}: ${Math.floor((100 * have) / Math.max(size, have))} %`);
   }
 }
 
@@ -145,13 +147,13 @@ async function addText(
     const cut = tokenizer.lastCut?.(text) ?? 0;
     if (cut > 0) await add(text.slice(0, cut));
     text = text.slice(cut);
-    // a text without a place to cut is looked through again only when it has doubled
+    // a text that cannot be cut is searched again only when it has doubled
     enough = Math.max(PIECE, 2 * text.length);
     if (text.length <= limits.whole) continue;
     throw new ConfigError(
       'corpus/whole',
-      `${source.name} has more than ${limits.whole} characters that this tokenizer takes as one`,
-      { hint: 'cut it into documents: a .jsonl file with {"text": …} on each line' },
+      `${source.name} has more than ${limits.whole} characters that this tokenizer cannot cut`,
+      { hint: 'divide it into documents: a .jsonl file with {"text": …} on each line' },
     );
   }
   text += decoder.decode();
@@ -222,14 +224,14 @@ async function renderAll(
 }
 
 export interface Line {
-  /** From 1, as editors count. */
+  /** Line number, from 1. */
   readonly number: number;
   readonly text: string;
 }
 
 const NEWLINE = 10;
 
-/** Throws a ConfigError (`corpus/line`) that names the file and the line about one that is too long or no UTF-8. */
+/** Yields the lines of a file. Throws a ConfigError (`corpus/line`) if one is too long or not UTF-8. */
 async function* linesOf(
   chunks: AsyncIterable<Uint8Array>,
   { file, mostBytes }: { readonly file: string; readonly mostBytes: number },
@@ -245,7 +247,7 @@ async function* linesOf(
       const text = decoder.decode(bytes).trim();
       return text === '' ? undefined : { number, text };
     } catch (cause) {
-      throw lineError(file, number, 'it is no UTF-8', cause);
+      throw lineError(file, number, 'it is not UTF-8', cause);
     }
   };
   for await (const chunk of chunks) {
@@ -268,7 +270,7 @@ async function* linesOf(
 const tooLong = (file: string, number: number, most: number): ConfigError =>
   lineError(file, number, `it is longer than ${most} bytes`);
 
-/** What is wrong with one line of a corpus. */
+/** Returns the error about one line of a corpus. */
 const lineError = (file: string, number: number, reason: string, cause?: unknown): ConfigError =>
   new ConfigError('corpus/line', `line ${number} of ${file} cannot be used: ${reason}`, {
     hint:

@@ -1,4 +1,4 @@
-/** A process that tries the device in its first argument on the settings in its second, and reports to its parent. */
+/** Entry point of a process that probes the device in its first argument with the settings in its second. */
 import type { Device } from '../../trainer/messages.ts';
 import { probeDevice } from './device.ts';
 

@@ -1,5 +1,4 @@
-/** Finds out which devices can train a model here by training it on each. */
-
+/** Finds the devices of this machine that can train a model, by training it briefly on each. */
 import { fork } from 'node:child_process';
 import { deriveKey } from '../../base/rng.ts';
 import { dataFormOf } from '../../model/architectures/table.ts';
@@ -23,19 +22,18 @@ export interface DeviceReport {
   readonly device: Device;
   readonly works: boolean;
   readonly message: string;
-  /** In which half precisions it multiplies, where it works. */
+  /** Half precisions that the device can train in; empty if it does not work. */
   readonly halves: readonly Half[];
 }
 
 const DEVICES: readonly Device[] = ['cpu', 'cuda', 'webgpu'];
 const HALVES: readonly Half[] = ['f16', 'bf16'];
+/** Inner steps of a probe. */
 const STEPS = 2;
-/** Enough to see that every operator runs. */
+/** Maximum batch of a probe: enough to run every operator. */
 const MOST_ROWS = 2;
 
-/**
- * Takes two steps of the model on every device, each in its own process: drivers write to stderr or end the process.
- */
+/** Trains two steps on every device, each in a process of its own: drivers may write to stderr or end the process. */
 export async function probeDevices(settings: Settings): Promise<readonly DeviceReport[]> {
   const reports: DeviceReport[] = [];
   for (const device of DEVICES) reports.push(await probeApart(device, settings));
@@ -45,9 +43,9 @@ export async function probeDevices(settings: Settings): Promise<readonly DeviceR
 function probeApart(device: Device, settings: Settings): Promise<DeviceReport> {
   const isSource = import.meta.url.endsWith('.ts');
   const entry = new URL(`./device-process.${isSource ? 'ts' : 'js'}`, import.meta.url);
-  // relays are for other checks, and none is no list of them
-  const { relay: _, ...own } = settings;
-  const child = fork(entry, [device, JSON.stringify(writeSettings(own))], {
+  // without relays: they are not probed here, and an empty list is not valid
+  const { relay: _, ...withoutRelays } = settings;
+  const child = fork(entry, [device, JSON.stringify(writeSettings(withoutRelays))], {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     execArgv: isSource ? ['--import', 'tsx', '--conditions=nostrain:source'] : [],
   });
@@ -79,7 +77,7 @@ export async function probeDevice(
   }
 }
 
-/** Those that the smallest model trains in; the CPU only rounds like them. */
+/** Returns the half precisions that the smallest model can be trained in; none on the CPU, which emulates them. */
 async function halvesOf(device: Device): Promise<readonly Half[]> {
   const works: Half[] = [];
   if (device === 'cpu') return works;

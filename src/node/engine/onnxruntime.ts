@@ -1,6 +1,6 @@
 /**
- * onnxruntime-node on this machine: its path, missing CUDA libraries, and the build name that fixes the bits of
- * steps.
+ * onnxruntime-node on this machine: its path, missing CUDA libraries, and the build name that identifies the exact bits
+ * of training steps.
  */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { TrainingError } from '../../base/errors.ts';
 import type { Arithmetic } from '../../run/spec/model-spec.ts';
 
-/** The module's file. Throws `training/no-engine` where it is not installed. */
+/** Returns the path of the module. Throws a TrainingError (`training/no-engine`) if it is not installed. */
 export function requireEngine(): string {
   try {
     return createRequire(import.meta.url).resolve('onnxruntime-node');
@@ -25,14 +25,15 @@ const noEngine = (cause: unknown) =>
     cause,
   });
 
-/** How to get it; the CPU build is inside the package, its script fetches CUDA libraries only. */
+/** How to install it. The package contains the CPU build; its script only downloads CUDA libraries. */
 export const ENGINE_HINT =
-  'install it beside nostrain: npm install onnxruntime-node@1.30.0 --ignore-scripts';
+  'install it next to nostrain: npm install onnxruntime-node@1.30.0 --ignore-scripts';
 
 const run = promisify(execFile);
+/** Time limit of `ldd`, in milliseconds. */
 const PATIENCE_MS = 10_000;
 
-/** By the beginning of the name of the file. */
+/** The product that a library belongs to, by the start of its file name. */
 const PARTS: readonly (readonly [start: string, part: string])[] = [
   ['libcudnn', 'cuDNN'],
   ['libcudart', 'CUDA runtime'],
@@ -41,14 +42,14 @@ const PARTS: readonly (readonly [start: string, part: string])[] = [
   ['libcurand', 'cuRAND of CUDA'],
   ['libnvrtc', 'NVRTC, of CUDA'],
   ['libnvJitLink', 'nvJitLink, of CUDA'],
-  ['libonnxruntime_providers', 'onnxruntime, the file beside the provider'],
+  ['libonnxruntime_providers', 'onnxruntime, the file next to the provider'],
   ['libcuda.', 'NVIDIA driver'],
 ];
 
-/** Their numbers are not those of CUDA, or say nothing. */
-const APART = new Set(['cuFFT of CUDA', 'cuRAND of CUDA', 'NVIDIA driver']);
+/** Products whose version number is not that of CUDA. */
+const UNVERSIONED = new Set(['cuFFT of CUDA', 'cuRAND of CUDA', 'NVIDIA driver']);
 
-/** What this file needs and the loader of this machine does not find; nothing where there is no loader to ask. */
+/** Returns the libraries that a file needs and `ldd` does not find; empty on systems without `ldd`. */
 export const missingLibraries = async (file: string): Promise<readonly string[]> =>
   namesMissing(await librariesOf(file));
 
@@ -61,46 +62,49 @@ interface Needed {
 }
 
 async function librariesOf(file: string): Promise<readonly Needed[]> {
-  const asked = run('ldd', [file], { timeout: PATIENCE_MS, env: { ...process.env, LC_ALL: 'C' } });
-  const said = await asked.catch(() => ({ stdout: '' }));
-  return [...said.stdout.matchAll(/^\s*(\S+) => (.+)$/gm)].map(([, name, found]) => ({
+  const running = run('ldd', [file], {
+    timeout: PATIENCE_MS,
+    env: { ...process.env, LC_ALL: 'C' },
+  });
+  const output = await running.catch(() => ({ stdout: '' }));
+  return [...output.stdout.matchAll(/^\s*(\S+) => (.+)$/gm)].map(([, name, path]) => ({
     name: name!,
-    isFound: found !== 'not found',
+    isFound: path !== 'not found',
   }));
 }
 
-/** `13`, of what a provider was built for. */
+/** Returns the major CUDA version that a provider was built for, such as `13`. */
 const cudaOf = (libraries: readonly Needed[]): string | undefined =>
   libraries.flatMap(({ name }) => /^libcudart\.so\.(\d+)/.exec(name)?.[1] ?? [])[0];
 
-/** `libcublasLt.so.13 (cuBLAS, of CUDA 13) is missing`. */
+/** Returns words such as `libcublasLt.so.13 (cuBLAS, of CUDA 13) is missing`. */
 export function wordMissing(libraries: readonly string[]): string {
   const words = libraries.map((name) => {
     const part = PARTS.find(([start]) => name.startsWith(start))?.[1];
     const version = /\.so\.(\d+)/.exec(name)?.[1];
-    const isVersioned = version !== undefined && part !== undefined && !APART.has(part);
+    const isVersioned = version !== undefined && part !== undefined && !UNVERSIONED.has(part);
     return part === undefined ? name : `${name} (${part}${isVersioned ? ` ${version}` : ''})`;
   });
   return `${words.join(', ')} ${words.length === 1 ? 'is' : 'are'} missing`;
 }
 
-/** Whether the kernel has a driver of an NVIDIA card, here or below this Linux on Windows. */
+/** Reports whether the kernel has an NVIDIA driver; under WSL that of Windows. */
 const hasDriver = (): boolean =>
   existsSync('/proc/driver/nvidia/version') || existsSync('/dev/dxg');
 
 export const CUDA_HINT =
-  '`nostrain doctor --fix cuda` puts the provider in place, for CUDA 13; docs/devices.md says ' +
-  'what brings the rest, all but the driver; or choose the cpu device';
+  'run `nostrain doctor --fix cuda` to install the provider for CUDA 13; docs/devices.md says ' +
+  'how to install the other libraries and the driver; or use --device cpu';
 
 export const PROVIDER = 'libonnxruntime_providers_cuda.so';
 
-/** Where the parts of onnxruntime for a device are looked for. */
+/** Returns the folder in which onnxruntime looks for its providers. */
 export const providerFolder = (): string =>
   join(dirname(requireEngine()), '../bin/napi-v6', process.platform, process.arch);
 
 /**
- * Returns what CUDA lacks on this machine, if that shows before it is tried; trying it in vain prints errors of its
- * own.
+ * Returns what CUDA lacks on this machine; undefined if nothing is known to be missing. Checking first avoids the
+ * errors that onnxruntime prints when it fails to load CUDA.
  */
 export async function cudaProblem(folder = providerFolder()): Promise<string | undefined> {
   const file = join(folder, PROVIDER);
@@ -114,10 +118,10 @@ export async function cudaProblem(folder = providerFolder()): Promise<string | u
   return `${wordMissing(missing)}${pairing}`;
 }
 
-/** Vector instructions that kernels are chosen by, the widest first. */
+/** Vector instruction sets that onnxruntime chooses kernels by, the widest first. */
 const VECTORS = ['avx512f', 'avx2', 'avx', 'sse4_2'];
 
-/** Settings of a worker that change the order in which its numbers are added. */
+/** Settings of a worker that change the order of its additions, and so the exact bits. */
 export interface Computing {
   readonly device: string;
   readonly threads: number;
@@ -126,7 +130,7 @@ export interface Computing {
   readonly precision: Arithmetic;
 }
 
-/** In ASCII, at most 128 characters. */
+/** Returns the build name of this machine and settings: ASCII, at most 128 characters. */
 export function machineBuild({
   device,
   threads,
@@ -141,7 +145,7 @@ export function machineBuild({
   return `onnxruntime-node-${engineVersion()} ${machine} ${device} threads-${threads}${more}`;
 }
 
-/** What such a text says of the settings; the usual ones where it says nothing. */
+/** Parses the settings in a build name; settings that it does not name have their defaults. */
 export function computingOf(build: string): Omit<Computing, 'device' | 'precision'> {
   const number = (name: string) =>
     Number(new RegExp(` ${name}-([1-9][0-9]{0,3})(?: |$)`).exec(build)?.[1] ?? 1);
@@ -166,20 +170,20 @@ function engineVersion(): string {
       };
       if (name === 'onnxruntime-node' && version) return version;
     } catch {
-      // none here: further up
+      // not in this folder: look in its parent
     }
   }
   return 'unknown';
 }
 
-/** The widest of those that kernels are chosen by; `base` where the system does not say. */
+/** Returns the widest instruction set in CPU flags; `base` if unknown. */
 const vectorsOf = (flags: readonly string[]): string =>
   VECTORS.find((name) => flags.includes(name)) ?? 'base';
 
 const cpuFlags = (): readonly string[] =>
   (/^(?:flags|Features)\s*:\s*(.*)$/m.exec(cpuInfo())?.[1] ?? '').split(' ');
 
-/** What Linux says of the processors; empty on other systems. */
+/** Returns `/proc/cpuinfo`; empty on systems other than Linux. */
 export function cpuInfo(): string {
   try {
     return readFileSync('/proc/cpuinfo', 'utf8');

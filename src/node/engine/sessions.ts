@@ -1,4 +1,4 @@
-/** onnxruntime-node for trainer threads. Importing this file fails if onnxruntime-node is not installed. */
+/** The onnxruntime-node runtime for trainer threads. Importing this file fails if onnxruntime-node is not installed. */
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Runtime } from '../../trainer/runtime.ts';
 
@@ -14,12 +14,12 @@ export const nodeRuntime: Runtime = {
       }),
       intraOpNumThreads: threads,
       executionMode: 'sequential',
-      // the graphs are lowered as they should run; rewriting them would undo the order of some products
+      // graphs are already lowered as they should run; optimizing them would change the order of some products
       graphOptimizationLevel: 'disabled',
       // a third less memory for the same speed
       enableMemPattern: false,
       logSeverityLevel: 3,
-      // waiting threads sleep: spinning ones steal from everybody else on a shared machine
+      // waiting threads sleep: spinning ones take CPU time from other programs
       extra: { session: { intra_op: { allow_spinning: '0' } } },
     }),
 };

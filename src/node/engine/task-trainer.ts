@@ -1,5 +1,4 @@
-/** Trainers on this machine: a worker's own, and those that recompute the steps of other workers. */
-
+/** Opens the trainer of a worker, and trainers that recompute the steps of other workers. */
 import type { RecomputationTrainers } from '../../certified/features/feature.ts';
 import { type AnyModel, tiersOf } from '../../model/architectures/table.ts';
 import { fullModelOf, modelLayout, sliceRanges } from '../../model/parameters.ts';
@@ -24,7 +23,7 @@ interface OpeningTrainer {
   readonly threads?: number | undefined;
 }
 
-/** The trainer of a task, which says where its numbers come from. */
+/** Opens the trainer of a task, with its origin: the shard and the build name. */
 export async function openTrainer(
   task: Task,
   { settings, device, threads }: OpeningTrainer,
@@ -43,11 +42,11 @@ export async function openTrainer(
   return { ...trainer, origin: { shard: formatShard(shard), build } };
 }
 
-/** What a worker has of a model: a helper all of it. */
+/** Returns the model that a worker stores: its tier, or for a helper the full model. */
 export const heldModel = (model: AnyModel): AnyModel =>
   tiersOf(model)?.helps ? fullModelOf(model) : model;
 
-/** The trainer as it is, or of a helper. */
+/** Wraps the trainer if the worker is a helper; else returns it unchanged. */
 function asHelper(
   trainer: EngineTrainer,
   model: AnyModel,
@@ -67,19 +66,19 @@ function asHelper(
 
 export interface RecomputationOptions {
   readonly corpus?: string | undefined;
-  /** Default as many as the author of the steps had. */
+  /** By default as many as the author of the steps used. */
   readonly threads?: number | undefined;
   readonly openBase: BaseModel | undefined;
-  /** Where it was found. */
+  /** Path of the base model. */
   readonly base?: string | undefined;
   readonly signal: AbortSignal;
   onNotice(message: string): void;
 }
 
-/** More threads than a machine of friends has make it slow and not more alike. */
+/** Maximum number of threads: more than this machine has make training slow, and the bits no more equal. */
 const MOST_THREADS = 64;
 
-/** Trainers like those of the authors of manifests: on their shards, with as many threads; the last one is kept. */
+/** Opens trainers like those of the authors of manifests, on their shards with as many threads. Caches the last one. */
 export class EngineRecomputation implements RecomputationTrainers {
   readonly #spec: RunSpec;
   readonly #options: RecomputationOptions;
@@ -90,15 +89,15 @@ export class EngineRecomputation implements RecomputationTrainers {
     this.#options = options;
   }
 
-  /** What this machine says of the trainer it used last. */
+  /** Build name of the trainer that was used last. */
   get ours(): string {
     return this.#open?.trainer.origin?.build ?? '';
   }
 
   async like({ features }: Manifest): Promise<EngineTrainer> {
     const { shard: part = '1/1', build = '' } = features?.rerun ?? {};
-    const { threads: said, accumulate, recompute } = computingOf(build);
-    const threads = this.#options.threads ?? Math.min(said, MOST_THREADS);
+    const { threads: authorThreads, accumulate, recompute } = computingOf(build);
+    const threads = this.#options.threads ?? Math.min(authorThreads, MOST_THREADS);
     const name = [part, threads, accumulate, recompute].join();
     if (this.#open?.name === name) return this.#open.trainer;
     await this.close();
@@ -119,7 +118,7 @@ export class EngineRecomputation implements RecomputationTrainers {
   }
 }
 
-/** What a worker runs steps of others again with, in a run whose members do. */
+/** Returns the trainers that recompute the steps of others; undefined in a run without a jury. */
 export const createRecomputation = (
   spec: RunSpec,
   openBase: BaseModel | undefined,
@@ -130,7 +129,7 @@ export const createRecomputation = (
     ? undefined
     : new EngineRecomputation(spec, { corpus, openBase, base, signal, onNotice: () => undefined });
 
-/** What the spec fixes of the data. */
+/** Returns what the spec fixes about the data. */
 export function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {
   if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form, from: dataFrom };
   return slice === undefined ? {} : { evaluation: slice };

@@ -1,4 +1,4 @@
-/** The trainer thread of Node.js: the shared one, on onnxruntime-node. */
+/** Entry point of a trainer thread that runs on onnxruntime-node. */
 import { parentPort } from 'node:worker_threads';
 import { serveTrainer } from '../../trainer/serve.ts';
 import { openStored } from '../data/token-file.ts';

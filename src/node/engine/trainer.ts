@@ -1,5 +1,4 @@
-/** Training on onnxruntime-node: trainer threads of this process, on the device asked for or on the best that works. */
-
+/** Training on onnxruntime-node in threads of this process, on the requested device or the best one that works. */
 import { availableParallelism } from 'node:os';
 import { TrainingError } from '../../base/errors.ts';
 import type { Half } from '../../model/graph/lower.ts';
@@ -41,20 +40,22 @@ const start: StartThread = ({ onAnswer, onEnd }) => {
 const devices: Devices = { start, hints };
 
 /**
- * Throws `training/no-device` if the named device does not work, `training/no-engine` without onnxruntime-node. On
- * the CPU half precision is used only on request: it is slower than f32.
+ * Opens a trainer. `auto` tries CUDA, then the CPU; in half precision only CUDA, since the CPU is slower with it than
+ * in f32. Throws a TrainingError: `training/no-device` if the device does not work, `training/no-engine` without
+ * onnxruntime-node.
  */
 export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Promise<OpenTrainer> {
   requireEngine();
-  if (wanted !== 'auto') return await openHere(wanted, opening);
-  if (opening.half) return await openHere('cuda', opening).catch(refuseHalf(opening.half));
-  if (process.platform !== 'linux' || process.arch !== 'x64') return await openHere('cpu', opening);
+  if (wanted !== 'auto') return await openOnDevice(wanted, opening);
+  if (opening.half) return await openOnDevice('cuda', opening).catch(refuseHalf(opening.half));
+  if (process.platform !== 'linux' || process.arch !== 'x64')
+    return await openOnDevice('cpu', opening);
   try {
-    return await openHere('cuda', opening);
+    return await openOnDevice('cuda', opening);
   } catch (error) {
     if (!(error instanceof TrainingError) || error.code !== NO_DEVICE) throw error;
     const notice = `training on the CPU: ${error.message}`;
-    return { ...(await openHere('cpu', opening)), notice };
+    return { ...(await openOnDevice('cpu', opening)), notice };
   }
 }
 
@@ -62,19 +63,19 @@ const refuseHalf = (half: Half) => (cause: unknown) => {
   if (!(cause instanceof TrainingError) || cause.code !== NO_DEVICE) throw cause;
   throw new TrainingError(NO_DEVICE, `no device for ${half}: ${cause.message}`, {
     hint:
-      'leave --precision out; or --device webgpu where that GPU has f16; or --device ' +
-      'cpu, which rounds as a GPU does and is slower than in f32',
+      'leave --precision out; or use --device webgpu if the GPU has f16; or --device cpu, which ' +
+      'rounds as a GPU does and is slower than f32',
     cause,
   });
 };
 
-async function openHere(device: Device, opening: Opening): Promise<OpenTrainer> {
+async function openOnDevice(device: Device, opening: Opening): Promise<OpenTrainer> {
   const problem = device === 'cuda' ? await cudaProblem() : undefined;
   if (problem !== undefined) throw noDevice(device, problem, CUDA_HINT);
   return await openOn(device, opening, devices);
 }
 
-/** Physical cores this process may use; where the system does not say, the logical ones. */
+/** Returns the number of physical cores that this process may use; logical ones if the system does not tell. */
 export function physicalCores(): number {
   const cores = new Set<string>();
   for (const block of cpuInfo().split('\n\n')) {

@@ -1,4 +1,4 @@
-/** HTTP servers of this machine: the files of a page for browsers, and a worker's numbers for OpenMetrics scrapers. */
+/** HTTP servers on this machine: one for the files of a web page, one for a worker's metrics (OpenMetrics). */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -28,18 +28,18 @@ const TYPES: Readonly<Record<string, string>> = {
   '.jsonl': 'application/x-ndjson',
 };
 
-/** What a browser is told that a file is, by how its name ends. */
+/** Returns the content type for a file extension. */
 export const contentTypeOf = (ending: string): string =>
   TYPES[ending] ?? 'application/octet-stream';
 
-/** Larger ones are sent as they are: nobody waits for the work on this machine. */
+/** Larger files are sent uncompressed: on one machine, compressing them takes longer than sending them. */
 const MOST_ZIPPED = 8 << 20;
 
-/** The files of a folder, none of its folders. */
+/** Reads the files directly in a folder. Throws a ConfigError (`page/missing`) if the folder does not exist. */
 export async function readPage(folder: string): Promise<PageFiles> {
   const names = await readdir(folder).catch((cause: unknown) => {
     throw new ConfigError('page/missing', `the files of the page are not in ${folder}`, {
-      hint: 'npm run build makes them; a package from the registry has them',
+      hint: 'build them with `npm run build`, or install the package from the registry',
       cause,
     });
   });
@@ -48,8 +48,8 @@ export async function readPage(folder: string): Promise<PageFiles> {
 }
 
 /**
- * The files of a tab that trains: its page, onnxruntime's WebAssembly, and `texts` by their SHA-256. Throws if one is
- * missing.
+ * Reads the files of a tab that trains: its page, onnxruntime's WebAssembly, and `texts` named by their SHA-256. Throws
+ * if a file is missing.
  */
 export async function readTab(texts: ReadonlyMap<string, string>): Promise<PageFiles> {
   const page = await readPage(pageFolder());
@@ -62,12 +62,12 @@ export async function readTab(texts: ReadonlyMap<string, string>): Promise<PageF
   return new Map([...page, ...(await Promise.all(read))]);
 }
 
-/** One build for WebAssembly alone, and one with WebGPU. */
+/** Files of the two builds: WebAssembly only, and with WebGPU. */
 const USED = ['', '.asyncify'].flatMap((build) =>
   ['mjs', 'wasm'].map((ending) => `ort-wasm-simd-threaded${build}.${ending}`),
 );
 
-/** `dist/browser`, from the sources as from the build. */
+/** Returns `dist/browser`, whether this runs from sources or from the build. */
 const pageFolder = (): string => {
   const built = import.meta.url.endsWith('.ts') ? '../../../dist/browser' : '../../../browser';
   return fileURLToPath(new URL(built, import.meta.url));
@@ -83,38 +83,37 @@ function engineFolder(): string {
 
 const noWebEngine = (cause: unknown) =>
   new TrainingError('training/no-web-engine', 'training in a tab needs onnxruntime-web', {
-    hint: 'install it beside nostrain: npm install onnxruntime-web@1.30.0',
+    hint: 'install it next to nostrain: npm install onnxruntime-web@1.30.0',
     cause,
   });
 
 export interface PageServerOptions {
   readonly host: string;
-  /** 0 takes any free one. */
+  /** 0 means any free port. */
   readonly port: number;
-  /** Isolates the pages (COOP, COEP), so that their scripts may compute with several threads. */
+  /** Isolates the pages (COOP, COEP), so that their scripts may use several threads. */
   readonly isolated?: boolean;
-  /**
-   * Receives the text that pages of this server post to `told`; its answer (`reload`, `verify` or nothing) goes back.
-   */
-  onTold?(text: string): string;
+  /** Called with the text that a page of this server posts to `/told`. Returns the reply: `reload`, `verify` or ''. */
+  onMessage?(text: string): string;
 }
 
-/** Listens until closed. Throws `page/listen` where the port is taken. */
+/** Serves files until closed. Throws a ConfigError (`page/listen`) if the port is taken. */
 export async function servePage(
   files: PageFiles,
-  { host, port, isolated = false, onTold }: PageServerOptions,
+  { host, port, isolated = false, onMessage }: PageServerOptions,
 ): Promise<PageServer> {
   const answers = new Map([...files].map(([name, bytes]) => [name, answerOf(name, bytes)]));
   const server = createServer((request, response) => {
     if (isolated) for (const [name, value] of ISOLATING) response.setHeader(name, value);
-    const isTold = onTold !== undefined && request.method === 'POST' && request.url === '/told';
-    if (isTold) hear(request, response, onTold);
+    const isMessage =
+      onMessage !== undefined && request.method === 'POST' && request.url === '/told';
+    if (isMessage) receive(request, response, onMessage);
     else answer(request, response, answers, host);
   });
   return await listen(server, { host, port }, 'page/listen', '--port');
 }
 
-/** Serves until closed. Throws a ConfigError with this code, which names the flag, if the port is taken. */
+/** Starts to listen. Throws a ConfigError with this code, which names the flag, if the port is taken. */
 async function listen(
   server: Server,
   { host, port }: Pick<PageServerOptions, 'host' | 'port'>,
@@ -139,7 +138,7 @@ async function listen(
   };
 }
 
-/** Scripts of this server alone run in an isolated page; relays are reached over WebSockets, wherever they are. */
+/** Headers that isolate a page: it runs scripts of this server only. WebSockets to relays are not affected. */
 const ISOLATING = [
   ['cross-origin-opener-policy', 'same-origin'],
   ['cross-origin-embedder-policy', 'require-corp'],
@@ -168,19 +167,19 @@ function answer(
   host: string,
 ): void {
   const isLocal = host === '127.0.0.1' || host === 'localhost' || host === '::1';
-  // another name that leads here belongs to somebody else's page
+  // another host name means that a foreign page reached this server (DNS rebinding)
   const isRequested = !isLocal || LOOPBACK.test(headers.host ?? '');
   const path = url.replace(/[?#].*$/, '').replace(/^\//, '');
-  const found = isRequested ? answers.get(path === '' ? 'index.html' : path) : undefined;
-  if (found === undefined || (method !== 'GET' && method !== 'HEAD')) {
+  const file = isRequested ? answers.get(path === '' ? 'index.html' : path) : undefined;
+  if (file === undefined || (method !== 'GET' && method !== 'HEAD')) {
     response.writeHead(isRequested ? 404 : 403, { 'content-type': 'text/plain' }).end('not here\n');
     return;
   }
-  const isSame = headers['if-none-match'] === found.tag;
-  const isZipped = found.zipped !== undefined && /\bgzip\b/.test(headers['accept-encoding'] ?? '');
+  const isSame = headers['if-none-match'] === file.tag;
+  const isZipped = file.zipped !== undefined && /\bgzip\b/.test(headers['accept-encoding'] ?? '');
   response.writeHead(isSame ? 304 : 200, {
-    'content-type': found.type,
-    etag: found.tag,
+    'content-type': file.type,
+    etag: file.tag,
     'cache-control': 'no-cache',
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
@@ -188,17 +187,17 @@ function answer(
     vary: 'accept-encoding',
     ...(isZipped && { 'content-encoding': 'gzip' }),
   });
-  response.end(isSame || method === 'HEAD' ? undefined : isZipped ? found.zipped : found.bytes);
+  response.end(isSame || method === 'HEAD' ? undefined : isZipped ? file.zipped : file.bytes);
 }
 
-/** A page says one thing at a time, in few words. */
-const MOST_TOLD = 1 << 20;
+/** Maximum bytes of a text that a page posts. */
+const MOST_MESSAGE_BYTES = 1 << 20;
 
-/** Pages of other servers may not speak here: browsers say where a request comes from. */
-function hear(
+/** Receives a text from a page of this server; the `origin` header shows requests from other pages, which get 403. */
+function receive(
   request: IncomingMessage,
   response: ServerResponse,
-  onTold: (text: string) => string,
+  onMessage: (text: string) => string,
 ): void {
   const { origin, host = '' } = request.headers;
   if (origin !== `http://${host}` || !LOOPBACK.test(host)) {
@@ -209,11 +208,11 @@ function hear(
   let length = 0;
   request.on('data', (part: Buffer) => {
     length += part.length;
-    if (length > MOST_TOLD) request.destroy();
+    if (length > MOST_MESSAGE_BYTES) request.destroy();
     else parts.push(part);
   });
   request.on('end', () => {
-    const words = onTold(Buffer.concat(parts).toString());
+    const words = onMessage(Buffer.concat(parts).toString());
     response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(words);
   });
 }
@@ -225,32 +224,35 @@ interface Family {
 
 const FAMILIES = {
   parameters: { type: 'gauge', help: 'Parameters of the model.' },
-  round: { type: 'gauge', help: 'Number of the round this worker is in, from 1.' },
+  round: { type: 'gauge', help: 'Number of the current round of this worker, from 1.' },
   rounds_planned: { type: 'gauge', help: 'Rounds of the run.' },
   rounds: { type: 'counter', help: 'Rounds this worker has finished.' },
-  void_rounds: { type: 'counter', help: 'Certified rounds that counted nothing.' },
+  void_rounds: { type: 'counter', help: 'Void rounds of a certified run.' },
   training_loss: { type: 'gauge', help: 'Mean training loss of the last inner steps.' },
-  validation_loss: { type: 'gauge', help: 'Loss of the shared model on data nobody trains on.' },
-  bits_per_byte: { type: 'gauge', help: 'The same per byte of text, in bits.' },
-  accuracy: { type: 'gauge', help: 'Share of held-out pictures that the shared model has right.' },
-  tokens_per_second: { type: 'gauge', help: 'Tokens or examples a second in training.' },
-  accepted: { type: 'gauge', help: 'Contributions that the last round counted.' },
+  validation_loss: { type: 'gauge', help: 'Loss of the shared model on validation data.' },
+  bits_per_byte: { type: 'gauge', help: 'Validation loss in bits per byte of text.' },
+  accuracy: {
+    type: 'gauge',
+    help: 'Share of validation pictures that the shared model classifies correctly.',
+  },
+  tokens_per_second: { type: 'gauge', help: 'Tokens or examples per second in training.' },
+  accepted: { type: 'gauge', help: 'Contributions in the last round.' },
   payload_bytes: { type: 'gauge', help: 'Largest payload of the last round.' },
   round_seconds: { type: 'gauge', help: 'Wall time of the last round.' },
-  waiting_seconds: { type: 'gauge', help: 'Seconds of it spent waiting for others.' },
-  sent_bytes: { type: 'counter', help: 'Bytes of events of this worker that relays took.' },
-  refused: { type: 'counter', help: 'Events that did not count, by reason.' },
+  waiting_seconds: { type: 'gauge', help: 'Seconds of the last round spent waiting for others.' },
+  sent_bytes: { type: 'counter', help: 'Bytes of events that this worker published.' },
+  refused: { type: 'counter', help: 'Refused events, by reason.' },
   stalls: { type: 'counter', help: 'Views of certified rounds without a decision.' },
   faults: { type: 'counter', help: 'Workers proven to have broken the rules.' },
-  missing: { type: 'gauge', help: 'Workers that the last stall did not hear of.' },
+  missing: { type: 'gauge', help: 'Workers missing in the last stall.' },
 } as const satisfies Readonly<Record<string, Family>>;
 
 type Name = keyof typeof FAMILIES;
 
-/** Reasons are a fixed list of ours, so labels cannot grow without end. */
+/** Metrics of a worker, computed from its events. Labels are bounded: reasons are a fixed list. */
 export class Metrics {
   readonly #values = new Map<Name, Map<string, number>>();
-  /** The furthest round that was finished. */
+  /** Index of the last finished round. */
   #last = -1;
 
   take(event: RunEvent): void {
@@ -287,7 +289,7 @@ export class Metrics {
     }
   }
 
-  /** The text that scrapers read. */
+  /** Returns the metrics as OpenMetrics text. */
   text(): string {
     const families = Object.entries(FAMILIES).map(([name, { type, help }]) => {
       const full = `nostrain_${name}`;
@@ -330,12 +332,12 @@ export class Metrics {
 
 const TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
 
-/** Shows them at `/metrics` on this machine until closed; throws `metrics/listen` where the port is taken. */
+/** Serves metrics at `/metrics` on loopback. Throws a ConfigError (`metrics/listen`) if the port is taken. */
 export async function serveMetrics(metrics: Metrics, port: number): Promise<PageServer> {
   const server = createServer(({ url, method }, response) => {
     const isThere = method === 'GET' && url === '/metrics';
     response.writeHead(isThere ? 200 : 404, { 'content-type': isThere ? TYPE : 'text/plain' });
-    response.end(isThere ? metrics.text() : 'numbers are at /metrics\n');
+    response.end(isThere ? metrics.text() : 'metrics are at /metrics\n');
   });
   const { url, close } = await listen(
     server,

@@ -1,4 +1,4 @@
-/** Programs that demos and tests start on this machine: a headless Chromium, and a local chain (anvil of Foundry). */
+/** Finds and starts programs for demos and tests: headless Chromium, and anvil of Foundry as a local blockchain. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { ChainError } from '../../base/errors.ts';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome'];
 const MAC = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome';
-/** A WebGPU device computed by the CPU, where there is no GPU: slow, and enough to show that it works. */
+/** Flags for a WebGPU device in software, for machines without a GPU: slow, but enough to show that it works. */
 const SOFTWARE_GPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 
 export function findChromium(): string | undefined {
@@ -24,14 +24,14 @@ export interface OpenedPage {
   close(): Promise<void>;
 }
 
-/** Opens a page in a browser of its own that keeps what it keeps in that folder. */
+/** Opens a page in a new browser process that stores its profile in `folder`. */
 export async function openPage(
   program: string,
   url: string,
   { folder, softwareGpu }: { readonly folder: string; readonly softwareGpu: boolean },
 ): Promise<OpenedPage> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  // its sandbox cannot be made by root; the page comes from this machine
+  // root cannot create its sandbox; the page comes from this machine
   const isRoot = process.getuid?.() === 0;
   const flags = [
     '--headless=new',
@@ -65,9 +65,10 @@ export interface LocalChain {
   stop(): Promise<void>;
 }
 
+/** Milliseconds to wait until anvil listens. */
 const READY_MS = 20_000;
 
-/** Path of the anvil program of npm's `@foundry-rs/anvil`, or undefined where that has none for this machine. */
+/** Returns the path of anvil from npm's `@foundry-rs/anvil`; undefined if it is not installed for this platform. */
 export function findAnvil(): string | undefined {
   const arch = process.arch === 'x64' ? 'amd64' : process.arch;
   const name = `@foundry-rs/anvil-${process.platform}-${arch}`;
@@ -79,7 +80,7 @@ export function findAnvil(): string | undefined {
   }
 }
 
-/** Starts anvil on a port the system chooses, with flags of its own: `--slots-in-an-epoch 1`. */
+/** Starts anvil on a free port, with additional flags such as `--slots-in-an-epoch 1`. */
 export async function startLocalChain(
   program: string,
   flags: readonly string[] = [],
@@ -89,7 +90,7 @@ export async function startLocalChain(
   const ended = exitOf(child);
   try {
     const address = await listening(child);
-    // what it prints later is nobody's business, but must not fill the pipe
+    // later output is discarded, so that it does not fill the pipe
     child.stdout!.resume();
     return {
       url: `http://${address}`,
@@ -120,6 +121,6 @@ async function listening(child: ChildProcess): Promise<string> {
   }
   const why = isLate ? 'did not start' : 'ended at once';
   throw new ChainError('chain/local', `the local chain ${why}`, {
-    hint: 'it is anvil of @foundry-rs/anvil: try `npx anvil --version`',
+    hint: 'it is anvil from @foundry-rs/anvil: try `npx anvil --version`',
   });
 }

@@ -1,4 +1,4 @@
-/** A thread that does proof of work for one draft, answers with the draft, and ends. */
+/** Entry point of a thread that mines one draft and posts the result. */
 import { parentPort } from 'node:worker_threads';
 import { mineDraft } from '../../network/proof-of-work.ts';
 import { nativeSha256Text } from '../native/sha256.ts';

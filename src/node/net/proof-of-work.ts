@@ -1,4 +1,4 @@
-/** Proof of work (NIP-13) in a thread of its own, so that nothing waits for it but who asked. */
+/** Computes proof of work (NIP-13) in a worker thread, so that it does not block this one. */
 import { utf8 } from '../../base/bytes.ts';
 import type { EventDraft } from '../../network/event.ts';
 import {
@@ -14,14 +14,14 @@ export interface WorkOrder {
   readonly bits: number;
 }
 
-/** Starts a thread per draft; an abort ends it. */
+/** Mines a draft in a new thread. Throws a RangeError if too much is requested, or `signal.reason`. */
 export const mine: Mine = async (draft, bits, signal) => {
   if (bits > MAX_WORK_BITS) {
-    throw new RangeError(`${bits} bits of work were asked for, ${MAX_WORK_BITS} is the most`);
+    throw new RangeError(`${bits} bits of work requested, ${MAX_WORK_BITS} is the maximum`);
   }
   const bytes = utf8(JSON.stringify(draft)).length;
   if (bytes > MAX_WORK_BYTES) {
-    throw new RangeError(`work on ${bytes} bytes was asked for, ${MAX_WORK_BYTES} is the most`);
+    throw new RangeError(`work on ${bytes} bytes requested, ${MAX_WORK_BYTES} is the maximum`);
   }
   signal.throwIfAborted();
   const thread = startThread('net/proof-of-work-thread');

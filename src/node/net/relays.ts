@@ -1,5 +1,4 @@
-/** Relays from Node.js: WebSockets, NIP-11 descriptions, connecting, and whether a run fits what relays take. */
-
+/** Relays from Node.js: opens WebSockets, reads NIP-11 documents, connects, and checks a run against relay limits. */
 import { type LookupAddress, lookup } from 'node:dns';
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { get as httpsGet } from 'node:https';
@@ -27,18 +26,18 @@ import { createSecretKey } from '../files/keys.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 
-/** A relay that sends a longer message is disconnected. */
+/** Maximum bytes of a message; a relay that sends a longer one is disconnected. */
 const MAX_PAYLOAD_BYTES = 32 << 20;
-/** How long a closing connection waits for the other side. */
+/** Milliseconds that a closing connection waits for the other side. */
 const GOODBYE_MS = 500;
 
-/** Opens a connection without compression: payloads are compressed already. */
+/** Opens a WebSocket without compression, since payloads are compressed already. */
 export const openSocket: OpenSocket = (url) => open(url, {});
 
-/** The same for relays that strangers named: a name that leads to a private address is not connected to. */
+/** Opens a WebSocket to a relay that a stranger named; refuses host names that resolve to a private address. */
 export const openPublicSocket: OpenSocket = (url) => open(url, { lookup: publicLookup() });
 
-/** By how it begins: the rest would have to be copied to be read. */
+/** Reports whether a message is an EVENT, judged by its first bytes, since converting all of it costs a copy. */
 const isEvent = (message: Buffer): boolean =>
   /^\s*\[\s*"EVENT"/.test(message.toString('latin1', 0, 64));
 
@@ -64,7 +63,7 @@ const open = (url: string, how: { readonly lookup?: LookupFunction }): Socket =>
   };
   ws.on('open', () => socket.onopen?.());
   ws.on('message', (data, isBinary) => {
-    const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
+    const bytes = data as Buffer; // `ws` passes one Buffer per message by default
     const { longestEventBytes = MAX_PAYLOAD_BYTES } = socket;
     if (bytes.length > longestEventBytes && isEvent(bytes)) socket.onlong?.(bytes.length);
     else socket.onmessage?.(isBinary ? undefined : bytes.toString(), bytes.length);
@@ -77,16 +76,16 @@ const open = (url: string, how: { readonly lookup?: LookupFunction }): Socket =>
 type Resolve = (
   hostname: string,
   options: { readonly all: true; readonly family?: number },
-  callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void;
 
-/** For the `lookup` of sockets and requests; `resolve` default the system's. */
+/** Returns a `lookup` for sockets and requests that accepts public addresses only. */
 export const publicLookup =
   (resolve: Resolve = lookup): LookupFunction =>
   (hostname, { all, family }, callback) => {
     const wanted = typeof family === 'number' ? { family } : {};
-    resolve(hostname, { all: true, ...wanted }, (error, found) => {
-      const usable = error ? [] : found.filter(({ address }) => isPublicIp(address));
+    resolve(hostname, { all: true, ...wanted }, (error, addresses) => {
+      const usable = error ? [] : addresses.filter(({ address }) => isPublicIp(address));
       const [first] = usable;
       if (error) callback(error, '', 4);
       else if (!first) callback(new Error(`${hostname} leads to a private address`), '', 4);
@@ -96,16 +95,16 @@ export const publicLookup =
   };
 
 export interface RelayInfoOptions {
-  /** Default 5000. */
+  /** Time limit of the request; default 5000. */
   readonly timeoutMs?: number;
-  /** Default 65536. */
+  /** Maximum length of the document; default 65536. */
   readonly maxBytes?: number;
   readonly signal?: AbortSignal;
-  /** A stranger named the relay: what leads to a private address is not asked. */
+  /** Refuses private addresses, because a stranger named the relay. */
   readonly publicOnly?: boolean | undefined;
 }
 
-/** The document behind `ws://…` or `wss://…`, or why there is none; rejects only with `signal.reason`. */
+/** Returns the NIP-11 document of a relay, or the reason why not. Rejects only with `signal.reason`. */
 export async function fetchRelayInfo(
   url: string,
   { maxBytes = 65_536, ...options }: RelayInfoOptions = {},
@@ -124,7 +123,7 @@ export async function fetchRelayInfo(
   }
 }
 
-/** Description and clock of a relay in one answer, for relay trials. */
+/** Returns the NIP-11 document and the clock skew of a relay, as far as it gives them. */
 export async function describeRelay(url: string, signal: AbortSignal): Promise<RelayDescription> {
   const [info, skewSeconds] = await Promise.all([
     fetchRelayInfo(url, { signal }),
@@ -136,7 +135,10 @@ export async function describeRelay(url: string, signal: AbortSignal): Promise<R
   };
 }
 
-/** Seconds this machine is ahead of the relay, by the Date of an HTTP answer (up to 1 s old); undefined without one. */
+/**
+ * Returns by how many seconds this machine's clock is ahead of the relay's, from the `Date` header of an HTTP response
+ * (accurate to 1 s); undefined without one.
+ */
 export async function fetchClockSkew(
   url: string,
   options: RelayInfoOptions = {},
@@ -145,15 +147,15 @@ export async function fetchClockSkew(
   try {
     const response = await ask(url, options);
     response.destroy();
-    const at = Date.parse(response.headers.date ?? '');
-    const here = (before + Date.now()) / 2;
-    return Number.isNaN(at) ? undefined : (here - at - 500) / 1000;
+    const relayMs = Date.parse(response.headers.date ?? '');
+    const localMs = (before + Date.now()) / 2;
+    return Number.isNaN(relayMs) ? undefined : (localMs - relayMs - 500) / 1000;
   } catch {
     return undefined;
   }
 }
 
-/** One request, no redirects; user and password go along as HTTP has it. The deadline holds for the whole answer. */
+/** Sends one request without following redirects, with user and password. The time limit covers the whole response. */
 function ask(
   url: string,
   { timeoutMs = 5000, signal, publicOnly = false }: RelayInfoOptions,
@@ -178,7 +180,7 @@ async function readText(response: IncomingMessage, maxBytes: number): Promise<st
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
-    if (bytes > maxBytes) return undefined; // leaving the loop cancels the rest
+    if (bytes > maxBytes) return undefined; // leaving the loop cancels the download
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();
@@ -204,18 +206,18 @@ const COUNTS = [
 ] as const;
 const FLAGS = ['authRequired', 'paymentRequired', 'restrictedWrites'] as const;
 
-/** The members with these names, written in snake case, whose values are of that type; all others are left out. */
+/** Picks the members with these names (in snake case) whose values have the right type. */
 function pick<N extends string, V>(
   names: readonly N[],
   from: Readonly<Record<string, unknown>>,
   isOfType: (value: unknown) => value is V,
 ): { [K in N]?: V } {
   const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  const found = names.map((name) => [name, from[snake(name)]] as const);
-  return Object.fromEntries(found.filter(([, value]) => isOfType(value))) as { [K in N]?: V };
+  const members = names.map((name) => [name, from[snake(name)]] as const);
+  return Object.fromEntries(members.filter(([, value]) => isOfType(value))) as { [K in N]?: V };
 }
 
-/** The fields we use, of the right type and in a sane range; all others are ignored. */
+/** Parses a NIP-11 document. Fields that are unused, of a wrong type or out of range are ignored. */
 export function parseRelayInfo(json: unknown): Result<RelayInfo> {
   if (!isObject(json)) return refuse('malformed', '', 'not an object');
   const limitation = isObject(json.limitation) ? json.limitation : {};
@@ -228,27 +230,30 @@ export function parseRelayInfo(json: unknown): Result<RelayInfo> {
   });
 }
 
-/** How to deal with relays. */
+/** Options of relay connections. */
 export interface Connection {
-  /** For each connection. */
+  /** Time limit to open one connection. */
   readonly openTimeoutMs: number;
-  /** For connecting and publishing. */
+  /** Retry policy of connecting and publishing. */
   readonly retry: RetryPolicy;
-  /** To begin with at every relay, 0 for no limit; without it the relay set decides. */
+  /** Initial rate limit per relay, 0 for no limit; by default the relay set chooses it. */
   readonly eventsPerMinute?: number;
-  /** The largest event to try, 0 for no limit; without it the relay set decides. */
+  /** Largest event to send, 0 for no limit; by default the relay set chooses it. */
   readonly maxEventBytes?: number;
-  /** Hears of relays that a question waits for, each once. */
+  /** Called once for each relay that a query waits for. */
   readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
-  /** A stranger named the relays: what leads to a private address is not dialled. */
+  /** Refuses private addresses, because a stranger named the relays. */
   readonly publicOnly?: boolean | undefined;
-  /** Longer events are passed over unread. */
+  /** Longer events are ignored unread. */
   readonly longestEventBytes?: number | undefined;
   /** How many of the relays to read, so that each event comes that often; default, and with 0, all of them. */
   readonly redundancy?: number | undefined;
 }
 
-/** Connects, and proves to relays that ask whose key this is; throws `relay/none-reachable` when no relay answers. */
+/**
+ * Connects to relays, and authenticates to those that require it (NIP-42). Throws a RelayError
+ * (`relay/none-reachable`) if no relay answers.
+ */
 export async function connectRelays(
   urls: readonly string[],
   { publicOnly = false, redundancy = 0, ...connection }: Connection,
@@ -279,31 +284,31 @@ export async function connectRelays(
   }
 }
 
-/** What asking relays once takes. */
+/** Options for connecting to relays for one piece of work. */
 export interface RelayReach {
   readonly connection: Connection;
-  /** Proves to relays that ask whose key this is; default a key of the moment. */
+  /** Authenticates to relays that require it; by default with a temporary key. */
   readonly signer?: Signer | undefined;
   readonly signal: AbortSignal;
   onNotice?(message: string): void;
 }
 
-/** A signer for whoever needs no key of their own. */
+/** Returns a signer with a temporary key. */
 export const passingSigner = (): Signer => createSigner(createSecretKey(), nativeCrypto);
 
-/** Tells of relays that a question waits for. */
+/** Returns an `onWaiting` that reports the relays that a query waits for. */
 export const noticeOfWaiting =
   (onNotice: (message: string) => void) => (relays: readonly string[]) =>
     onNotice(`waiting for an answer from ${relays.join(', ')}`);
 
-/** Connects for one piece of work. The signal that it hands on ends what the work leaves under way. */
+/** Connects to relays for one piece of work. The signal passed to `work` aborts what is unfinished when it returns. */
 export async function withRelays<T>(
   urls: readonly string[],
   { connection, signer = passingSigner(), signal, onNotice = () => undefined }: RelayReach,
   work: (relaySession: RelaySession) => Promise<T>,
 ): Promise<T> {
-  const told = { onWaiting: noticeOfWaiting(onNotice), ...connection };
-  const relays = await connectRelays(parseRelayUrls(urls), told, signer, signal);
+  const options = { onWaiting: noticeOfWaiting(onNotice), ...connection };
+  const relays = await connectRelays(parseRelayUrls(urls), options, signer, signal);
   const over = new AbortController();
   const working = anySignal(signal, over.signal);
   try {
@@ -323,13 +328,13 @@ export function erasureOver(
   if (of === 1) return undefined;
   if (relays.length >= of) return { data: need, parity: of - need };
   throw new ConfigError('relay/stripe', `--set stripe=${need}/${of} needs ${of} relays`, {
-    hint: `${relays.length} given: add relays with --relay, or distribute over fewer`,
+    hint: `${relays.length} given: add relays with --relay, or use fewer shards`,
   });
 }
 
 /**
- * Reports relays whose stated limits a run's largest event would break. Throws `relay/too-small` if the others cannot
- * carry a whole payload.
+ * Reports relays whose stated limits the largest event of a run exceeds. Throws a ConfigError (`relay/too-small`) if
+ * the other relays cannot carry a complete payload.
  */
 export async function assertRelaysFit(
   urls: readonly string[],
@@ -348,25 +353,25 @@ export async function assertRelaysFit(
     info.ok ? brokenLimit(size, info.value.limitation) : undefined,
   );
   const small = limits.flatMap((limit, i) =>
-    limit === undefined ? [] : [`${withoutSecrets(urls[i]!)} takes ${kilobytes(limit)}`],
+    limit === undefined ? [] : [`${withoutSecrets(urls[i]!)} accepts ${kilobytes(limit)}`],
   );
   if (small.length === 0) return;
   const words =
     `${small.join(', ')}, the largest event of this run is about ` +
     `${kilobytes(size.eventBytes)}`;
-  // relay i gets part i modulo their number
+  // relay i gets shard i modulo the number of shards
   const { data, parity } = erasure ?? { data: 1, parity: 0 };
   const carried = new Set(
     limits.flatMap((limit, i) => (limit === undefined ? i % (data + parity) : [])),
   );
   if (carried.size >= data) {
-    onNotice(`${words}: smaller events go there, the others carry the rest`);
+    onNotice(`${words}: these relays get smaller events only`);
     return;
   }
   throw new ConfigError('relay/too-small', words, {
     hint:
-      'send less (a smaller eventBudget, or --topk where that decides), or use a relay ' +
-      'you run: nostrain relay --max-event-bytes N',
+      'send less (a smaller eventBudget, or a smaller --topk), or use your own relay: ' +
+      'nostrain relay --max-event-bytes N',
   });
 }
 

@@ -86,10 +86,10 @@ test('without one it is fetched as it is, and its hash is told', async () => {
 
 test.each([
   ['http://example.org/play.txt', 'it is not https'],
-  ['https://', 'it cannot be read'],
-  ['https://example.org/play.txt#here', 'what follows # is no sha256'],
-  ['https://example.org/play.txt#sha256=abc', 'what follows # is no sha256'],
-])('%s is no address of a corpus', async (named, reason) => {
+  ['https://', 'it is not a valid URL'],
+  ['https://example.org/play.txt#here', 'the part after # is not a sha256'],
+  ['https://example.org/play.txt#sha256=abc', 'the part after # is not a sha256'],
+])('%s is not an address of a corpus', async (named, reason) => {
   const refused = openCorpus(options(named));
   await expect(refused).rejects.toMatchObject({ code: 'corpus/address' });
   await expect(refused).rejects.toThrow(reason);
@@ -97,7 +97,7 @@ test.each([
 
 test('an address that leads nowhere, or to little, is named', async () => {
   const gone = address.replace('play', 'gone');
-  await expect(openCorpus(options(gone))).rejects.toThrow('answer 404');
+  await expect(openCorpus(options(gone))).rejects.toThrow('HTTP 404');
   served = Buffer.from('short');
   await expect(openCorpus(options(address))).rejects.toMatchObject({ code: 'corpus/too-small' });
 });

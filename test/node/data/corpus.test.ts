@@ -59,7 +59,7 @@ describe('without a file', () => {
   it.each<[string, Partial<CorpusOptions>, string]>([
     ['there is no internet', {}, 'no route'],
     ['the answer is not the text', { fetch: answer('something else') }, 'other bytes'],
-    ['the server refuses', { fetch: answer('gone', { status: 404 }) }, 'answer 404'],
+    ['the server refuses', { fetch: answer('gone', { status: 404 }) }, 'HTTP 404'],
     ['the answer never ends', { fetch: answer('x'.repeat(3_000_000)) }, 'more than 2097152 bytes'],
   ])('the built-in play is used when %s', async (_, options, why) => {
     const corpus = await load(options);

@@ -235,7 +235,7 @@ describe('documents', () => {
       'line 41 of',
     ],
     ['a line without end', `{"text": "${'a'.repeat(5000)}"}`, 'is longer than 4000 bytes'],
-    ['bytes that are no UTF-8', '\xff', 'is no UTF-8'],
+    ['bytes that are not UTF-8', '\xff', 'is not UTF-8'],
   ])('with %s are refused by their line', async (_, line, reason) => {
     const good = lines(documents.slice(0, 40));
     const source = await corpus('bad.jsonl', Buffer.from(`${good}\n${line}\n`, 'latin1'));

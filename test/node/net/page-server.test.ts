@@ -39,7 +39,7 @@ describe('the server of pages', () => {
   it('hears its own pages, in few words', async () => {
     const heard: string[] = [];
     const url = await open({
-      onTold: (text) => {
+      onMessage: (text) => {
         heard.push(text);
         return 'reload';
       },

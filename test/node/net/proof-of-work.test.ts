@@ -22,7 +22,7 @@ test('a thread finds a nonce', async () => {
 test('too much is refused at once', async () => {
   await expect(mine(draft, 21, never)).rejects.toThrow(RangeError);
   await expect(mine({ ...draft, content: 'x'.repeat(2048) }, 1, never)).rejects.toThrow(
-    'work on 2194 bytes was asked for, 2048 is the most',
+    'work on 2194 bytes requested, 2048 is the maximum',
   );
 });
 

@@ -28,7 +28,7 @@ describe('relays that state limits', () => {
     const urls = await relaysOf('large', 'small');
     await assertRelaysFit(urls, size, undefined, { signal, onNotice });
     expect(notices).toEqual([
-      `${urls[1]} takes 16 kB, the largest event of this run is about 60 kB: smaller events go there, the others carry the rest`,
+      `${urls[1]} accepts 16 kB, the largest event of this run is about 60 kB: these relays get smaller events only`,
     ]);
   });
 
