@@ -1,22 +1,22 @@
 /**
- * Conversations as the text a model was made for, by its Jinja template. A template is a stranger's program: the caller
- * bounds its time and memory in a thread that can be ended.
+ * Renders conversations with the Jinja chat template of a model. A template is untrusted code: the caller must run it
+ * in a thread that it can terminate, with limits on time and memory.
  */
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
 import { ConfigError, safeLine } from '../base/errors.ts';
 import type { ChatPiece, ChatTurn } from '../model/data/documents.ts';
 
 export interface Chat {
-  /** The conversation as text; with `prompt` it ends where the assistant's next turn begins. */
+  /** Renders a conversation as text; with `prompt` it ends where the assistant's next turn begins. */
   render(messages: readonly ChatTurn[], options?: { readonly prompt?: boolean }): string;
-  /** Texts to learn the assistant's turns from: one, or one a turn if the template writes earlier turns differently. */
-  lessons(messages: readonly ChatTurn[]): readonly (readonly ChatPiece[])[];
+  /** Returns training texts for the assistant's turns: one, or one per turn if the template changes earlier turns. */
+  trainingTexts(messages: readonly ChatTurn[]): readonly (readonly ChatPiece[])[];
 }
 
-/** Special tokens by the names that `tokenizer_config.json` gives them. */
+/** Special tokens by their names in `tokenizer_config.json`. */
 export type ChatTokens = Readonly<Record<string, unknown>>;
 
-/** Templates ask for the date; the same conversation is the same text on any day. */
+/** Fixed date for templates that ask for it, so that a conversation renders the same on any day. */
 const TODAY: Readonly<Record<string, string>> = {
   '%Y': '2024',
   '%m': '07',
@@ -30,29 +30,31 @@ const TODAY: Readonly<Record<string, string>> = {
 const MOST_TEXT = 2 ** 24;
 const MOST_RANGE = 2 ** 16;
 
-/** Throws a ConfigError (`model/chat`) if the template cannot be read; rendering throws one if it refuses. */
+/**
+ * Parses a template. Throws a ConfigError (`model/chat`) if it is invalid; rendering throws one if the template does.
+ */
 export function createChat(template: string, config: ChatTokens): Chat {
-  const parsed = attempt('cannot be read', () => new Template(template));
+  const parsed = attempt('cannot be parsed', () => new Template(template));
   const tokens = tokensOf(config);
   const render: Chat['render'] = (messages, { prompt = false } = {}) => {
     const names = { ...globals, ...tokens, messages, add_generation_prompt: prompt };
-    const text = attempt('refuses the conversation', () => run(parsed, names));
+    const text = attempt('rejects the conversation', () => run(parsed, names));
     if (text.length <= MOST_TEXT) return text;
-    throw wrong(`makes ${text.length} characters of a conversation`);
+    throw wrong(`renders a conversation as ${text.length} characters`);
   };
   return {
     render,
-    lessons: (messages) => {
+    trainingTexts: (messages) => {
       const turns = messages.flatMap(({ role }, i) => (role === 'assistant' ? [i] : []));
       const parts = turns.map((i) => ({
         before: i === 0 ? '' : render(messages.slice(0, i), { prompt: true }),
         through: render(messages.slice(0, i + 1)),
       }));
       if (parts.some(({ before, through }) => !through.startsWith(before))) {
-        throw wrong("does not put an assistant's turn behind the text that asks for it");
+        throw wrong("does not put an assistant's turn after its generation prompt");
       }
       if (parts.some(({ before, through }) => through.trimEnd() === before.trimEnd())) {
-        throw wrong("writes nothing of an assistant's turn");
+        throw wrong("renders no text for an assistant's turn");
       }
       const whole = joined(parts);
       return whole
@@ -65,7 +67,7 @@ export function createChat(template: string, config: ChatTokens): Chat {
   };
 }
 
-/** What every template may use; a range is bounded, since it is laid out in memory. */
+/** Globals of every template. The length of a range is limited, because it is built in memory. */
 const globals: Readonly<Record<string, unknown>> = {
   true: true,
   false: false,
@@ -91,7 +93,7 @@ function run({ parsed }: Template, names: Readonly<Record<string, unknown>>): st
   return String(new Interpreter(environment).run(parsed).value);
 }
 
-/** All turns in one text; undefined where a later part does not go on as the one before it ended. */
+/** Joins all turns to one text; undefined if a later turn does not continue the text before it. */
 function joined(
   parts: readonly { readonly before: string; readonly through: string }[],
 ): readonly ChatPiece[] | undefined {
@@ -106,7 +108,7 @@ function joined(
   return pieces;
 }
 
-/** `bos_token` and its like: a text, or an object with one. */
+/** Returns the special tokens such as `bos_token`; each is a text, or an object with one. */
 function tokensOf(config: ChatTokens): Record<string, string> {
   return Object.fromEntries(
     Object.entries(config).flatMap(([name, token]) => {
@@ -128,6 +130,6 @@ function attempt<T>(what: string, work: () => T): T {
 
 const wrong = (what: string, cause?: unknown): ConfigError =>
   new ConfigError('model/chat', `the model's chat template ${what}`, {
-    hint: 'use turns the model knows (system, user, assistant), or lines of prompt and completion',
+    hint: 'use the roles that the model knows (system, user, assistant), or lines with prompt and completion',
     cause,
   });

@@ -1,6 +1,6 @@
 /**
- * A GGUF file as the model it was made from: llama.cpp renames tensors, transposes matrices and reorders the rows of
- * queries and keys; here all of that is undone.
+ * Reads a GGUF file as the published model it was made from. llama.cpp renames tensors, transposes matrices and
+ * reorders the rows of queries and keys; reading undoes that.
  */
 import { type GGUFParseOutput, gguf } from '@huggingface/gguf';
 import { ConfigError, safeLine } from '../base/errors.ts';
@@ -15,14 +15,14 @@ import {
 
 export interface GgufFile {
   readonly metadata: ReadonlyMap<string, unknown>;
-  /** Shapes have the fastest dimension last, as everywhere here. */
+  /** Tensors by name, with row-major shapes. */
   readonly tensors: ReadonlyMap<string, StoredTensor>;
 }
 
-/** Throws a ConfigError (`model/gguf`) if the file is no GGUF, is cut short, or has an unsupported number format. */
+/** Opens a GGUF file. Throws a ConfigError (`model/gguf`) if it is invalid, truncated or of an unsupported format. */
 export async function openGguf(source: ByteSource): Promise<GgufFile> {
   const { metadata, tensorInfos, tensorDataOffset, littleEndian } = await parse(source);
-  if (!littleEndian) throw wrong(source, 'its numbers are big-endian');
+  if (!littleEndian) throw wrong(source, 'big-endian files are not supported');
   const start = Number(tensorDataOffset);
   const tensors = new Map(
     tensorInfos.map((info) => [info.name, tensorOf(source, info, start)] as const),
@@ -37,11 +37,9 @@ function tensorOf(source: ByteSource, info: Info, start: number): StoredTensor {
   const format = quantizedFormats.get(dtype);
   if (!format) {
     const known = [...quantizedFormats.values()].map((one) => one.name).join(', ');
-    throw wrong(
-      source,
-      `tensor ${safeLine(name)} has the number format ${dtype}, which is not read here`,
-      { hint: `take a file in one of ${known}` },
-    );
+    throw wrong(source, `tensor ${safeLine(name)} has the unsupported number format ${dtype}`, {
+      hint: `use a file in one of ${known}`,
+    });
   }
   const shape = info.shape.map(Number).reverse();
   const size = shape.reduce((product, dim) => product * dim, 1);
@@ -49,13 +47,16 @@ function tensorOf(source: ByteSource, info: Info, start: number): StoredTensor {
   const to = from + (size / format.values) * format.bytes;
   const row = shape.at(-1) ?? 1;
   if (row % format.values !== 0) {
-    throw wrong(source, `tensor ${safeLine(name)} has rows of ${row} values in ${format.name}`);
+    throw wrong(
+      source,
+      `tensor ${safeLine(name)} has rows of ${row} values, which do not fill blocks of ${format.name}`,
+    );
   }
   if (!(to <= source.size)) {
     throw wrong(
       source,
-      `tensor ${safeLine(name)} ends at byte ${to}, and the file has ${source.size}`,
-      { hint: 'the file is cut short: get it again' },
+      `tensor ${safeLine(name)} ends at byte ${to}, but the file has ${source.size} bytes`,
+      { hint: 'the file is truncated: download it again' },
     );
   }
   return {
@@ -73,11 +74,11 @@ const read = async (
   to: number,
 ): Promise<Float32Array> => dequantize(format, await source.read(from, to));
 
-/** The parser asks for ranges of an address, which are answered from the source. */
+/** Runs the parser, which fetches byte ranges of a URL; the ranges are served from the source. */
 async function parse(source: ByteSource): Promise<GGUFParseOutput<{ strict: false }>> {
   const answer = async (_: unknown, init?: unknown): Promise<Response> => {
-    const { headers: asked } = init as { headers: { Range: string } };
-    const [first, last] = asked.Range.replace('bytes=', '').split('-').map(Number);
+    const { headers: requestHeaders } = init as { headers: { Range: string } };
+    const [first, last] = requestHeaders.Range.replace('bytes=', '').split('-').map(Number);
     const from = Math.min(first!, source.size);
     const bytes = await source.read(from, Math.min(last! + 1, source.size));
     const headers = { 'content-range': `bytes ${first}-${last}/${source.size}` };
@@ -96,19 +97,19 @@ async function parse(source: ByteSource): Promise<GGUFParseOutput<{ strict: fals
 const wrong = (
   source: ByteSource,
   reason: string,
-  { hint = 'get the file again', cause }: { hint?: string; cause?: unknown } = {},
+  { hint = 'download the file again', cause }: { hint?: string; cause?: unknown } = {},
 ): ConfigError => new ConfigError('model/gguf', `${source.name}: ${reason}`, { hint, cause });
 
-/** Published names of a layer's parts by llama.cpp's names. */
+/** How llama.cpp's names and layouts map to those of a published model family. */
 export interface Family {
-  /** What this family's `config.json` says, from metadata. */
+  /** Builds this family's `config.json` from metadata. */
   config(metadata: Metadata, tensors: StoredTensors): Record<string, unknown>;
   readonly outside: Readonly<Record<string, string>>;
   readonly layer: string;
   readonly inside: Readonly<Record<string, string>>;
-  /** Layers whose rows llama.cpp reorders within every head, by the metadata that counts the heads. */
+  /** Layers with rows reordered within each head, with the metadata key of the number of heads. */
   readonly interleaved?: Readonly<Record<string, string>>;
-  /** Layers that are stored [in, out] in published files and [out, in] in GGUF. */
+  /** Layers stored as [in, out] in published files and as [out, in] in GGUF. */
   readonly transposed?: readonly string[];
 }
 
@@ -134,7 +135,7 @@ const llamaNames = {
   },
 };
 
-/** By the name that GGUF files give them. */
+/** Supported families by their GGUF name. */
 export const families: Readonly<Record<string, Family>> = {
   llama: {
     ...llamaNames,
@@ -175,26 +176,30 @@ export const families: Readonly<Record<string, Family>> = {
 };
 
 export interface GgufModel {
-  /** What the published `config.json` says. */
+  /** The model's `config.json`. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** By their published names. */
+  /** Tensors by their published names. */
   readonly tensors: StoredTensors;
 }
 
-/** Throws a ConfigError (`model/gguf`) about a family that is not built here or a file that lacks metadata. */
+/** Reads the model in a GGUF file. Throws a ConfigError (`model/gguf`) for an unknown family or missing metadata. */
 export function readGgufModel({ metadata, tensors }: GgufFile, file: string): GgufModel {
   const name = metadata.get('general.architecture');
   const family =
     typeof name === 'string' && Object.hasOwn(families, name) ? families[name] : undefined;
   if (!family) {
     throw new ConfigError('model/gguf', `${file} holds a ${safeLine(String(name))} model`, {
-      hint: `models of the families ${Object.keys(families).join(', ')} can be read`,
+      hint: `use a model of one of the families ${Object.keys(families).join(', ')}`,
     });
   }
   if (tensors.has('rope_freqs.weight')) {
-    throw new ConfigError('model/gguf', `${file} keeps its scaled rotary positions as a table`, {
-      hint: "take the model's safetensors, whose config.json names the scaling",
-    });
+    throw new ConfigError(
+      'model/gguf',
+      `${file} stores scaled rotary positions as a table, which is not supported`,
+      {
+        hint: "use the model's safetensors, whose config.json names the scaling",
+      },
+    );
   }
   const read = new Metadata(metadata, String(name), file);
   return {
@@ -203,7 +208,7 @@ export function readGgufModel({ metadata, tensors }: GgufFile, file: string): Gg
   };
 }
 
-/** A tensor under its published name and in its published form; names that nobody knows stay, and are told of later. */
+/** Returns a tensor under its published name and in its published layout. Unknown names stay, and are refused later. */
 function publish(
   family: Family,
   metadata: Metadata,
@@ -221,7 +226,7 @@ function publish(
   return [published, isTransposed ? transposed(stored) : stored];
 }
 
-/** Row 2 j + h of a head goes back to row h * size / 2 + j: llama.cpp rotates neighbours, published models halves. */
+/** Moves row 2 j + h of a head back to row h * size / 2 + j: llama.cpp rotates neighbors, published models halves. */
 const separate = (stored: StoredTensor, heads: number): StoredTensor => ({
   ...stored,
   read: async () => {
@@ -298,7 +303,7 @@ function gpt2Config(metadata: Metadata, tensors: StoredTensors): Record<string, 
 const vocabularyOf = (tensors: StoredTensors): number =>
   tensors.get('token_embd.weight')?.shape[0] ?? 0;
 
-/** The numbers of a file's metadata below the name of its architecture. */
+/** Reads the metadata below the name of the architecture. */
 class Metadata {
   readonly #values: ReadonlyMap<string, unknown>;
   readonly #architecture: string;
@@ -329,16 +334,14 @@ class Metadata {
     const type = this.#values.get(`${this.#architecture}.rope.scaling.type`) ?? 'none';
     if (type === 'none') return {};
     if (type !== 'linear') {
-      throw this.#refusal(
-        `rotary positions scaled by ${safeLine(String(type))} are not built here`,
-      );
+      throw this.#refusal(`rotary positions scaled by ${safeLine(String(type))} are not supported`);
     }
     return { rope_scaling: { rope_type: 'linear', factor: this.number('rope.scaling.factor') } };
   }
 
   #refusal(what: string): ConfigError {
     return new ConfigError('model/gguf', `${this.#file}: ${what}`, {
-      hint: 'take a file that llama.cpp made, or the safetensors of the model',
+      hint: 'use a file made by llama.cpp, or the safetensors of the model',
     });
   }
 }

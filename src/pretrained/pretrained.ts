@@ -1,6 +1,6 @@
 /**
- * A published model, from a folder of Hugging Face's files or a GGUF file: shape, weights by name, tokenizer. Opening
- * reads no weights and refuses by name what cannot be used.
+ * Opens a published model, from a folder of Hugging Face files or a GGUF file: shape, weights by name, tokenizer.
+ * Opening reads no weights, and names anything in the files that is not supported.
  */
 import { ConfigError } from '../base/errors.ts';
 import { readModelConfig } from '../model/architectures/config.ts';
@@ -24,27 +24,27 @@ import {
 } from './weights.ts';
 
 export interface Pretrained {
-  /** What to call it in front of a person. */
+  /** Name for messages. */
   readonly name: string;
-  /** The files it is made of, in order: whoever has the same bytes of each has the same model. */
+  /** Names of its files, in order. The same bytes of all of them are the same model. */
   readonly files: readonly string[];
-  /** The architecture and its sizes, for windows of the context it was opened with. */
+  /** Architecture and sizes, for the context it was opened with. */
   readonly spec: DecoderSpec;
-  /** The longest context the model was made for. */
+  /** Longest context of the model, in tokens. */
   readonly longestContext: number;
-  /** Everything that `config.json` says. */
+  /** The contents of `config.json`. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** By the model's own names, each of the model's shape. */
+  /** Tensors by name, checked against the model's shapes. */
   readonly tensors: StoredTensors;
   readonly tokenizer: PublishedTokenizer;
-  /** The template of chats in Jinja, where the model has one. */
+  /** The chat template in Jinja, if the model has one. */
   readonly chatTemplate: string | undefined;
   /** The contents of `tokenizer.json` and `tokenizer_config.json`. */
   readonly tokenizerFiles: TokenizerFiles;
 }
 
 export interface OpenPretrained {
-  /** Tokens of a window; the model's longest context when left out. */
+  /** Context in tokens; default the model's longest. */
   readonly context?: number | undefined;
 }
 
@@ -54,35 +54,35 @@ const TOKENIZER_CONFIG = 'tokenizer_config.json';
 const TEMPLATE = 'chat_template.jinja';
 
 /**
- * Opens the model in these files; `gguf` names the one that holds everything. Throws a ConfigError: `model/config`,
+ * Opens the model in these files, or in the single file `gguf`. Throws a ConfigError: `model/config`,
  * `model/context`, `model/weights`, `model/gguf`, `model/tokenizer`.
  */
 export async function openPretrained(
   files: ModelFiles,
   { context, gguf }: OpenPretrained & { readonly gguf?: string | undefined } = {},
 ): Promise<Pretrained> {
-  const found = gguf === undefined ? await openFolder(files) : await openFile(files, gguf);
-  const longestContext = contextOf(found.config);
-  const spec = readModelConfig(found.config, { context: context ?? longestContext });
+  const opened = gguf === undefined ? await openFolder(files) : await openFile(files, gguf);
+  const longestContext = contextOf(opened.config);
+  const spec = readModelConfig(opened.config, { context: context ?? longestContext });
   const { vocabulary } = spec;
-  const tokenizer = createTokenizer(found.tokenizerFiles, { name: files.name, vocabulary });
-  const { chat_template: template } = found.tokenizerFiles.config;
+  const tokenizer = createTokenizer(opened.tokenizerFiles, { name: files.name, vocabulary });
+  const { chat_template: template } = opened.tokenizerFiles.config;
   return {
-    ...found,
+    ...opened,
     name: files.name,
     spec,
     longestContext,
     tokenizer,
-    tensors: matchTensors(found.tensors, modelOf(spec).tensors, {
+    tensors: matchTensors(opened.tensors, modelOf(spec).tensors, {
       file: files.name,
       prefix: spec.architecture === 'gpt2' ? 'transformer.' : 'model.',
       tiedHead: spec.tied ? 'lm_head.weight' : undefined,
     }),
-    chatTemplate: found.template ?? (typeof template === 'string' ? template : undefined),
+    chatTemplate: opened.template ?? (typeof template === 'string' ? template : undefined),
   };
 }
 
-/** The numbers of all tensors, one after the other; `onTensor` is told how many bytes of the files have been read. */
+/** Reads all tensors, one after the other; `onTensor` gets the bytes read so far. */
 export async function readWeights(
   { tensors }: Pick<Pretrained, 'tensors'>,
   { onBytes, signal }: { onBytes?: (bytes: number) => void; signal?: AbortSignal } = {},

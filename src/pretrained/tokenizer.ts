@@ -1,28 +1,28 @@
-/** Tokenizers of published models: of tokenizer.json, and out of the metadata of a GGUF file. */
+/** Tokenizers of published models, from tokenizer.json or the metadata of a GGUF file. */
 import { Tokenizer as Published } from '@huggingface/tokenizers';
 import { ConfigError, safeLine } from '../base/errors.ts';
 import { storeTokens, type Tokenizer } from '../model/data/tokens.ts';
 
-/** Text is encoded in pieces of about so many characters, which bounds the memory that the tokens' texts take. */
+/** Characters encoded at a time; limits the memory for the texts of tokens. */
 const PIECE = 1 << 16;
 
 const lossy = new TextDecoder();
 
 export interface PublishedTokenizer extends Tokenizer {
-  /** Ids of one text, with special tokens where the text names them; none are added. */
+  /** Encodes a text. Special tokens in the text become their ids; none are added. */
   ids(text: string): readonly number[];
-  /** The id of a token that is one word of the vocabulary, such as `<|im_end|>`. */
+  /** Returns the id of a single token such as `<|im_end|>`; undefined if the vocabulary lacks it. */
   idOf(token: string): number | undefined;
   readonly special: ReadonlySet<number>;
-  /** What the model expects before a text: the id of its begin-of-text token, or nothing. */
+  /** Ids that the model expects before a text: its begin-of-text token, or none. */
   readonly begin: readonly number[];
-  /** The id of the end-of-text token (`eos_token`), or nothing. */
+  /** The id of the end-of-text token (`eos_token`), or none. */
   readonly end: readonly number[];
 }
 
 /**
- * `vocabulary` is the number of rows of the embedding, at least the tokenizer's. Throws a ConfigError
- * (`model/tokenizer`).
+ * Creates a tokenizer; `vocabulary` is the number of rows of the embedding. Throws a ConfigError (`model/tokenizer`) if
+ * the tokenizer is unsupported or has more tokens.
  */
 export function createTokenizer(
   { tokenizer, config }: { readonly tokenizer: object; readonly config: object },
@@ -32,7 +32,7 @@ export function createTokenizer(
   let largest = 0;
   for (const id of published.get_vocab(true).values()) largest = Math.max(largest, id);
   if (largest >= vocabulary) {
-    throw wrong(name, `it has token ${largest}, and the model's vocabulary is ${vocabulary}`);
+    throw wrong(name, `it has token ${largest}, but the model's vocabulary is ${vocabulary}`);
   }
   const ids = (text: string): readonly number[] =>
     published.encode(text, { add_special_tokens: false }).ids;
@@ -64,11 +64,11 @@ export function createTokenizer(
   };
 }
 
-/** A special token's text, which files give alone or in an object. */
+/** Returns the text of a special token, which files store as a text or an object. */
 const nameOf = (token: unknown): string =>
   String((token as { content?: unknown } | null | undefined)?.content ?? token ?? '');
 
-/** Ids that the tokenizer puts before a text when it adds special tokens. */
+/** Returns the ids that the tokenizer adds before a text along with other special tokens. */
 function beginOf(published: Published): readonly number[] {
   const plain = published.encode('a', { add_special_tokens: false }).ids;
   const { ids } = published.encode('a', { add_special_tokens: true });
@@ -80,7 +80,7 @@ function open(tokenizer: object, config: object, name: string): Published {
   if (unknown !== undefined) {
     throw new ConfigError(
       'model/tokenizer',
-      `the tokenizer of ${name} splits text by a pattern that is not known here: ${safeLine(unknown)}`,
+      `the tokenizer of ${name} splits text by an unknown pattern: ${safeLine(unknown)}`,
       { hint: 'use a model whose tokenizer splits like gpt-2, smollm, llama-bpe, qwen2 or tekken' },
     );
   }
@@ -92,7 +92,7 @@ function open(tokenizer: object, config: object, name: string): Published {
   }
 }
 
-/** Every regular expression of a tokenizer.json, outside its vocabulary. */
+/** Returns all regular expressions in a tokenizer.json, outside its vocabulary. */
 function patternsIn(tokenizer: object): readonly string[] {
   const { normalizer, pre_tokenizer, post_processor, decoder } = tokenizer as Untyped;
   const patterns: string[] = [];
@@ -104,8 +104,8 @@ function patternsIn(tokenizer: object): readonly string[] {
 }
 
 /**
- * Replaces `Digits` by a `Split` with the same meaning as in the reference library, whose digits are all numeric
- * characters (Unicode's N). The `Digits` of @huggingface/tokenizers takes ASCII digits only.
+ * Replaces `Digits` by an equivalent `Split`. In the reference library digits are all numeric characters (Unicode's N),
+ * but `Digits` of @huggingface/tokenizers only matches ASCII digits.
  */
 function withUnicodeDigits(tokenizer: object): object {
   const replaced = (node: unknown): unknown => {
@@ -123,17 +123,17 @@ type Untyped = Readonly<Record<string, unknown>>;
 
 const wrong = (name: string, reason: string, cause?: unknown): ConfigError =>
   new ConfigError('model/tokenizer', `the tokenizer of ${name} does not fit: ${reason}`, {
-    hint: 'take the tokenizer.json that was published with these weights',
+    hint: 'use the tokenizer.json that was published with these weights',
     cause,
   });
 
-/** Byte-level rules never join a lone newline with a letter after it, so text may be cut there. */
+/** Reports whether a tokenizer is byte-level. Its tokens never join a single newline and the letter after it. */
 function hasByteLevel(tokenizer: object): boolean {
   const { pre_tokenizer: pre } = tokenizer as { pre_tokenizer?: unknown };
   return JSON.stringify(pre ?? null).includes('"ByteLevel"');
 }
 
-/** The last place behind a single newline before a letter. */
+/** Returns the last position between a single newline and a letter. */
 function lastCut(text: string): number {
   for (let at = text.lastIndexOf('\n'); at > 0; at = text.lastIndexOf('\n', at - 1)) {
     if (/^\S\n\p{L}/u.test(text.slice(at - 1, at + 3))) return at + 1;
@@ -141,14 +141,14 @@ function lastCut(text: string): number {
   return 0;
 }
 
-/** Text cut after single newlines before a letter, each piece longer than a bound but the last. */
+/** Cuts text between a single newline and a letter, into pieces of more than `PIECE` characters except the last. */
 function* pieces(text: string): Generator<string> {
   const cut = /(?<=\S)\n(?=\p{L})/gu;
   let from = 0;
   while (from < text.length) {
     cut.lastIndex = from + PIECE;
-    const found = cut.lastIndex < text.length ? cut.exec(text) : null;
-    const to = found ? found.index + 1 : text.length;
+    const match = cut.lastIndex < text.length ? cut.exec(text) : null;
+    const to = match ? match.index + 1 : text.length;
     yield text.slice(from, to);
     from = to;
   }
@@ -161,20 +161,20 @@ const byteLevel = (useRegex: boolean) => ({
   use_regex: useRegex,
 });
 
-/** The pattern of Llama 3 and Qwen; `digits` says how many digits stay together. */
+/** The pattern of Llama 3 and Qwen; `digits` is the quantifier of a group of digits. */
 const words = (digits: string): string =>
   `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}` +
   '| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
 
-/** The pattern of Tekken (Mistral NeMo), which separates lower case from upper case. */
+/** The pattern of Tekken (Mistral NeMo), which separates lower from upper case. */
 const tekken =
   '[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|' +
   '[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+' +
   '[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
 
 /**
- * The patterns that a tokenizer.json may hold. A model comes from strangers, and a hostile pattern runs for minutes on
- * a few letters, so a tokenizer with any other pattern is refused before the pattern is compiled.
+ * Patterns that are allowed in a tokenizer.json. Model files are untrusted, and a hostile pattern can run for minutes
+ * on a few letters, so any other pattern is rejected before it is compiled.
  */
 const knownPatterns: ReadonlySet<string> = new Set([
   words('\\p{N}{1,3}'),
@@ -187,7 +187,7 @@ const knownPatterns: ReadonlySet<string> = new Set([
   ' {2,}',
 ]);
 
-/** Splits by a regular expression; `digits` says how many digits stay together. */
+/** Splits by a regular expression; `digits` is the quantifier of a group of digits. */
 const split = (digits: string) => ({
   type: 'Sequence',
   pretokenizers: [
@@ -201,7 +201,7 @@ const split = (digits: string) => ({
   ],
 });
 
-/** What happens to text before pairs are merged, by the name that GGUF files give it (`tokenizer.ggml.pre`). */
+/** Pre-tokenizers by their GGUF name (`tokenizer.ggml.pre`). */
 const splitters: Readonly<Record<string, object>> = {
   'gpt-2': { pre_tokenizer: byteLevel(true) },
   smollm: {
@@ -214,18 +214,18 @@ const splitters: Readonly<Record<string, object>> = {
   qwen2: { normalizer: { type: 'NFC' }, pre_tokenizer: split('\\p{N}') },
 };
 
-/** The name of a tokenizer's way to split text; undefined where it is none of the above. */
+/** Returns the GGUF name of a tokenizer's pre-tokenizer; undefined if it is unknown. */
 export function splitterOf(tokenizer: object): string | undefined {
   const { normalizer, pre_tokenizer: pre, model } = tokenizer as Readonly<Record<string, unknown>>;
   if ((model as { type?: unknown } | undefined)?.type !== 'BPE') return undefined;
-  const wanted = plainly({ normalizer: normalizer ?? null, pre_tokenizer: pre });
+  const wanted = normalized({ normalizer: normalizer ?? null, pre_tokenizer: pre });
   return Object.keys(splitters).find(
-    (name) => plainly({ normalizer: null, ...splitters[name] }) === wanted,
+    (name) => normalized({ normalizer: null, ...splitters[name] }) === wanted,
   );
 }
 
-/** As text, without what changes no token and with what is meant where it is left out. */
-const plainly = (value: unknown): string =>
+/** Formats a pre-tokenizer for comparison: drops fields without effect on tokens, fills in defaults, sorts keys. */
+const normalized = (value: unknown): string =>
   JSON.stringify(value, (_, part: unknown) => {
     if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
     const { trim_offsets: __, ...rest } = part as Readonly<Record<string, unknown>>;
@@ -233,7 +233,7 @@ const plainly = (value: unknown): string =>
     return Object.fromEntries(Object.entries(whole).sort(([a], [b]) => (a < b ? -1 : 1)));
   });
 
-/** Vocabularies whose words are taken whole before pairs are merged. */
+/** Pre-tokenizers that look a whole word up in the vocabulary before merging pairs. */
 const IGNORES_MERGES = new Set(['llama-bpe']);
 
 const CONTROL = 3;
@@ -242,11 +242,11 @@ const USER_DEFINED = 4;
 export interface TokenizerFiles {
   /** The contents of `tokenizer.json`. */
   readonly tokenizer: object;
-  /** The contents of `tokenizer_config.json`: the template of chats, and the names of special tokens. */
+  /** The contents of `tokenizer_config.json`: the chat template and the names of special tokens. */
   readonly config: Readonly<Record<string, unknown>>;
 }
 
-/** Throws a ConfigError (`model/tokenizer`) about a tokenizer that is not built here. */
+/** Reads the tokenizer of a GGUF file. Throws a ConfigError (`model/tokenizer`) if it is not supported. */
 export function readGgufTokenizer(
   metadata: ReadonlyMap<string, unknown>,
   file: string,
@@ -256,8 +256,8 @@ export function readGgufTokenizer(
   if (model !== 'gpt2' || !Object.hasOwn(splitters, pre)) {
     throw new ConfigError(
       'model/tokenizer',
-      `${file} has the tokenizer ${safeLine(`${String(model)} ${pre}`)}, which is not built here`,
-      { hint: "put the model's tokenizer.json beside the file" },
+      `${file} has the unsupported tokenizer ${safeLine(`${String(model)} ${pre}`)}`,
+      { hint: "put the model's tokenizer.json next to the file" },
     );
   }
   const tokens = strings(metadata.get('tokenizer.ggml.tokens'), file);
@@ -298,11 +298,11 @@ export function readGgufTokenizer(
 function strings(value: unknown, file: string): readonly string[] {
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;
   throw new ConfigError('model/tokenizer', `${file} lacks the tokens or merges of its tokenizer`, {
-    hint: "put the model's tokenizer.json beside the file",
+    hint: "put the model's tokenizer.json next to the file",
   });
 }
 
-/** The names of special tokens, which templates of chats use. */
+/** Returns the special tokens by the names that chat templates use. */
 function specials(
   metadata: ReadonlyMap<string, unknown>,
   tokens: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * The weights of a published model: in one safetensors file or in shards, read one tensor at a time, and checked
- * against the model's own list of tensors.
+ * Reads the weights of a published model, from one safetensors file or from shards, one tensor at a time, and checks
+ * them against the model's list of tensors. Also decodes the number formats of GGUF.
  */
 import { ConfigError, type NostrainError, safeLine } from '../base/errors.ts';
 import type { TensorSpec } from '../model/architectures/architecture.ts';
@@ -11,25 +11,25 @@ import {
   type SafetensorsEntry,
 } from '../tensor/safetensors.ts';
 
-/** Bytes that are read in ranges, so that a file of many gigabytes is never in memory as a whole. */
+/** A file that is read in ranges, so that it is never in memory as a whole. */
 export interface ByteSource {
-  /** What to call it in front of a person. */
+  /** Name for messages. */
   readonly name: string;
   /** Length in bytes. */
   readonly size: number;
-  /** The bytes `from` up to, and without, `to`; both lie within the size. */
+  /** Reads the bytes `from` to `to - 1`, both within the size. */
   read(from: number, to: number): Promise<Uint8Array>;
 }
 
 /** The files of one model by their names. */
 export interface ModelFiles {
-  /** What to call the whole in front of a person. */
+  /** Name of the model for messages. */
   readonly name: string;
-  /** Undefined where there is no such file. */
+  /** Opens a file; undefined if it does not exist. */
   open(file: string): Promise<ByteSource | undefined>;
 }
 
-/** Bytes in memory. */
+/** Returns a source over bytes in memory. */
 export const sourceOf = (name: string, bytes: Uint8Array): ByteSource => ({
   name,
   size: bytes.length,
@@ -41,9 +41,9 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   /** The number format in the file, such as F32, bf16 or Q4_K. */
   readonly format: string;
-  /** Length in the file. */
+  /** Bytes in the file. */
   readonly bytes: number;
-  /** All numbers, row by row. */
+  /** Reads all values, in row-major order. */
   read(): Promise<Float32Array>;
 }
 
@@ -52,10 +52,10 @@ export type StoredTensors = ReadonlyMap<string, StoredTensor>;
 export const SINGLE = 'model.safetensors';
 export const INDEX = 'model.safetensors.index.json';
 
-/** Names that files hold beside a model's weights: tables that programs compute by themselves. */
+/** Tensors in files that are not weights: tables that programs compute themselves. */
 const COMPUTED = [/\brotary_emb\.inv_freq$/, /\battn\.(bias|masked_bias)$/];
 
-/** The names of the files that hold the weights, in order. Throws a ConfigError where there are none. */
+/** Returns the names of the weight files, in order. Throws a ConfigError if there are none. */
 export async function weightFiles(files: ModelFiles): Promise<readonly string[]> {
   if (await files.open(SINGLE)) return [SINGLE];
   const index = await files.open(INDEX);
@@ -76,7 +76,7 @@ export async function weightFiles(files: ModelFiles): Promise<readonly string[]>
 const isFileName = (value: unknown): value is string =>
   typeof value === 'string' && /^[\w][\w.-]*\.safetensors$/.test(value);
 
-/** The tensors of all files by name. Throws a ConfigError (`model/weights`) about a missing or broken one. */
+/** Opens the tensors of all files by name. Throws a ConfigError (`model/weights`) if a file is missing or damaged. */
 export async function openSafetensors(
   files: ModelFiles,
   names: readonly string[],
@@ -86,11 +86,11 @@ export async function openSafetensors(
     const source = await files.open(name);
     if (!source) {
       throw new ConfigError('model/weights', `${files.name} lacks ${name}, which its index names`, {
-        hint: 'get that file too',
+        hint: 'download that file too',
       });
     }
     for (const [tensor, stored] of await openShard(source)) {
-      if (tensors.has(tensor)) throw wrong(source, `${safeLine(tensor)} is in another file too`);
+      if (tensors.has(tensor)) throw wrong(source, `${safeLine(tensor)} is also in another file`);
       tensors.set(tensor, stored);
     }
   }
@@ -102,7 +102,9 @@ async function openShard(source: ByteSource): Promise<StoredTensors> {
   return new Map(entries.map((entry) => [entry.name, storedTensor(source, entry, start)] as const));
 }
 
-/** Entries of one safetensors file; `start` is where its tensors begin. Throws a ConfigError (`model/weights`). */
+/**
+ * Reads the header of a safetensors file; `start` is the offset of the data. Throws a ConfigError (`model/weights`).
+ */
 export async function readShard(source: ByteSource): Promise<{
   readonly entries: readonly SafetensorsEntry[];
   readonly metadata: Readonly<Record<string, string>>;
@@ -120,7 +122,7 @@ async function headerEnd(source: ByteSource): Promise<number> {
   const first = await source.read(0, 8);
   const length = Number(new DataView(first.buffer, first.byteOffset, 8).getBigUint64(0, true));
   if (length > MAX_HEADER_BYTES || 8 + length > source.size) {
-    throw wrong(source, `a header of ${length} bytes does not fit its ${source.size} bytes`);
+    throw wrong(source, `a header of ${length} bytes does not fit a file of ${source.size} bytes`);
   }
   return 8 + length;
 }
@@ -140,8 +142,8 @@ const storedTensor = (
 });
 
 /**
- * The tensors of a file by the model's names; files without its head lack the first part of a name (`prefix`). Throws a
- * ConfigError (`model/weights`) if a tensor is missing, left over or of another shape.
+ * Returns the tensors of a file under the model's names; files without the language-model head lack the `prefix` of
+ * names. Throws a ConfigError (`model/weights`) if a tensor is missing, unexpected or of another shape.
  */
 export function matchTensors(
   stored: StoredTensors,
@@ -157,16 +159,15 @@ export function matchTensors(
   const extra = [...named.keys()].filter(
     (name) => !known.has(name) && name !== tiedHead && !COMPUTED.some((one) => one.test(name)),
   );
-  if (extra.length > 0)
-    throw mismatch(file, `has ${list(extra)}, which config.json has no use for`);
+  if (extra.length > 0) throw mismatch(file, `has unexpected tensors: ${list(extra)}`);
   return new Map(
     wanted.map(({ name, shape }) => {
       const tensor = named.get(name)!;
       if (tensor.shape.join() === shape.join()) return [name, tensor] as const;
-      const [found, expected] = [tensor.shape.join(' x '), shape.join(' x ')];
+      const [actual, expectedShape] = [tensor.shape.join(' x '), shape.join(' x ')];
       throw mismatch(
         file,
-        `has ${safeLine(name)} as ${found}, and config.json makes it ${expected}`,
+        `has ${safeLine(name)} as ${actual}, but config.json implies ${expectedShape}`,
       );
     }),
   );
@@ -178,53 +179,54 @@ const list = (names: readonly string[]): string =>
 
 const mismatch = (file: string, what: string): NostrainError =>
   new ConfigError('model/weights', `${file} ${what}`, {
-    hint: 'take the config.json that was published with these weights',
+    hint: 'use the config.json that was published with these weights',
   });
 
-/** One tensor's numbers. Throws a ConfigError (`model/weights`) where one of them is not finite. */
+/** Reads a tensor. Throws a ConfigError (`model/weights`) if a value is not finite. */
 export async function readFinite(name: string, tensor: StoredTensor): Promise<Float32Array> {
   const values = await tensor.read();
   const at = values.findIndex((value) => !Number.isFinite(value));
   if (at < 0) return values;
   throw new ConfigError('model/weights', `${safeLine(name)} holds ${values[at]} at ${at}`, {
-    hint: 'these weights are broken: get the file again, or another one',
+    hint: 'these weights are damaged: download the file again, or use another one',
   });
 }
 
 const MAX_JSON_BYTES = 64 * 1024 * 1024;
 
-/** A JSON object in a file. Throws a ConfigError (`model/json`). */
+/** Reads a JSON object from a file. Throws a ConfigError (`model/json`). */
 export async function readJson(source: ByteSource): Promise<object> {
-  if (source.size > MAX_JSON_BYTES) throw wrong(source, `${source.size} bytes are too many`);
+  if (source.size > MAX_JSON_BYTES)
+    throw wrong(source, `the file is too large (${source.size} bytes)`);
   const bytes = await source.read(0, source.size);
   let value: unknown;
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (cause) {
-    throw wrong(source, 'it is not JSON', cause);
+    throw wrong(source, 'the file is not JSON', cause);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw wrong(source, 'it is not a JSON object');
+    throw wrong(source, 'the file is not a JSON object');
   }
   return value;
 }
 
 const wrong = (source: ByteSource, reason: string, cause?: unknown): ConfigError =>
   new ConfigError('model/weights', `${source.name}: ${reason}`, {
-    hint: 'the file may be cut short: get it again',
+    hint: 'the file may be truncated: download it again',
     cause,
   });
 
 /**
- * One number format of GGUF files (github.com/ggml-org/ggml/blob/master/docs/gguf.md): `values` numbers in every
- * block of `bytes` bytes. Every value is the f32 that llama.cpp's reference code computes; `d` and `m` are f16
- * numbers of a block.
+ * A number format of GGUF files (github.com/ggml-org/ggml/blob/master/docs/gguf.md): `values` numbers in each block of
+ * `bytes` bytes. Every value is the f32 that llama.cpp's reference code computes. In the comments below, `d` and `m`
+ * are f16 numbers of a block.
  */
 export interface QuantizedFormat {
   readonly name: string;
   readonly values: number;
   readonly bytes: number;
-  /** Writes the numbers of the block at `at` of `data` to `out`, from `to` on. */
+  /** Decodes the block at byte `at` of `data` into `out`, from index `to` on. */
   decode(data: DataView, at: number, out: Float32Array, to: number): void;
 }
 
@@ -232,7 +234,7 @@ const SUPER = 256;
 
 const half = (data: DataView, at: number): number => halfToNumber(data.getUint16(at, true));
 
-/** A format without blocks. */
+/** Returns a format without blocks. */
 const plain = (
   name: string,
   bytes: number,
@@ -246,7 +248,7 @@ const plain = (
   },
 });
 
-/** By the number that GGUF files give a tensor's type. */
+/** Formats by the type number in GGUF files. */
 export const quantizedFormats: ReadonlyMap<number, QuantizedFormat> = new Map([
   [0, plain('F32', 4, (data, at) => data.getFloat32(at, true))],
   [1, plain('F16', 2, half)],
@@ -301,7 +303,7 @@ export const quantizedFormats: ReadonlyMap<number, QuantizedFormat> = new Map([
   ],
   [
     12,
-    /** d, m, 8 scales and 8 offsets of 6 bits in 12 bytes, then 4 bits a value, 64 in 32 bytes: d * s * q - m * o. */
+    /** d, m, 8 scales and 8 offsets of 6 bits in 12 bytes, then 4 bits per value: d * s * q - m * o. */
     {
       name: 'Q4_K',
       values: SUPER,
@@ -350,7 +352,7 @@ export const quantizedFormats: ReadonlyMap<number, QuantizedFormat> = new Map([
   ],
 ]);
 
-/** The numbers in `bytes`, which hold whole blocks. */
+/** Decodes `bytes`, which must be whole blocks. */
 export function dequantize(format: QuantizedFormat, bytes: Uint8Array): Float32Array {
   const blocks = bytes.length / format.bytes;
   const data = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

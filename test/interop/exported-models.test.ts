@@ -167,7 +167,11 @@ describeWith(pythonMissing)('exported models', () => {
     async () => {
       const pretrained = await openLocalModel(smolLM2);
       const weights = await readWeights(pretrained);
-      const learned = { pretrained, adapter: undefined, own: (name: string) => weights.get(name)! };
+      const learned = {
+        pretrained,
+        adapter: undefined,
+        valuesOf: (name: string) => weights.get(name)!,
+      };
       const whole = join(home, 'smollm2');
       await writeFolder(whole, modelFiles(learned, 'bf16'));
       await exportTiers(whole, [1, 2], { signal: new AbortController().signal });

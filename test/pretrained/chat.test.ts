@@ -21,7 +21,7 @@ describe('a template', () => {
   });
 
   test("gives one text in which the assistant's turns count", () => {
-    const lessons = chat.lessons(talk);
+    const lessons = chat.trainingTexts(talk);
     expect(lessons).toHaveLength(1);
     expect(lessons[0]!.map(({ text }) => text).join('')).toBe(chat.render(talk));
     expect(lessons[0]!.filter(({ counted }) => counted).map(({ text }) => text)).toEqual([
@@ -32,7 +32,7 @@ describe('a template', () => {
 
   test('that drops what was thought in earlier turns gives a text for each turn', () => {
     const thinking = `{% for m in messages %}[{{ m.role }}] {% if m.role == 'assistant' and loop.last %}(thinking) {% endif %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}`;
-    const lessons = createChat(thinking, {}).lessons(talk);
+    const lessons = createChat(thinking, {}).trainingTexts(talk);
     expect(lessons.map((pieces) => pieces.map(({ text }) => text))).toEqual([
       ['[user] One?\n[assistant] ', '(thinking) 1\n'],
       ['[user] One?\n[assistant] 1\n[user] Two?\n[assistant] ', '(thinking) 2\n'],
@@ -47,12 +47,12 @@ describe('a template', () => {
 });
 
 test.each([
-  ['{% for %}', 'cannot be read'],
-  [`{{ raise_exception('no such role') }}`, 'refuses the conversation: no such role'],
+  ['{% for %}', 'cannot be parsed'],
+  [`{{ raise_exception('no such role') }}`, 'rejects the conversation: no such role'],
   [`{{ messages | length }}{{ add_generation_prompt }}`, 'does not put'],
   ['{% for i in range(1000000000) %}{% endfor %}', 'a range of 1000000000 numbers'],
-  [`{% for i in range(5, -5, -2) %}{{ i }}{% endfor %}`, 'writes nothing'],
-  [`{% for i in range(60000) %}${'x'.repeat(1000)}{% endfor %}`, 'characters of a conversation'],
+  [`{% for i in range(5, -5, -2) %}{{ i }}{% endfor %}`, 'renders no text'],
+  [`{% for i in range(60000) %}${'x'.repeat(1000)}{% endfor %}`, 'renders a conversation as 6'],
 ])('template %# is named as the cause', (template, reason) => {
-  expect(() => createChat(template, {}).lessons(talk)).toThrow(reason);
+  expect(() => createChat(template, {}).trainingTexts(talk)).toThrow(reason);
 });

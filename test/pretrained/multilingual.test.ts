@@ -51,7 +51,7 @@ describeWith(smolLM2Missing)('the tokenizer of SmolLM2', () => {
     const { base, form } = await open();
     const chat = createChat(base.chatTemplate!, base.tokenizerFiles.config);
     expect(chat.render(talk.messages)).toBe(talk.text);
-    const [pieces] = chat.lessons(talk.messages);
+    const [pieces] = chat.trainingTexts(talk.messages);
     const { tokens, counted } = encodePieces(pieces!, form);
     expect(tokens).toEqual(talk.ids);
     const learnt = tokens.filter((_, i) => counted[i] === 1);

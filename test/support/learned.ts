@@ -46,9 +46,9 @@ export async function learn(one: LearnedCase): Promise<
   }
 > {
   const { spec, adapter, tensors, next } = drawDecoder(one, 8);
-  const own = (name: string) => tensors.get(name)!;
+  const valuesOf = (name: string) => tensors.get(name)!;
   const stored = modelOf(spec).tensors.map(({ name, shape }) => {
-    return { name, shape, values: own(name) };
+    return { name, shape, values: valuesOf(name) };
   });
   const files = [
     jsonFile('config.json', one.config),
@@ -59,7 +59,7 @@ export async function learn(one: LearnedCase): Promise<
   const pretrained = await openPretrained(await filesFrom(files), { context: 8 });
   const merges = adapter ? mergeLora(spec, adapter) : new Map();
   const expected = new Map(
-    stored.map(({ name, values }) => [name, merges.get(name)?.(values, own) ?? values]),
+    stored.map(({ name, values }) => [name, merges.get(name)?.(values, valuesOf) ?? values]),
   );
-  return { pretrained, adapter, own, expected, base: files, next };
+  return { pretrained, adapter, valuesOf, expected, base: files, next };
 }

@@ -231,7 +231,7 @@ function learnedOf({ values }: TrainedRun, base: BaseModel): Learned {
   const tensors = adapter ? loraTensors(spec, adapter) : modelOf(spec).tensors;
   const named = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const sliceOf = (name: string) => own.get(name);
-  return { pretrained, adapter, own: (name) => joinSlices(named.get(name)!, sliceOf)! };
+  return { pretrained, adapter, valuesOf: (name) => joinSlices(named.get(name)!, sliceOf)! };
 }
 
 const valuesByName = ({ slots }: Layout, values: Float32Array) =>

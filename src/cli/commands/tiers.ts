@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import { exportTiers, findTier, type TierLoad } from '../../node/pretrained/tier-files.ts';
-import { MANIFEST, MOST_TIER } from '../../pretrained/tiers/tier.ts';
+import { MANIFEST, MAX_TIER } from '../../pretrained/tiers/tier.ts';
 import { tierStrategies } from '../../run/spec/model-spec.ts';
 import {
   choice,
@@ -29,10 +29,10 @@ export const tiers = (): Command =>
 
 function readTier(text: string): number {
   const tier = Number(text);
-  if (Number.isSafeInteger(tier) && tier >= 1 && tier <= MOST_TIER) return tier;
+  if (Number.isSafeInteger(tier) && tier >= 1 && tier <= MAX_TIER) return tier;
   throw new ConfigError(
     'flag/value',
-    `--tiers is ${text}; it must be numbers from 1 to ${MOST_TIER}`,
+    `--tiers is ${text}; it must be numbers from 1 to ${MAX_TIER}`,
     {
       hint: 'tier 1 is half as wide as the full model, tier 2 a quarter: --tiers 1 2',
     },
@@ -61,7 +61,7 @@ const exportCommand = (): Command =>
   );
 
 const inspectFlags = {
-  tier: withDefault(whole('<n>', '0 is the full model, 1 half as wide', 0, MOST_TIER), 0),
+  tier: withDefault(whole('<n>', '0 is the full model, 1 half as wide', 0, MAX_TIER), 0),
   strategy: withDefault(
     choice('<name>', 'the slice if it is whole, else all; the slice; or all', tierStrategies),
     'auto',

@@ -17,7 +17,7 @@ port?.on('message', ({ template, config, conversations, asks }: ChatOrder) => {
   for (const [at, messages] of conversations.entries()) {
     try {
       const prompt = () => [[{ text: chat!.render(messages, { prompt: true }), counted: false }]];
-      lessons.push(asks ? prompt() : chat.lessons(messages));
+      lessons.push(asks ? prompt() : chat.trainingTexts(messages));
     } catch (error) {
       port.postMessage({ at, reason: (error as Error).message } satisfies ChatAnswer);
       return;

@@ -1,5 +1,5 @@
 /**
- * What was learned, in Hugging Face's files: an adapter for PEFT, or a folder for `transformers` with the adapter
+ * Exports a trained model as Hugging Face files: an adapter for PEFT, or a folder for `transformers` with the adapter
  * merged into the weights.
  */
 import { type LoraSpec, loraTargets, loraTensors, mergeLora } from '../../model/adapters/lora.ts';
@@ -12,66 +12,70 @@ import {
 import type { Pretrained } from '../pretrained.ts';
 import { readFinite } from '../weights.ts';
 
-/** A published model and what was learned of it. */
+/** A published model and the tensors trained from it. */
 export interface Learned {
   readonly pretrained: Pretrained;
-  /** Undefined where all of the model's own tensors were trained. */
+  /** Undefined if all tensors of the model were trained. */
   readonly adapter: LoraSpec | undefined;
-  /** The learned tensors by name: those of the adapter, trained or not, or all of the model. */
-  own(name: string): Float32Array;
+  /** Returns a tensor by name: one of the adapter, trained or not, or any tensor of the model. */
+  valuesOf(name: string): Float32Array;
 }
 
-/** A file to be written, in pieces, so that no model is ever in memory as a whole. */
+/** A file to write, in pieces, so that the model is never in memory as a whole. */
 export interface OutFile {
   readonly name: string;
   pieces(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
-/** One tensor of the model, what was learned included. */
+/** One tensor of the trained model. */
 export interface LearnedTensor {
   readonly name: string;
   readonly shape: readonly number[];
   read(): Promise<Float32Array>;
 }
 
-/** In the order of the model's files. */
-export function learnedTensors({ pretrained, adapter, own }: Learned): readonly LearnedTensor[] {
+/** Returns the tensors of the trained model, in the order of the published files. */
+export function learnedTensors({
+  pretrained,
+  adapter,
+  valuesOf,
+}: Learned): readonly LearnedTensor[] {
   const merges = adapter ? mergeLora(pretrained.spec, adapter) : undefined;
   return [...pretrained.tensors].map(([name, stored]) => ({
     name,
     shape: stored.shape,
     read: async () => {
-      if (!merges) return own(name);
+      if (!merges) return valuesOf(name);
       const base = await readFinite(name, stored);
-      return merges.get(name)?.(base, own) ?? base;
+      return merges.get(name)?.(base, valuesOf) ?? base;
     },
   }));
 }
 
-/** A file of one piece. */
+/** Returns a file of one piece. */
 export const outFile = (name: string, bytes: Uint8Array): OutFile => ({
   name,
   pieces: () => [bytes],
 });
 
-/** A JSON file as people read it. */
+/** Returns an indented JSON file. */
 export const jsonFile = (name: string, value: unknown): OutFile =>
   outFile(name, new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`));
 
-/** The bytes that numbers lie in. */
+/** Returns the bytes of an array, without copying. */
 export const rawBytes = (values: Float32Array | Uint16Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 const METADATA = { format: 'pt' };
 
-/** The adapter as PEFT saves it; `base` is what it says the base is called. */
+/** Returns the adapter as PEFT saves it; `base` is the base model's name or path in it. */
 export function adapterFiles(
-  { pretrained: { spec }, own }: Learned,
+  { pretrained: { spec }, valuesOf }: Learned,
   adapter: LoraSpec,
   base: string,
 ): readonly OutFile[] {
   const tensors = loraTensors(spec, adapter).map(({ name, shape }) => {
-    return { name, shape, values: own(name) };
+    return { name, shape, values: valuesOf(name) };
   });
   const config = {
     peft_type: 'LORA',
@@ -93,7 +97,7 @@ export function adapterFiles(
   ];
 }
 
-/** The number formats of a folder's weights, by the names that config.json gives them. */
+/** Number formats of the weights in a folder, with their names in config.json. */
 export const folderTypes = {
   f32: { dtype: 'F32', named: 'float32', bytes: 4, encode: rawBytes },
   f16: {
@@ -110,7 +114,7 @@ export const folderTypes = {
   },
 } as const;
 
-/** The full model. */
+/** Returns the full model as a folder for `transformers`. */
 export function modelFiles(learned: Learned, type: keyof typeof folderTypes): readonly OutFile[] {
   const { pretrained } = learned;
   const { chatTemplate, tokenizerFiles } = pretrained;
@@ -152,7 +156,7 @@ const classes: Readonly<Record<string, string>> = {
   gpt2: 'GPT2LMHeadModel',
 };
 
-/** What the base says of itself, and what a GGUF file leaves to the tokenizer. */
+/** Returns `config.json`: that of the base, plus the token ids that a GGUF base has only in its tokenizer. */
 function configOf(
   { config, tokenizer, tokenizerFiles }: Pretrained,
   named: string,
@@ -170,6 +174,6 @@ function configOf(
   };
 }
 
-/** A special token, which files give alone or in an object. */
+/** Returns the text of a special token, which files store as a text or an object. */
 export const tokenText = (token: unknown): string =>
   String((token as { content?: unknown } | null | undefined)?.content ?? token ?? '');

@@ -1,4 +1,4 @@
-/** What was learned as a GGUF file for llama.cpp, the adapter merged in; `pretrained/gguf.ts` undoes the reordering. */
+/** Exports a trained model as a GGUF file for llama.cpp, with the adapter merged. `pretrained/gguf.ts` reads them. */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { DecoderSpec } from '../../run/spec/model-spec.ts';
@@ -15,7 +15,7 @@ import {
   tokenText,
 } from './folders.ts';
 
-/** A value of the metadata with its type. */
+/** A metadata value with its type. */
 export type GgufValue =
   | { readonly u32: number }
   | { readonly f32: number }
@@ -28,7 +28,7 @@ export type GgufFormat = keyof typeof formats;
 
 export interface GgufTensor {
   readonly name: string;
-  /** The fastest dimension last, as everywhere here. */
+  /** Row-major dimensions; the file stores them in reverse. */
   readonly shape: readonly number[];
   readonly format: GgufFormat;
   read(): Promise<Float32Array>;
@@ -39,7 +39,7 @@ const ALIGNMENT = 32;
 const VERSION = 3;
 const [U32, I32, F32, BOOL, STRING, ARRAY] = [4, 5, 6, 7, 8, 9];
 
-/** Type numbers in the file, and bytes of so many values. */
+/** Type number of each format in the file, and the bytes of `count` values. */
 const formats = {
   f32: { type: 0, bytes: (values: number) => 4 * values, encode: rawBytes },
   f16: {
@@ -50,7 +50,7 @@ const formats = {
   q8_0: { type: 8, bytes: (values: number) => (values / BLOCK) * (BLOCK + 2), encode: toQ8 },
 } as const;
 
-/** Blocks of 32 numbers: largest magnitude / 127 as f16, then each number in that unit, ties away from zero. */
+/** Encodes blocks of 32 values: the scale (largest magnitude / 127) as f16, then 32 int8, ties away from zero. */
 function toQ8(values: Float32Array): Uint8Array {
   const out = new Uint8Array(formats.q8_0.bytes(values.length));
   const view = new DataView(out.buffer);
@@ -73,7 +73,7 @@ const sizeOf = ({ shape, format }: GgufTensor): number =>
 
 const padded = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 
-/** The file in pieces. */
+/** Writes the file in pieces. */
 async function* writeGguf(
   metadata: ReadonlyMap<string, GgufValue>,
   tensors: readonly GgufTensor[],
@@ -90,7 +90,8 @@ async function* writeGguf(
   yield new Uint8Array(padded(head.length) - head.length);
   for (const tensor of tensors) {
     const bytes = formats[tensor.format].encode(await tensor.read());
-    if (bytes.length !== sizeOf(tensor)) throw new TypeError(`${tensor.name} has another size`);
+    if (bytes.length !== sizeOf(tensor))
+      throw new TypeError(`${tensor.name} has an unexpected size`);
     yield bytes;
     yield new Uint8Array(padded(bytes.length) - bytes.length);
   }
@@ -138,10 +139,10 @@ function text(value: string): Uint8Array {
 }
 
 const FILE_TYPES: { readonly [F in GgufFormat]: number } = { f32: 0, f16: 1, q8_0: 7 };
-/** Kinds of tokens. */
+/** Token types of GGUF. */
 const [NORMAL, CONTROL, USER_DEFINED, UNUSED] = [1, 3, 4, 5] as const;
 
-/** Throws a ConfigError (`export/gguf`) about a model or tokenizer that such files cannot say. */
+/** Returns a GGUF file. Throws a ConfigError (`export/gguf`) if the format cannot express the model or tokenizer. */
 export function ggufFile(learned: Learned, type: GgufFormat, name: string): OutFile {
   const { pretrained } = learned;
   const { spec, config } = pretrained;
@@ -172,21 +173,21 @@ function assertSayable(spec: DecoderSpec): void {
 }
 
 const unsayable = (what: string): ConfigError =>
-  new ConfigError('export/gguf', `a GGUF file of this program cannot say ${what}`, {
-    hint: "write a folder with --merged, which llama.cpp's own converter reads",
+  new ConfigError('export/gguf', `the GGUF export cannot express ${what}`, {
+    hint: "export a folder with --merged, and convert it with llama.cpp's converter",
   });
 
-/** One tensor under llama.cpp's name and in its order. */
+/** Returns a tensor under llama.cpp's name and in its row order. */
 function stored(
   { name, shape, read }: LearnedTensor,
   family: Family,
   spec: DecoderSpec,
   type: GgufFormat,
 ): GgufTensor {
-  const [, layer, own = '', kind = ''] =
+  const [, layer, layerPart = '', kind = ''] =
     new RegExp(`^(?:${family.layer}\\.(\\d+)\\.)?(.+)\\.(weight|bias)$`).exec(name) ?? [];
   const names = Object.entries(layer === undefined ? family.outside : family.inside);
-  const part = names.find(([, published]) => published === own)?.[0];
+  const part = names.find(([, published]) => published === layerPart)?.[0];
   if (part === undefined) throw unsayable(`the tensor ${name}`);
   const isTransposed = kind === 'weight' && family.transposed?.includes(part) === true;
   const isMixed = family.interleaved !== undefined && Object.hasOwn(family.interleaved, part);
@@ -204,13 +205,13 @@ function stored(
   };
 }
 
-/** Vectors and learned positions stay as they are; rows that are no whole blocks cannot be made small. */
+/** Returns the format of a tensor. Vectors and positions stay f32; q8_0 needs rows of whole blocks, else f16. */
 function formatOf(shape: readonly number[], part: string, type: GgufFormat): GgufFormat {
   if (shape.length === 1 || part === 'position_embd') return 'f32';
   return type === 'q8_0' && shape.at(-1)! % BLOCK !== 0 ? 'f16' : type;
 }
 
-/** Row h * size / 2 + j of a head goes to row 2 j + h: llama.cpp rotates neighbours, published models halves. */
+/** Moves row h * size / 2 + j of a head to row 2 j + h: llama.cpp rotates neighbors, published models halves. */
 function interleaved(
   values: Float32Array,
   [rows = 1, width = 1]: readonly number[],
@@ -239,7 +240,7 @@ function transposed(
   return out;
 }
 
-/** Metadata below the name of the architecture. */
+/** Returns the metadata below the name of the architecture. */
 function sizesOf({ spec, longestContext }: Pretrained): readonly (readonly [string, GgufValue])[] {
   const u32 = (value: number): GgufValue => ({ u32: value });
   const { width, layers, heads, ffn, vocabulary, normEpsilon } = spec;
@@ -282,7 +283,7 @@ interface TokenizerJson {
   };
 }
 
-/** A byte-level tokenizer in llama.cpp's words. */
+/** Returns the metadata of a byte-level tokenizer. */
 function tokenizerOf({
   spec,
   tokenizer,
@@ -290,7 +291,7 @@ function tokenizerOf({
   chatTemplate,
 }: Pretrained): readonly (readonly [string, GgufValue])[] {
   const pre = splitterOf(tokenizerFiles.tokenizer);
-  if (pre === undefined) throw unsayable('how this tokenizer splits text');
+  if (pre === undefined) throw unsayable('the way this tokenizer splits text');
   const { added_tokens: added = [], model } = tokenizerFiles.tokenizer as TokenizerJson;
   const texts = Array.from({ length: spec.vocabulary }, (_, id) => `[PAD${id}]`);
   const kinds: number[] = texts.map(() => UNUSED);

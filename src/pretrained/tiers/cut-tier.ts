@@ -1,4 +1,4 @@
-/** Cuts a tier out of a published model: while its tensors are read, or byte by byte out of its files. */
+/** Cuts a MatFormer tier out of a published model, either while reading its tensors or as new weight files. */
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { rangeAlong } from '../../model/architectures/slices.ts';
 import { modelOf } from '../../model/architectures/table.ts';
@@ -23,13 +23,13 @@ import {
 } from '../weights.ts';
 import { configAt, tierOf, widthAt } from './tier.ts';
 
-/** Which side of a matrix lies along the width: its rows or its columns. */
+/** Returns the axis of a matrix that runs along the feed-forward width: rows (0) or columns (1). */
 function sideOf(name: string): 0 | 1 | undefined {
   if (/(^|\.)mlp\.(gate|up)_proj\.(weight|bias)$/.test(name)) return 0;
   return /(^|\.)mlp\.down_proj\.weight$/.test(name) ? 1 : undefined;
 }
 
-/** A tensor and what is left of it. */
+/** A tensor, and its shape after the cut. */
 interface Cut {
   readonly entry: SafetensorsEntry;
   readonly shape: readonly number[];
@@ -42,8 +42,8 @@ function cutOf(entry: SafetensorsEntry, tier: number, base: number): Cut {
   if (entry.shape[side] !== base) {
     throw new ConfigError(
       'tiers/shape',
-      `${name} is ${entry.shape.join(' x ')}, and config.json makes it ${base} wide`,
-      { hint: 'take the config.json that was published with these weights' },
+      `${name} is ${entry.shape.join(' x ')}, but config.json implies a width of ${base}`,
+      { hint: 'use the config.json that was published with these weights' },
     );
   }
   const width = widthAt(base, tier, name);
@@ -52,10 +52,10 @@ function cutOf(entry: SafetensorsEntry, tier: number, base: number): Cut {
 
 const sizeOf = (shape: readonly number[]): number => shape.reduce((size, each) => size * each, 1);
 
-/** Bytes in memory at a time. */
+/** Bytes read at a time. */
 const PIECE = 4 << 20;
 
-/** The bytes of what is left, in the order of the file. */
+/** Yields the bytes of a tensor after the cut. */
 async function* piecesOf(
   source: ByteSource,
   start: number,
@@ -86,7 +86,7 @@ async function* piecesOf(
 interface CutShard {
   readonly file: OutFile;
   readonly bytes: number;
-  /** Tensors that became smaller. */
+  /** Number of tensors that became smaller. */
   readonly cut: number;
 }
 
@@ -114,7 +114,7 @@ async function cutShard(
   };
 }
 
-/** Cuts the weights of a tier out of these files, under the same names. Throws a `ConfigError` before it reads data. */
+/** Returns the weight files of a tier, under the same names. Throws a ConfigError before it reads tensor data. */
 export async function cutWeights(
   files: ModelFiles,
   at: { readonly tier: number; readonly base: number },
@@ -124,26 +124,26 @@ export async function cutWeights(
     const source = await files.open(name);
     if (source === undefined) {
       throw new ConfigError('model/weights', `${files.name} lacks ${name}, which its index names`, {
-        hint: 'get that file too',
+        hint: 'download that file too',
       });
     }
     shards.push(await cutShard(source, name, at));
   }
   if (shards.every(({ cut }) => cut === 0)) {
     throw new ConfigError('tiers/shape', `${files.name} has no gate, up and down matrices to cut`, {
-      hint: 'name the folder of a model with feed-forward layers of that kind',
+      hint: 'name the folder of a model with such feed-forward layers',
     });
   }
   const isIndexed = shards.some(({ file }) => file.name !== SINGLE);
   const index = isIndexed ? await files.open(INDEX) : undefined;
   if (index === undefined) return shards.map(({ file }) => file);
   const total = shards.reduce((sum, { bytes }) => sum + bytes, 0);
-  const said = (await readJson(index)) as { readonly weight_map?: unknown };
-  const document = { metadata: { total_size: total }, weight_map: said.weight_map };
+  const indexJson = (await readJson(index)) as { readonly weight_map?: unknown };
+  const document = { metadata: { total_size: total }, weight_map: indexJson.weight_map };
   return [...shards.map(({ file }) => file), jsonFile(INDEX, document)];
 }
 
-/** The names of all tensors of a model's files. */
+/** Returns the names of all tensors in a model's files. */
 export async function tensorNames(files: ModelFiles): Promise<readonly string[]> {
   const names: string[] = [];
   for (const file of await weightFiles(files)) {
@@ -154,7 +154,9 @@ export async function tensorNames(files: ModelFiles): Promise<readonly string[]>
   return names;
 }
 
-/** The model with its feed-forward layers halved so often more. Throws a `ConfigError` where they cannot be. */
+/**
+ * Returns the model with its feed-forward layers halved `slicing` times. Throws a ConfigError if that is impossible.
+ */
 export function narrowModel(pretrained: Pretrained, slicing: number): Pretrained {
   if (slicing === 0) return pretrained;
   const { config, spec, name } = pretrained;
@@ -175,7 +177,7 @@ export function narrowModel(pretrained: Pretrained, slicing: number): Pretrained
   };
 }
 
-/** The first part of a tensor along the width. */
+/** Returns the first part of a tensor along the feed-forward width. */
 function cut(stored: StoredTensor, shape: readonly number[], inner: number): StoredTensor {
   const to = shape[inner]!;
   return {
@@ -189,7 +191,7 @@ function cut(stored: StoredTensor, shape: readonly number[], inner: number): Sto
   };
 }
 
-/** The numbers of each slice, from the first on, as far as the tensors have them: tensor by tensor, each read once. */
+/** Yields the values of each slice, tensor by tensor; each tensor is read once. */
 export async function* numbersBySlice(
   { spec, tensors }: Pretrained,
   widths: readonly number[],

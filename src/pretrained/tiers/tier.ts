@@ -1,6 +1,6 @@
 /**
- * MatFormer tiers of a published model: what its config says, and the manifest of their files (schema 1 of psyche-
- * elastic). Nothing in a manifest is trusted: paths stay in its folders, every file has a hash.
+ * MatFormer tiers of a published model: the tier that a config declares, and the manifest of tier files (schema 1 of
+ * psyche-elastic). Manifests are untrusted: paths must stay in their folders, and every file needs a hash.
  */
 import { isHex32, toHex } from '../../base/bytes.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
@@ -9,13 +9,13 @@ import { hashFields } from '../../base/hash.ts';
 
 export type Config = Readonly<Record<string, unknown>>;
 
-/** Tier 16 of a width of 65,536 is one column. */
-export const MOST_TIER = 16;
+/** Maximum tier: with a width of 65,536, tier 16 is one column. */
+export const MAX_TIER = 16;
 
-/** Families whose feed-forward layer is gate, up and down. */
+/** Model families with gate, up and down matrices in the feed-forward layer. */
 const FAMILIES = ['llama', 'mistral', 'qwen2', 'qwen3'];
 
-/** Which tier a checkpoint is of, and how wide the full model is. */
+/** The tier of a checkpoint, and the feed-forward width of the full model (`base`). */
 export interface CheckpointTier {
   readonly tier: number;
   readonly base: number;
@@ -24,27 +24,34 @@ export interface CheckpointTier {
 const isWidth = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) > 0;
 
-/** By its keys, or because its width is a power of two below the full model's. Throws a `ConfigError` otherwise. */
+/** Returns the tier that a config declares or that follows from its widths. Throws a ConfigError if they do not fit. */
 export function tierOf(config: Config, name: string): CheckpointTier {
-  const { matformer_tier: said, matformer_base_intermediate_size: stated } = config;
+  const { matformer_tier: declaredTier, matformer_base_intermediate_size: declaredBase } = config;
   const width = widthOf(config, name);
-  if (said !== undefined && said !== null) {
-    const isTier = Number.isSafeInteger(said) && Number(said) >= 0 && Number(said) <= MOST_TIER;
-    const base = isWidth(stated) ? stated : width * 2 ** Number(said);
-    if (isTier && base === width * 2 ** Number(said)) return { tier: Number(said), base };
-    throw unfit(name, `matformer_tier ${String(said)} does not fit widths ${width} and ${base}`);
+  if (declaredTier !== undefined && declaredTier !== null) {
+    const isTier =
+      Number.isSafeInteger(declaredTier) &&
+      Number(declaredTier) >= 0 &&
+      Number(declaredTier) <= MAX_TIER;
+    const base = isWidth(declaredBase) ? declaredBase : width * 2 ** Number(declaredTier);
+    if (isTier && base === width * 2 ** Number(declaredTier))
+      return { tier: Number(declaredTier), base };
+    throw unfit(
+      name,
+      `matformer_tier ${String(declaredTier)} does not fit widths ${width} and ${base}`,
+    );
   }
-  if (stated === undefined || stated === null) return { tier: 0, base: width };
-  const tier = Math.log2(Number(stated) / width);
-  if (isWidth(stated) && Number.isInteger(tier) && tier >= 0 && tier <= MOST_TIER) {
-    return { tier, base: stated };
+  if (declaredBase === undefined || declaredBase === null) return { tier: 0, base: width };
+  const tier = Math.log2(Number(declaredBase) / width);
+  if (isWidth(declaredBase) && Number.isInteger(tier) && tier >= 0 && tier <= MAX_TIER) {
+    return { tier, base: declaredBase };
   }
-  throw unfit(name, `its width ${width} is no half, quarter or so on of ${String(stated)}`);
+  throw unfit(name, `its width ${width} is not ${String(declaredBase)} divided by a power of two`);
 }
 
 function widthOf({ intermediate_size: width, model_type: type }: Config, name: string): number {
   if (!FAMILIES.some((family) => family === type)) {
-    throw unfit(name, `tiers are cut out of ${FAMILIES.join(', ')}, and this is ${String(type)}`);
+    throw unfit(name, `tiers need a model of ${FAMILIES.join(', ')}; this is ${String(type)}`);
   }
   if (isWidth(width)) return width;
   throw unfit(name, 'it has no intermediate_size');
@@ -55,18 +62,18 @@ const unfit = (name: string, reason: string): ConfigError =>
     hint: 'name the folder of a full model with gate, up and down matrices',
   });
 
-/** The width of a tier. Throws a `ConfigError` that names what cannot be cut. */
+/** Returns the feed-forward width of a tier. Throws a ConfigError that names `what` if it is not divisible. */
 export function widthAt(base: number, tier: number, what: string): number {
   const divisor = 2 ** tier;
-  if (tier <= MOST_TIER && base % divisor === 0) return base / divisor;
+  if (tier <= MAX_TIER && base % divisor === 0) return base / divisor;
   throw new ConfigError(
     'tiers/width',
-    `${what} is ${base} wide, which ${divisor} does not divide: there is no tier ${tier}`,
-    { hint: 'ask for a lower tier', data: { what, width: base, divisor } },
+    `${what} is ${base}, which is not divisible by ${divisor}: there is no tier ${tier}`,
+    { hint: 'use a lower tier', data: { what, width: base, divisor } },
   );
 }
 
-/** The config of a tier of this model. */
+/** Returns the config of a tier of this model. */
 export const configAt = (config: Config, { tier, base }: CheckpointTier): Config => ({
   ...config,
   intermediate_size: widthAt(base, tier, 'intermediate_size'),
@@ -74,7 +81,7 @@ export const configAt = (config: Config, { tier, base }: CheckpointTier): Config
   matformer_base_intermediate_size: base,
 });
 
-/** What may differ between tiers of one model, or is said otherwise by other programs. */
+/** Config keys that may differ between tiers of a model, or that other programs write differently. */
 const LOOSE = [
   'intermediate_size',
   'matformer_tier',
@@ -86,7 +93,7 @@ const LOOSE = [
   'use_cache',
 ];
 
-/** The same for every tier of one model, and another one for a model with other sizes or other tensors. */
+/** Returns a hash that is the same for all tiers of a model, and differs for other sizes or tensors. */
 export function schemaHash(config: Config, tensors: readonly string[], name: string): string {
   const { base } = tierOf(config, name);
   const kept = Object.entries(config).filter(([key]) => !LOOSE.includes(key));
@@ -101,28 +108,28 @@ const MOST_FILES = 4096;
 export interface ManifestTier {
   readonly tier: number;
   readonly width: number;
-  /** Relative to the manifest. */
+  /** Paths relative to the manifest. */
   readonly files: readonly string[];
 }
 
 export interface TierManifest {
-  /** The width of the full model. */
+  /** Feed-forward width of the full model. */
   readonly base: number;
-  /** Files that all tiers share. */
+  /** Files shared by all tiers. */
   readonly common: readonly string[];
-  /** The full model is tier 0. */
+  /** The tiers; the full model is tier 0. */
   readonly tiers: readonly ManifestTier[];
-  /** By path, in hex. */
+  /** SHA-256 of each file by path, in hex. */
   readonly sha256: ReadonlyMap<string, string>;
 }
 
-/** A path in the family: a file of the manifest's own folder (`folder` is ''), or of the folder of a tier beside it. */
+/** A file in the manifest's folder (`folder` is ''), or in a tier folder next to it. */
 export interface FamilyPath {
   readonly folder: string;
   readonly file: string;
 }
 
-/** Takes a path of a manifest apart. Throws a `ConfigError` for one that leads out of the folder and its tiers. */
+/** Parses a path in a manifest. Throws a ConfigError if it leads out of the folder and its tier folders. */
 export function familyPath(path: string): FamilyPath {
   const parts = path.split('/');
   const isBeside = parts[0] === '..' && /^[\w][\w.-]*-tier\d+$/.test(parts[1] ?? '');
@@ -133,49 +140,48 @@ export function familyPath(path: string): FamilyPath {
   }
   throw new ConfigError(
     'tiers/InvalidManifestPath',
-    `${MANIFEST} names ${safeLine(path)}, which is no file of the model's folder nor of one of ` +
-      'its tiers beside it',
-    { hint: 'do not use this model: whoever made it reaches for other files', data: { path } },
+    `${MANIFEST} names ${safeLine(path)}, which is outside the model's folder and its tier folders`,
+    { hint: 'do not use this model: its manifest tries to reach other files', data: { path } },
   );
 }
 
-/** Throws a `ConfigError` for anything but a manifest of this version. */
+/** Parses a manifest. Throws a ConfigError if it is invalid or of another version. */
 export function readManifest(value: unknown): TierManifest {
-  const said = membersOf(value);
-  if (said.schema_version !== VERSION) {
+  const manifest = membersOf(value);
+  if (manifest.schema_version !== VERSION) {
     throw new ConfigError(
       'tiers/UnsupportedManifestVersion',
-      `${MANIFEST} is of schema version ${JSON.stringify(said.schema_version) ?? 'none'}; this ` +
+      `${MANIFEST} has schema version ${JSON.stringify(manifest.schema_version) ?? 'none'}; this ` +
         `program reads ${VERSION}`,
       { hint: 'export the tiers again: `nostrain tiers export`', data: { read: VERSION } },
     );
   }
-  const base = said.matformer_base_intermediate_size;
-  if (!isCount(base)) throw broken('matformer_base_intermediate_size is no width');
-  const tiers = listOf(said.tiers, 'tiers', MOST_TIER + 1).map((each) => readTier(each, base));
-  const common = pathsOf(said.common_files ?? [], 'common_files');
+  const base = manifest.matformer_base_intermediate_size;
+  if (!isCount(base)) throw broken('matformer_base_intermediate_size is not a width');
+  const tiers = listOf(manifest.tiers, 'tiers', MAX_TIER + 1).map((each) => readTier(each, base));
+  const common = pathsOf(manifest.common_files ?? [], 'common_files');
   const sha256 = new Map(
-    Object.entries(membersOf(said.sha256)).map(([path, hash]) => [path, String(hash)]),
+    Object.entries(membersOf(manifest.sha256)).map(([path, hash]) => [path, String(hash)]),
   );
   for (const path of [...common, ...tiers.flatMap(({ files }) => files)]) {
     familyPath(path);
     if (!isHex32(sha256.get(path) ?? '')) throw broken(`${safeLine(path)} has no sha256`);
   }
   if (new Set(tiers.map(({ tier }) => tier)).size < tiers.length)
-    throw broken('a tier is there twice');
+    throw broken('a tier is listed twice');
   return { base, common, tiers, sha256 };
 }
 
 function readTier(value: unknown, base: number): ManifestTier {
-  const { tier, files, intermediate_size: said } = membersOf(value);
+  const { tier, files, intermediate_size: declaredWidth } = membersOf(value);
   if (!Number.isSafeInteger(tier) || Number(tier) < 0) throw broken('a tier has no number');
   const width = widthAt(base, Number(tier), 'matformer_base_intermediate_size');
-  if (said !== undefined && said !== width)
-    throw broken(`tier ${tier} is ${said} wide, not ${width}`);
+  if (declaredWidth !== undefined && declaredWidth !== width)
+    throw broken(`tier ${tier} is ${declaredWidth} wide, not ${width}`);
   return { tier: Number(tier), width, files: pathsOf(files, `files of tier ${tier}`) };
 }
 
-/** The manifest as a file holds it. */
+/** Returns the manifest as JSON. */
 export const writeManifest = ({ base, common, tiers, sha256 }: TierManifest) => ({
   schema_version: VERSION,
   matformer_base_intermediate_size: base,
@@ -189,18 +195,18 @@ const isCount = (value: unknown): value is number =>
 
 const membersOf = (value: unknown): Readonly<Record<string, unknown>> => {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
-  throw broken('something in it is no object');
+  throw broken('a value is not an object');
 };
 
 function listOf(value: unknown, what: string, most: number): readonly unknown[] {
   if (Array.isArray(value) && value.length <= most) return value;
-  throw broken(`${what} is no list of at most ${most}`);
+  throw broken(`${what} is not a list of at most ${most} items`);
 }
 
 function pathsOf(value: unknown, what: string): readonly string[] {
   const paths = listOf(value, what, MOST_FILES);
   if (paths.every((path): path is string => typeof path === 'string')) return paths;
-  throw broken(`${what} holds something else than paths`);
+  throw broken(`${what} contains values that are not paths`);
 }
 
 const broken = (reason: string): ConfigError =>

@@ -79,13 +79,13 @@ describe('the same model is', () => {
     'refused as a GGUF file, by what that cannot say: $name',
     async (one) => {
       const learned = await learn(one);
-      expect(() => ggufFile(learned, 'f32', 'model.gguf')).toThrow(/cannot say/);
+      expect(() => ggufFile(learned, 'f32', 'model.gguf')).toThrow(/cannot express/);
     },
   );
 
   it.each(adaptedCases)('an adapter for PEFT: $name', async (one) => {
     const learned = await learn(one);
-    const { pretrained, adapter, own } = learned;
+    const { pretrained, adapter, valuesOf } = learned;
     const files = await filesFrom(adapterFiles(learned, adapter!, 'the/base'));
     const read = async (name: string) => {
       const source = (await files.open(name))!;
@@ -101,7 +101,7 @@ describe('the same model is', () => {
     if (!decoded.ok) throw new TypeError(decoded.issue.message);
     const expected = loraTensors(pretrained.spec, adapter!);
     expect(decoded.value.tensors).toEqual(
-      expected.map(({ name, shape }) => ({ name, shape, values: own(name) })),
+      expected.map(({ name, shape }) => ({ name, shape, values: valuesOf(name) })),
     );
     const layers = expected.map(({ name }) => name.split('.lora_')[0]!.slice(17));
     expect(config.target_modules).toEqual([...new Set(layers)]);
@@ -116,7 +116,7 @@ it('writes blocks of 8 bits as gguf-py does, and other rows in 16', async () => 
   const changed: Learned = {
     pretrained: { ...learned.pretrained, tensors },
     adapter: undefined,
-    own: (name) => (name === first![0] ? values : learned.own(name)),
+    valuesOf: (name) => (name === first![0] ? values : learned.valuesOf(name)),
   };
   const bytes = await bytesOf(ggufFile(changed, 'q8_0', 'model.gguf'));
   // the bytes of gguf.quants.quantize(values.reshape(2, 32), GGMLQuantizationType.Q8_0)

@@ -142,7 +142,7 @@ describe('nostrain model export', () => {
       expect(readdirSync(home).sort()).toEqual(before);
       return stderr;
     };
-    expect(await refused(run('both'))).toMatch(/say what to write/);
+    expect(await refused(run('both'))).toMatch(/nothing to write/);
     expect(await refused(run('all'), '--peft', at('x'))).toMatch(/has no adapter/);
     expect(await refused(run('both'), '--merged', at('x'), '--dtype', 'q8_0')).toMatch(/q8_0/);
     expect(await refused(run('both'), '--gguf', at('x'), '--dtype', 'bf16')).toMatch(/bf16/);
