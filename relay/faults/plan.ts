@@ -69,8 +69,8 @@ const faults = {
 const once: Delays = [0];
 
 /**
- * Returns the delays, in ms, of the next delivery and its duplicates. Each fault draws from its own stream, named after the
- * connection's number, so the n-th delivery of the m-th connection meets the same fate whenever the seed is the same.
+ * Returns the delays, in ms, of the next delivery and its duplicates. Each fault draws from its own stream, named after
+ * the connection number, so the n-th delivery of the m-th connection has the same delays whenever the seed is the same.
  */
 export function createFaultPlan(
   settings: FaultSettings,

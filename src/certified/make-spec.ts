@@ -342,7 +342,8 @@ function shardIn({ data, founders }: RunSpec, me: WorkerId, requested: Shard | u
   if (data.kind === 'own') return requested ?? { index: 1, count: 1 };
   const count = data.shards;
   if (requested && requested.count !== count) {
-    const words = `--shard is ${requested.index}/${requested.count}, but the run has ${count} parts`;
+    const shard = `${requested.index}/${requested.count}`;
+    const words = `--shard is ${shard}, but the run has ${count} parts`;
     throw new ConfigError('flag/contradiction', words, {
       hint: `use a part like 1/${count}, or remove the flag`,
     });

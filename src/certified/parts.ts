@@ -1,6 +1,6 @@
 /**
- * The building blocks of `nostrain/certified`, for explorers, replayers and tests: events to messages and back, genesis,
- * gathering from relays, replay, evidence, features, checkpoints.
+ * The building blocks of `nostrain/certified`, for explorers, replayers and tests: converting events to messages and
+ * back, genesis, reading from relays, replay, evidence, features, checkpoints.
  *
  * @module nostrain/certified/parts
  */

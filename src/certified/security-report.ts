@@ -219,7 +219,8 @@ function warningsOfTrust(
     ],
     [
       seats > 1 && quorum === seats,
-      `${quorum} of ${seats} founders decide (${committee.quorum}): a single absence stalls the run`,
+      `${quorum} of ${seats} founders decide (${committee.quorum}): ` +
+        'a single absence stalls the run',
     ],
     [
       recoveryMs > 0 && recoveryFloorPermille <= 500,

@@ -57,7 +57,7 @@ export function createCertifiedStrategy(
       // the run may have continued on another branch
       const end = certifiedOf(member.spec, state.head, state);
       const better = await member.branches.atTheEnd(end);
-      if (!better && member.attendance.isReturning) await republishPast(end, member, session);
+      if (!better && member.attendance.isReturning) await republishLost(end, member, session);
       if (!better) await endFeatures(state, member, session);
       if (!better) return { state, isOver: true };
       const result = await switchBranch(better, state, member, session);
@@ -70,7 +70,7 @@ export function createCertifiedStrategy(
 }
 
 /** Republishes events that relays have lost, for a worker that returns after the last round. */
-async function republishPast(
+async function republishLost(
   end: Certified,
   { backfill }: RunMember,
   { ports, signal }: CertifiedSession,

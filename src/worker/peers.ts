@@ -66,7 +66,10 @@ function noPeers(have: number, session: Session): RelayError {
   });
 }
 
-/** Waits until the cohort has reported its final state, or FAREWELL_MS; one heartbeat interval longer on rate-limited relays. */
+/**
+ * Waits until the cohort has reported its final state, or FAREWELL_MS; one heartbeat interval longer on rate-limited
+ * relays.
+ */
 export async function hearPeers(
   state: WorkerState,
   published: Promise<boolean>,

@@ -31,7 +31,7 @@ import {
 } from './contributions.ts';
 import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
 import { rosterChange } from './roster-change.ts';
-import { heldOf, isPart, type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
+import { isPart, localSlicesOf, type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
 
 /** Computes the roots of a proposer's draft and the state it leads to. */
 export function completeOutcome(
@@ -250,7 +250,7 @@ export function stepModel(
   { hash, outer }: { readonly hash?: Sha256 | undefined; readonly outer?: readonly Digest[] } = {},
 ): ModelStep {
   const { spec, params, momentum, ledger } = state;
-  const tiers = heldOf(spec, params.layout);
+  const tiers = localSlicesOf(spec, params.layout);
   if (rows.length === 0) {
     const typical = Array.from({ length: tiers?.slices.length ?? 1 }, () => 0);
     return { model: { params, momentum }, roots: state, typical, taken: undefined };

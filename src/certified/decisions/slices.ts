@@ -33,18 +33,18 @@ const laidOut = new WeakMap<RunSpec, ModelSlices>();
 export function slicesOfRun(spec: RunSpec): ModelSlices | undefined {
   if (spec.tiers === 0) return undefined;
   const model = modelOfRun(spec);
-  const found = laidOut.get(spec) ?? { slices: sliceRanges(model), size: modelLayout(model).size };
-  laidOut.set(spec, found);
-  return found;
+  const slices = laidOut.get(spec) ?? { slices: sliceRanges(model), size: modelLayout(model).size };
+  laidOut.set(spec, slices);
+  return slices;
 }
 
 /** Returns the slices of a worker whose layout has this size; undefined in a run without tiers. */
-export function heldOf(
+export function localSlicesOf(
   spec: RunSpec,
-  { size: held }: Pick<Layout, 'size'>,
+  { size: localSize }: Pick<Layout, 'size'>,
 ): ModelSlices | undefined {
   const all = slicesOfRun(spec);
-  return all && { ...all, slices: all.slices.filter(({ to }) => to <= held) };
+  return all && { ...all, slices: all.slices.filter(({ to }) => to <= localSize) };
 }
 
 /** Returns the roots of the slices that a state has; undefined in a run without tiers. */
@@ -53,7 +53,7 @@ export const localSliceRoots = ({
   sliceRoots,
   params,
 }: Roots & { readonly spec: RunSpec; readonly params: Params }): readonly Digest[] | undefined =>
-  sliceRoots?.slice(0, heldOf(spec, params.layout)!.slices.length);
+  sliceRoots?.slice(0, localSlicesOf(spec, params.layout)!.slices.length);
 
 /** Reports whether a layout lacks part of the model, so that its worker cannot compute the model root. */
 export const isPart = (spec: RunSpec, { size }: Pick<Layout, 'size'>): boolean =>
@@ -64,9 +64,9 @@ export const isPart = (spec: RunSpec, { size }: Pick<Layout, 'size'>): boolean =
  * if no tier has this size.
  */
 export function tierOf(spec: RunSpec, layout: Pick<Layout, 'size'>): number {
-  const held = heldOf(spec, layout);
-  if (held?.slices.at(-1)?.to === layout.size) return spec.tiers + 1 - held.slices.length;
-  if (held === undefined) return 0;
+  const local = localSlicesOf(spec, layout);
+  if (local?.slices.at(-1)?.to === layout.size) return spec.tiers + 1 - local.slices.length;
+  if (local === undefined) return 0;
   throw new ConfigError('run/tier', `no tier of this run has ${layout.size} parameters`, {
     hint: `choose one of --tier 0 to --tier ${spec.tiers}`,
   });
@@ -83,7 +83,7 @@ export function sliceStates(
   spec: RunSpec,
   { params, momentum }: ModelState,
 ): readonly ModelState[] {
-  const tiers = heldOf(spec, params.layout);
+  const tiers = localSlicesOf(spec, params.layout);
   if (tiers === undefined) return [{ params, momentum }];
   return partsOf(params, { tiers }).map((part, i) => {
     const { from, to } = tiers.slices[i]!;
@@ -111,15 +111,15 @@ export function rootsAfter(
     readonly hash?: Sha256 | undefined;
   },
 ): Roots {
-  const tiers = heldOf(spec, model.params.layout);
+  const tiers = localSlicesOf(spec, model.params.layout);
   if (tiers === undefined) {
     const whole = { from: 0, to: model.params.layout.size };
     return moved(whole) ? { modelRoot: modelRoot(model, hash) } : before;
   }
-  const own = sliceStates(spec, model).map((slice, i) =>
+  const localRoots = sliceStates(spec, model).map((slice, i) =>
     moved(tiers.slices[i]!) ? modelRoot(slice, hash) : before.sliceRoots![i]!,
   );
-  return rootsOfSlices([...own, ...(outer ?? before.sliceRoots!).slice(own.length)]);
+  return rootsOfSlices([...localRoots, ...(outer ?? before.sliceRoots!).slice(localRoots.length)]);
 }
 
 /** Returns the roots of the first model that a spec declares; undefined unless it trains a whole published model. */
@@ -132,12 +132,12 @@ export function declaredRoots({ start }: Pick<RunSpec, 'start'>): Roots | undefi
 /** Returns the roots of round 0. Missing slices are taken from the spec, or drawn from the seed and hashed. */
 export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots {
   const momentum = params.values.slice().fill(0);
-  const own = sliceStates(spec, { params, momentum }).map((slice) => modelRoot(slice, hash));
-  if (spec.tiers === 0) return { modelRoot: own[0]! };
+  const localRoots = sliceStates(spec, { params, momentum }).map((slice) => modelRoot(slice, hash));
+  if (spec.tiers === 0) return { modelRoot: localRoots[0]! };
   const model = modelOfRun(spec);
-  const said = declaredRoots(spec)?.sliceRoots;
+  const declared = declaredRoots(spec)?.sliceRoots;
   const sliceRoots = Array.from({ length: spec.tiers + 1 }, (_, slice) => {
-    const known = own[slice] ?? said?.[slice];
+    const known = localRoots[slice] ?? declared?.[slice];
     if (known !== undefined) return known;
     const drawn = initialSlice(model, spec.training.seed, slice);
     return modelRoot({ params: drawn, momentum: drawn.values.slice().fill(0) }, hash);
@@ -147,7 +147,7 @@ export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots 
 
 /** Returns the payloads by which a state of this layout is transferred: one per slice, or a single one. */
 export function payloadsOf(spec: RunSpec, roots: Roots, layout: Layout): readonly PayloadRoot[] {
-  const slices = heldOf(spec, layout)?.slices ?? [{ from: 0, to: layout.size }];
+  const slices = localSlicesOf(spec, layout)?.slices ?? [{ from: 0, to: layout.size }];
   return slices.map(({ from, to }, i) => ({
     root: roots.sliceRoots?.[i] ?? roots.modelRoot,
     bytes: BYTES_PER_PARAMETER * (to - from),

@@ -127,8 +127,8 @@ class DisclosureMember implements MemberFeature {
     if (named.length === 0) {
       throw new ConfigError(
         'run/rerun-relays',
-        `this run discloses private state on ${spec.rerun.relays.join(', ')}, but no relay in use ` +
-          'is one of these',
+        `this run discloses private state on ${spec.rerun.relays.join(', ')}, ` +
+          'but no relay in use is one of these',
         { hint: 'add one: --relay URL' },
       );
     }

@@ -82,7 +82,8 @@ const RESULT_TEXTS: Readonly<Record<CheckResult, string>> = {
 };
 
 const findingText = (worker: WorkerId, { result, reason }: CheckFinding): string =>
-  `recomputed the steps of ${worker.slice(0, 8)}: ${RESULT_TEXTS[result]}${reason ? ` (${reason})` : ''}`;
+  `recomputed the steps of ${worker.slice(0, 8)}: ${RESULT_TEXTS[result]}` +
+  (reason ? ` (${reason})` : '');
 
 const mostAccused = (cases: readonly Case[]): Case | undefined =>
   [...cases].sort((a, b) => b.verdicts.size - a.verdicts.size || a.round - b.round)[0];

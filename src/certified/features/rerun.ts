@@ -103,7 +103,7 @@ export function* checkable(
     const ready = withEntropy(before, events);
     if (!ready.ok) return;
     const state = ready.value;
-    for (const { listed, said: current, last } of contributions) {
+    for (const { listed, current, last } of contributions) {
       if (listed.round !== round) continue;
       yield { listed, contribution: checkableFrom(state, current, last, kept, events) };
     }
@@ -124,7 +124,7 @@ export function checkableOf(
   kept: ReadonlyMap<number, CheckedRound>,
   events: Sent,
 ): CheckableContribution | CheckReason {
-  const { said: current, last } = manifestsOf(listed, events);
+  const { current, last } = manifestsOf(listed, events);
   return checkableFrom(state, current, last, kept, events);
 }
 
@@ -132,7 +132,7 @@ export function checkableOf(
 function manifestsOf({ manifest, worker, round }: ListedContribution, events: Sent) {
   const current = manifestBy(manifest, worker, events);
   const last = current?.prev === undefined ? undefined : manifestBy(current.prev, worker, events);
-  return { said: current, last: last && last.round < round ? last : undefined };
+  return { current: current, last: last && last.round < round ? last : undefined };
 }
 
 function manifestBy(id: EventId, worker: WorkerId, events: Sent): Manifest | undefined {

@@ -192,7 +192,8 @@ const wording = {
     `${roundName(round)}: another process signs with this key; stop it, or the run ` +
     'ejects the key',
   sittingOut: (round: number) =>
-    `${roundName(round)}: skips this round, because this key may have signed votes that are not on this disk`,
+    `${roundName(round)}: skips this round, because this key may have signed votes that are ` +
+    'not on this disk',
   left: (round: number) =>
     `left the run with ${roundName(round)}; run the same command to join again`,
   unsaved: (round: number, why: string) =>

@@ -75,10 +75,10 @@ export class Judge {
   /** Judges an outcome and passes the result to the machine; false if evidence is missing. */
   check(
     { digest, outcome }: Extract<Effect, { type: 'check' }>,
-    { held, attempt, view }: RoundState,
+    { held: arrivals, attempt, view }: RoundState,
   ): boolean {
     const listed = outcome.accepted.map(({ manifest }) => manifest);
-    const ids = [...held.map(({ manifest }) => manifest), ...listed];
+    const ids = [...arrivals.map(({ manifest }) => manifest), ...listed];
     const verdict = this.#apply(digest, outcome);
     if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
     if (!verdict.ok) this.#options.ports.reporter.invalid(outcome, verdict.invalid);
@@ -88,7 +88,7 @@ export class Judge {
     );
     if (stakes === 'wait') return false;
     if (verdict.ok && !this.#isReady(ids, { attempt, view })) return false;
-    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held, view, stakes) };
+    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, arrivals, view, stakes) };
     this.#host.feed({ type: 'checked', check });
     return true;
   }

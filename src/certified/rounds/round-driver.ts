@@ -199,13 +199,13 @@ class RoundDriver implements DrivenRound, JudgeHost {
     for (const effect of effects) await this.#perform(effect);
   }
 
-  #reportArrivals({ held, closed, decided }: RoundState): void {
+  #reportArrivals({ held: arrivals, closed, decided }: RoundState): void {
     const { context, ports } = this.#options;
     if (closed !== null || decided !== null) return;
     const { round, live } = context;
-    const holds = new Set(held.map(({ worker }) => worker));
+    const holds = new Set(arrivals.map(({ worker }) => worker));
     const missing = live.filter((key) => !holds.has(key));
-    ports.reporter.waiting(round, held.length, live.length, missing);
+    ports.reporter.waiting(round, arrivals.length, live.length, missing);
   }
 
   #perform(effect: Effect): Promise<void> | void {
