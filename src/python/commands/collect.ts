@@ -1,5 +1,6 @@
 /**
- * Commands that read a run of the Python reference from relays: collect or average a round, list workers, checkpoints.
+ * Commands that read a run of the Python reference from relays: collect-events, aggregate-round, discover-workers,
+ * discover-checkpoints.
  */
 import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
 import { indentedJson } from '../../formats/python-json.ts';
@@ -47,31 +48,31 @@ import {
   workersText,
 } from './reports.ts';
 
-const jsonFlags = resultFlags('print one JSON document, the events in it');
+const jsonFlags = resultFlags('print one JSON document with the events');
 
-/** What collect-events and aggregate-round have in common. */
+/** Flags of collect-events and aggregate-round. */
 const roundFlags = {
   ...listeningFlags,
-  round: required(integer('<n>', 'the round, from 0', 0)),
-  limit: integer('<n>', 'stop when this many workers are in', 1),
+  round: required(integer('<n>', 'round index, from 0', 0)),
+  limit: integer('<n>', 'stop after the gradients of this many workers', 1),
   sync: withDefault(
     choice(
       '<strategy>',
-      'what to wait for: silence (timeout), all known workers (strict), most of them (quorum), ' +
-        'or nothing beyond what relays store (async)',
+      'what to wait for: silence (timeout), all known workers (strict), more than half of them ' +
+        '(quorum), or only stored events (async)',
       ['timeout', 'strict', 'quorum', 'async'],
     ),
     'timeout',
   ),
-  discoverWorkers: toggle('look for heartbeats first; strict and quorum always do'),
+  discoverWorkers: toggle('collect heartbeats first; strict and quorum always do'),
   heartbeatSince: integer(
     '<unix>',
-    'only heartbeats from this time on, unix seconds (default: --since)',
+    'only heartbeats from this time on, in Unix seconds (default: --since)',
     0,
   ),
   heartbeatIdleTimeout: decimal(
     '<s>',
-    'the idle timeout while looking for heartbeats, in seconds (default: --idle-timeout)',
+    'idle timeout of collecting heartbeats, in seconds (default: --idle-timeout)',
     above0,
   ),
   maxMissedHeartbeats: maxMissedFlag,
@@ -106,7 +107,7 @@ export const collectEvents = pythonCommand({
   name: 'collect-events',
   description:
     'collect the gradients of one round from relays: ' +
-    'verified, each worker once, in the same order everywhere',
+    'verified, one per worker, in a deterministic order',
   flags: { ...roundFlags, ...jsonFlags },
   async run(flags, _, ports) {
     const collected = await readRound('collect-events', flags, ports);
@@ -123,7 +124,7 @@ export const aggregateRound = pythonCommand({
     'collect one round from relays and print the mean of its deltas, weighted by examples',
   flags: {
     ...roundFlags,
-    summaryOut: text('<file>', 'write there what was collected, as JSON without the events'),
+    summaryOut: text('<file>', 'write a summary of the collection, as JSON without the events'),
     output: outputFlag,
   },
   async run(flags, _, ports) {
@@ -131,7 +132,7 @@ export const aggregateRound = pythonCommand({
     const collected = await readRound('aggregate-round', flags, ports);
     const mean = meanOf(collected);
     const bases = new Set(collected.events.map(({ read }) => read.tags.model));
-    // the mean of updates made from different states is a step of none; the Python reference takes it without a word
+    // the mean of updates made from different states is not a step of any; the reference does not report this
     if (bases.size > 1) {
       writeNote(`note: these gradients were made from ${bases.size} different states`);
     }
@@ -145,7 +146,7 @@ function meanOf({ events, run, round, failed }: CollectedGradients): Params {
   if (events.length === 0) {
     const down = failed.map(({ relay, message }) => `; ${relay}: ${safeLine(message)}`).join('');
     throw new RelayError('relay/empty-round', `no gradient of run ${run}, round ${round}${down}`, {
-      hint: 'look for the round with collect-events, or wait longer with --idle-timeout S',
+      hint: 'check the round with collect-events, or wait longer with --idle-timeout S',
     });
   }
   const deltas = events.map(({ read }) => ({
@@ -160,10 +161,10 @@ function meanOf({ events, run, round, failed }: CollectedGradients): Params {
   }
 }
 
-/** A delta of another model is the doing of whoever sent it, not of a file. */
+/** Adds a hint: the delta of another model comes from a worker, not from a file. */
 const otherModel = (cause: ConfigError): ConfigError =>
   new ConfigError(cause.code, cause.message, {
-    hint: 'not everybody in this run trains the same model: use another --run name',
+    hint: 'the workers of this run train different models: use another --run name',
     cause,
   });
 
@@ -171,7 +172,7 @@ export const discoverWorkers = pythonCommand({
   name: 'discover-workers',
   description:
     'list the workers of a run by their heartbeats, ' +
-    'on the wire of the Python reference or on nostrain/1',
+    'on the wire profile of the Python reference or on nostrain/1',
   flags: {
     ...listeningFlags,
     round: integer('<n>', 'only workers in this round, from 0, or a later one', 0),
@@ -197,23 +198,25 @@ export const discoverWorkers = pythonCommand({
 
 const ABOUT_CHECKPOINTS = [
   '',
-  '"latest" claims the highest round, and anybody can claim that. ' +
-    'What speaks for a state is its author, if you know the key',
-  '(--worker KEY), or that FAULTS + 1 authors you know publish equal hashes of it; ' +
-    'keys cost nothing, so authors you do not know',
-  'prove nothing.',
+  '"latest" claims the highest round, and any key can claim that. Trust a state if you know the',
+  'key of its author (--worker KEY), or if FAULTS + 1 authors that you know publish equal hashes.',
+  'Keys cost nothing, so authors that you do not know prove nothing.',
 ].join('\n');
 
 export const discoverCheckpoints = pythonCommand({
   name: 'discover-checkpoints',
-  description: 'list the checkpoints of a run that relays have, and which of them agree',
+  description: 'list the checkpoints of a run on relays, and which of them agree',
   after: ABOUT_CHECKPOINTS,
   flags: {
     ...listeningFlags,
     worker: text('<key>', 'only checkpoints of this worker'),
-    minRound: integer('<n>', 'only checkpoints of this completed round, from 0, or later ones', 0),
+    minRound: integer(
+      '<n>',
+      'only checkpoints of this completed round, from 0, or of later rounds',
+      0,
+    ),
     faults: withDefault(
-      integer('<n>', 'how many authors may lie: one more must publish equal hashes', 0),
+      integer('<n>', 'number of authors that may lie: one more must publish equal hashes', 0),
       1,
     ),
     ...jsonFlags,

@@ -1,6 +1,4 @@
-/**
- * Commands on single events of the Python reference: build a gradient, heartbeat or checkpoint, inspect or publish one.
- */
+/** Commands for single events of the Python reference: build a gradient, heartbeat or checkpoint; inspect; publish. */
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import {
   indentedJson,
@@ -56,14 +54,14 @@ export const derivePubkey = pythonCommand({
 
 export const buildEvent = pythonCommand({
   name: 'build-event',
-  description: 'wrap a payload into a gradient event (kind 33333), signed or not',
+  description: 'build a gradient event (kind 33333) from a payload, signed or not',
   words: { payload: PAYLOAD_WORDS },
   flags: {
     run: runFlag,
     round: required(integer('<n>', 'round index, from 0', 0)),
-    model: required(text('<digest>', 'digest of the state the round started from')),
-    steps: withDefault(integer('<n>', 'inner steps taken', 1), 500),
-    examples: integer('<n>', 'examples seen; the weight of the gradient (default: it weighs 1)', 1),
+    model: required(text('<digest>', 'digest of the state from which the round started')),
+    steps: withDefault(integer('<n>', 'number of inner steps taken', 1), 500),
+    examples: integer('<n>', 'number of examples seen, the weight of the gradient (default: 1)', 1),
     ...authorFlags,
   },
   async run(flags, { payload: path }) {
@@ -77,14 +75,17 @@ export const buildEvent = pythonCommand({
 
 export const buildHeartbeat = pythonCommand({
   name: 'build-heartbeat',
-  description: 'write a heartbeat event (kind 33334), signed or not',
+  description: 'build a heartbeat event (kind 33334), signed or not',
   flags: {
     run: runFlag,
-    round: required(integer('<n>', 'round the worker is in, from 0', 0)),
-    heartbeatInterval: withDefault(integer('<s>', 'seconds until the next one is due', 1), 60),
-    examples: integer('<n>', 'examples the worker has', 1),
-    capability: several('<word>', 'what the worker can do, repeatable (default: gradient-event)'),
-    advertiseRelay: several('<url>', 'where else to find the worker, repeatable'),
+    round: required(integer('<n>', 'current round of the worker, from 0', 0)),
+    heartbeatInterval: withDefault(
+      integer('<s>', 'seconds until the next heartbeat is due', 1),
+      60,
+    ),
+    examples: integer('<n>', 'number of examples the worker has', 1),
+    capability: several('<word>', 'ability of the worker, repeatable (default: gradient-event)'),
+    advertiseRelay: several('<url>', 'another relay of the worker, repeatable'),
     ...authorFlags,
   },
   async run(flags) {
@@ -99,10 +100,10 @@ const CHECKPOINT = 'a training checkpoint';
 
 export const buildCheckpoint = pythonCommand({
   name: 'build-checkpoint',
-  description: 'wrap a training checkpoint into an event (kind 33335), signed or not',
+  description: 'build an event (kind 33335) from a training checkpoint, signed or not',
   words: { checkpoint: 'JSON file that run-training --checkpoint-out wrote' },
   flags: {
-    historySlot: integer('<n>', 'which of the kept checkpoints it replaces (default: none)', 0),
+    historySlot: integer('<n>', 'slot of the checkpoint that it replaces (default: none)', 0),
     ...authorFlags,
   },
   async run(flags, { checkpoint: path }) {
@@ -114,7 +115,7 @@ export const buildCheckpoint = pythonCommand({
         'checkpoint/refused',
         `${path} cannot be published, ${at}: ${message}`,
         {
-          hint: 'give a file that `nostrain run-training --checkpoint-out` wrote',
+          hint: 'use a file that `nostrain run-training --checkpoint-out` wrote',
         },
       );
     }
@@ -123,7 +124,7 @@ export const buildCheckpoint = pythonCommand({
   },
 });
 
-/** Who the event speaks for, and its date. */
+/** Returns worker and date of an event. */
 function authorOf(
   { worker, secKey, pubkey, createdAt }: AuthorFlags,
   otherwise?: string,
@@ -133,12 +134,12 @@ function authorOf(
   if (name !== undefined) {
     return { worker: name, createdAt: createdAt ?? Math.floor(Date.now() / 1000) };
   }
-  throw new ConfigError('event/worker', 'it is not said who the event speaks for', {
-    hint: 'give --worker NAME, --sec-key KEY or --pubkey HEX',
+  throw new ConfigError('event/worker', 'the event has no worker', {
+    hint: 'use --worker NAME, --sec-key KEY or --pubkey HEX',
   });
 }
 
-/** Builds, signs and writes one event. A value that the kind does not allow is an error in the kind's words. */
+/** Builds, signs and writes an event. A value that the kind does not allow is an error with the kind's message. */
 async function writeEvent(build: () => EventDraft, flags: AuthorFlags): Promise<void> {
   const event = signedBy(flags, draftOf(build));
   await writeResult(`${indentedJson(eventJson(event))}\n`, flags.output);
@@ -160,8 +161,8 @@ function signedBy({ secKey, pubkey, sig, eventId }: AuthorFlags, draft: EventDra
     if (pubkey === undefined && sig === undefined && eventId === undefined) {
       return createSigner(parseSecretKey(secKey, '--sec-key'), nativeCrypto).sign(draft);
     }
-    throw new ConfigError('event/author', '--sec-key signs; nothing of a signature can be given', {
-      hint: 'give either --sec-key, or --pubkey with --sig and --event-id',
+    throw new ConfigError('event/author', '--sec-key excludes --pubkey, --sig and --event-id', {
+      hint: 'use either --sec-key, or --pubkey with --sig and --event-id',
     });
   }
   const author = { pubkey: hex(pubkey), id: hex(eventId), sig: hex(sig) };
@@ -175,16 +176,16 @@ function signedBy({ secKey, pubkey, sig, eventId }: AuthorFlags, draft: EventDra
 }
 
 const SIGN_ELSEWHERE = [
-  'build it with --pubkey alone',
-  'have that id signed',
-  'then give --sig beside the same flags',
+  'build it with --pubkey only',
+  'have its id signed',
+  'then add --sig to the same flags',
 ].join(', ');
 
 const hex = (typed: string | undefined): string | undefined => typed?.trim().toLowerCase();
 
 export const inspectEvent = pythonCommand({
   name: 'inspect-event',
-  description: 'check a gradient, heartbeat or checkpoint event and print what it says',
+  description: 'verify a gradient, heartbeat or checkpoint event and print its contents',
   words: { event: 'JSON file with one event' },
   flags: resultFlags('print one JSON object'),
   async run({ json, output }, { event: path }) {
@@ -194,7 +195,7 @@ export const inspectEvent = pythonCommand({
   },
 });
 
-/** Members in the order of the lines; an event lacks some of them. */
+/** Members in the order of the lines; each event has only some of them. */
 const LINES = [
   'type',
   'event_id',
@@ -243,7 +244,7 @@ export const publishEvent = pythonCommand({
   description: 'publish a gradient, heartbeat or checkpoint event to relays',
   words: { event: 'JSON file of a signed event' },
   flags: {
-    ...relayFlags('seconds a connection may take, and the answer after it'),
+    ...relayFlags('time limit of a connection attempt and of each answer, in seconds'),
     ...resultFlags('print one JSON document'),
   },
   async run(flags, { event: file }, ports) {
@@ -265,7 +266,7 @@ function publishingLine({ relays, eventId, accepted, failed }: PublishingReport)
   return `published ${eventId} to ${taken} with ${retries} relay retry(s)`;
 }
 
-/** A signed event; a note says when the key that signed it is not its worker's. */
+/** Reads a signed event; prints a note if the signing key is not its worker's. */
 async function readSigned(file: string): Promise<LooseEvent> {
   const { event, tags } = await readEventFile(file);
   if (event.pubkey === undefined || event.sig === undefined) {
@@ -275,8 +276,8 @@ async function readSigned(file: string): Promise<LooseEvent> {
   }
   if (tags.worker !== event.pubkey) {
     const worker = safeLine(tags.worker);
-    const whose = `note: it speaks for ${worker}, but the key that signed it is another`;
-    writeNote(`${whose}: workers of ours refuse such events`);
+    const mismatch = `note: it names worker ${worker}, but another key signed it`;
+    writeNote(`${mismatch}: our workers refuse such events`);
   }
   return event;
 }

@@ -1,6 +1,6 @@
 /**
- * Files named on the command line: payloads, events, and deltas in every form (JSON state, payload, gradient event,
- * base64).
+ * Reads files named on the command line: payloads, events, and deltas in any format (JSON state, payload, gradient
+ * event, base64).
  */
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
@@ -20,7 +20,7 @@ import { openZstd } from '../node/zstd.ts';
 import type { WeightedDelta } from '../outer-step.ts';
 import { type ReferenceEvent, readReferenceEvent } from '../wire/reference-event.ts';
 
-/** The text of a file without blanks around it. */
+/** Returns the trimmed text of a file. Throws a ConfigError if it cannot be read or is empty. */
 export async function readTextFile(path: string, what: string): Promise<string> {
   const text = await readFile(path, 'utf8').catch((cause: unknown) => {
     throw new ConfigError('input/file', `cannot read ${what} ${path}`, {
@@ -32,7 +32,7 @@ export async function readTextFile(path: string, what: string): Promise<string> 
   throw new ConfigError('input/empty', `${path} is empty; it must be ${what}`);
 }
 
-/** The JSON object in a text that a file held; integers and floats kept apart. */
+/** Parses the JSON object in the text of a file; keeps integers and floats apart. */
 export function readJsonText(text: string, path: string, what: string): PythonObject {
   const json = parseJson(text);
   if (json.ok && isJsonObject(json.value)) return json.value;
@@ -42,10 +42,10 @@ export function readJsonText(text: string, path: string, what: string): PythonOb
 
 const DELTA = 'a delta, a payload or a gradient event';
 
-/** What a command that takes a payload says of its argument. */
+/** Help of an argument that is a payload. */
 export const PAYLOAD_WORDS = 'file with base64 text, or JSON with a "payload" member';
 
-/** The improvement (after - before) in a file; an event weighs its examples, everything else 1. */
+/** Reads the improvement (after - before) from a file; an event has its examples as weight, all else weighs 1. */
 export async function readDelta(path: string): Promise<WeightedDelta> {
   const text = await readTextFile(path, DELTA);
   if (!text.startsWith('{')) {
@@ -58,8 +58,8 @@ export async function readDelta(path: string): Promise<WeightedDelta> {
     if (read.type === 'gradient') {
       return { delta: wholeDelta(read.payload), weight: read.tags.examples ?? 1, name: path };
     }
-    throw new ConfigError('delta/kind', `${path} is a ${read.type} event and holds no delta`, {
-      hint: 'give gradient events (kind 33333)',
+    throw new ConfigError('delta/kind', `${path} is a ${read.type} event and has no delta`, {
+      hint: 'use gradient events (kind 33333)',
     });
   }
   if (typeof json.payload === 'string') {
@@ -76,17 +76,17 @@ const whole = (name: string, delta: WeightedDelta['delta']): WeightedDelta => ({
   name,
 });
 
-/** The event in a file, checked whole. */
+/** Reads and verifies the event in a file. */
 export const readEventFile = async (path: string): Promise<ReferenceEvent> =>
   openEvent(await readTextFile(path, 'an event'), path);
 
-/** The event in a text that a file held, checked whole. */
+/** Parses and verifies the event in the text of a file. */
 async function openEvent(text: string, path: string): Promise<ReferenceEvent> {
   const options = { limits: await payloadLimits(), crypto: nativeCrypto };
   const read = readReferenceEvent(parseEvent(text, path), options);
   if (read.ok) return read.value;
   const { at, message } = read.issue;
-  throw new ConfigError('event/refused', `${path} is not a sound event, ${at}: ${message}`, {
+  throw new ConfigError('event/refused', `${path} is not a valid event, ${at}: ${message}`, {
     hint: 'build it again with build-event, build-heartbeat or build-checkpoint',
   });
 }
@@ -102,7 +102,7 @@ function parseEvent(text: string, path: string): unknown {
 const notJson = (path: string, cause: unknown): ConfigError =>
   new ConfigError('event/json', `${path} is not JSON`, { cause });
 
-/** What a payload may be on this machine: of any model that can be printed. */
+/** Limits of a payload on this machine: any model that can be printed. */
 const payloadLimits = async (): Promise<ForeignNstrLimits> => ({
   ...defaultPayloadLimits,
   zstd: await openZstd(),
@@ -110,32 +110,32 @@ const payloadLimits = async (): Promise<ForeignNstrLimits> => ({
 
 const EVENTS = 'of events, aggregate-payloads and outer-step take the delta';
 
-/** The payload in a file, as base64 without line breaks. */
+/** Reads the payload in a file, as base64 without line breaks. */
 export async function readPayloadText(path: string): Promise<string> {
   const text = await readTextFile(path, 'a payload');
   if (!text.startsWith('{')) return text.replace(/\s+/g, '');
   const { payload } = readJsonText(text, path, 'a payload');
   if (typeof payload === 'string') return payload;
   throw new ConfigError('payload/missing', `${path} has no "payload" member`, {
-    hint: `give what \`nostrain encode-delta\` wrote; ${EVENTS}`,
+    hint: `use a file that \`nostrain encode-delta\` wrote; ${EVENTS}`,
   });
 }
 
-/** What is inside a payload, or an error that names its file. */
+/** Decodes a payload. Throws a ConfigError that names its file. */
 export async function openPayload(payload: string, path: string): Promise<ForeignNstr> {
   const read = readNstr(payload, await payloadLimits());
   if (read.ok) return read.value;
   const { at, message } = read.issue;
-  throw new ConfigError('payload/refused', `${path} is not a sound payload, ${at}: ${message}`, {
-    hint: 'have whoever made the payload send it again',
+  throw new ConfigError('payload/refused', `${path} is not a valid payload, ${at}: ${message}`, {
+    hint: 'ask its author to send the payload again',
   });
 }
 
-/** The improvement (after - before) in a payload file. */
+/** Reads the improvement (after - before) from a payload file. */
 export const readPayload = async (path: string): Promise<Params> =>
   wholeDelta(await openPayload(await readPayloadText(path), path));
 
-/** A payload and its sizes in the Python reference's members. */
+/** Returns a payload and its sizes with the Python reference's JSON members. */
 export const payloadJson = ({
   payload,
   stats,

@@ -1,4 +1,4 @@
-/** Flags that the Python reference's commands share, and how a row of their table becomes a command. */
+/** Flags shared by the commands of the Python reference, and the builder that turns a table row into a command. */
 import { Command } from 'commander';
 import { type Clock, systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -19,20 +19,20 @@ import {
 import { outputFlag } from '../../terminal/state-flags.ts';
 import { regressionBackends } from '../node/train-on-backend.ts';
 
-/** Clock and network of a command; tests bring their own. */
+/** Clock and network of a command; tests pass their own. */
 export interface CommandPorts {
   readonly clock: Clock;
   readonly openSocket: OpenSocket;
 }
 
-/** One row of the table of commands. */
+/** A row of the table of commands. */
 interface CommandRow<A extends Readonly<Record<string, string>>, F extends FlagTable> {
   readonly name: string;
   readonly description: string;
-  /** Help by the name of the argument; a name with dots takes all words that are left. */
+  /** Help by name of the argument; a name that ends in dots takes all remaining words. */
   readonly words?: A;
   readonly flags: F;
-  /** Shown after the help. */
+  /** Text after the help. */
   readonly after?: string;
   run(flags: FlagValues<F>, words: ArgumentWords<A>, ports: CommandPorts): Promise<void>;
 }
@@ -41,7 +41,7 @@ type ArgumentWords<A> = {
   readonly [K in keyof A]: K extends `${string}...` ? readonly string[] : string;
 };
 
-/** A row of the table, as what builds its command. */
+/** Returns a function that builds the command of a table row. */
 export const pythonCommand =
   <A extends Readonly<Record<string, string>>, F extends FlagTable>(row: CommandRow<A, F>) =>
   (ports: CommandPorts = { clock: systemClock, openSocket }): Command => {
@@ -60,8 +60,8 @@ const DECIMAL =
   /^\s*[+-]?(?:\d[\d_]*\.?[\d_]*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?|nan)\s*$/i;
 
 /**
- * A whole number from `least` on, spelled as Python spells it. As in the Python reference, a text that is no number is
- * a wrong command line (exit code 2), a number out of range a wrong value (1).
+ * An integer of at least `least`, in Python's syntax. As in the Python reference, text that is not a number is a wrong
+ * command line (exit code 2), and a number out of range is a wrong value (1).
  */
 export const integer = (value: string, help: string, least: number): Flag<number | undefined> => ({
   value,
@@ -70,11 +70,11 @@ export const integer = (value: string, help: string, least: number): Flag<number
     if (!INTEGER.test(typed)) throw noNumber(flag, typed, 'a whole number');
     const number = Number(typed.replaceAll('_', ''));
     if (Number.isSafeInteger(number) && number >= least) return number;
-    throw outOfRange(flag, typed, `from ${least} on`);
+    throw outOfRange(flag, typed, `at least ${least}`);
   },
 });
 
-/** Where a number must lie, in words that follow "it must be". */
+/** Range of a number; `says` follows the words "it must be". */
 interface NumberRange {
   readonly says: string;
   holds(value: number): boolean;
@@ -88,7 +88,7 @@ export const above0: NumberRange = { says: 'above 0', holds: (value) => value > 
 export const share: NumberRange = { says: 'above 0 and at most 1', holds: (x) => x > 0 && x <= 1 };
 export const below1: NumberRange = { says: 'from 0 to below 1', holds: (x) => x >= 0 && x < 1 };
 
-/** A finite number in a range, with the errors of `integer`. */
+/** A finite number in a range, with the same errors as `integer`. */
 export const decimal = (
   value: string,
   help: string,
@@ -110,7 +110,7 @@ const noNumber = (flag: string, typed: string, accepted: string): ConfigError =>
 const outOfRange = (flag: string, typed: string, says: string): ConfigError =>
   new ConfigError('settings/value', `${flag} is ${typed.trim()}; it must be ${says}`);
 
-export const runtimeFlag = choice('<name>', 'which model it must be (default: what STATE is)', [
+export const runtimeFlag = choice('<name>', 'required model of STATE (default: any)', [
   'linear-regression',
   'mlp-regression',
 ]);
@@ -118,8 +118,8 @@ export const runtimeFlag = choice('<name>', 'which model it must be (default: wh
 export const backendFlag = withDefault(
   choice(
     '<name>',
-    "what computes: python is the reference's order of operations, to the bit; " +
-      'numpy, torch and onnx are onnxruntime',
+    "backend: python follows the reference's order of operations bit for bit; " +
+      'numpy, torch and onnx use onnxruntime',
     regressionBackends,
   ),
   'python',
@@ -127,21 +127,21 @@ export const backendFlag = withDefault(
 
 export const runFlag = required(text('<name>', 'name of the run'));
 
-/** Of commands that write words or JSON. */
+/** Flags of commands that write text or JSON. */
 export const resultFlags = (help: string) => ({ json: toggle(help), output: outputFlag });
 
-/** Relays and how often to try them. */
+/** Flags for relays and retries. */
 export const relayFlags = (timeoutHelp: string) => ({
   relay: required(several('<url>', 'relay address, ws:// or wss://; repeatable')),
   timeout: withDefault(decimal('<s>', timeoutHelp, above0), 10),
-  relayRetries: withDefault(integer('<n>', 'tries after the first one, for each relay', 0), 0),
+  relayRetries: withDefault(integer('<n>', 'retries per relay after the first attempt', 0), 0),
   relayRetryBackoff: withDefault(decimal('<s>', 'seconds before the first retry', from(0)), 0.25),
   relayRetryBackoffMax: withDefault(
-    decimal('<s>', 'longest wait before a retry, in seconds; 0 for no cap', from(0)),
+    decimal('<s>', 'longest wait before a retry, in seconds; 0 for no limit', from(0)),
     2,
   ),
   relayRetryBackoffMultiplier: withDefault(
-    decimal('<x>', 'growth of the wait from one retry to the next', from(1)),
+    decimal('<x>', 'factor of the wait from one retry to the next', from(1)),
     2,
   ),
 });
@@ -153,18 +153,18 @@ export const maxMissedFlag = withDefault(
   3,
 );
 
-/** What is read from relays, and how long. */
+/** Flags for reading a run from relays. */
 export const listeningFlags = {
-  ...relayFlags('seconds a connection may take'),
+  ...relayFlags('time limit of a connection attempt, in seconds'),
   run: required(text('<name>', 'name of the training run')),
-  since: integer('<unix>', 'only events from this time on, unix seconds', 0),
+  since: integer('<unix>', 'only events from this time on, in Unix seconds', 0),
   idleTimeout: withDefault(
-    decimal('<s>', 'stop after so many seconds without a message from the relay', above0),
+    decimal('<s>', 'stop after this many seconds without a message from the relay', above0),
     2,
   ),
   maxWait: decimal(
     '<s>',
-    'stop after so many seconds, whatever the relay sends ' +
+    'stop after this many seconds, whatever the relay sends ' +
       '(default: 60, or 30 idle timeouts if that is longer)',
     above0,
   ),
@@ -172,14 +172,14 @@ export const listeningFlags = {
 
 export type ListeningFlags = FlagValues<typeof listeningFlags>;
 
-/** What a built event says of its author and date. */
+/** Flags for author and date of an event. */
 export const authorFlags = {
-  worker: text('<name>', 'worker the event speaks for (default: the public key)'),
-  secKey: text('<key>', 'sign with it: 64 hex digits or nsec1…'),
-  pubkey: text('<hex>', 'public key of whoever signs elsewhere'),
-  sig: text('<hex>', 'signature of this event by that key; needs --pubkey'),
-  eventId: text('<hex>', 'the id the event must have; needs --pubkey'),
-  createdAt: integer('<s>', 'date of the event in unix seconds (default: now)', 0),
+  worker: text('<name>', 'worker named in the event (default: the public key)'),
+  secKey: text('<key>', 'key to sign with: 64 hex digits or nsec1…'),
+  pubkey: text('<hex>', 'public key of an external signer'),
+  sig: text('<hex>', 'signature of this event by that key; requires --pubkey'),
+  eventId: text('<hex>', 'expected id of the event; requires --pubkey'),
+  createdAt: integer('<s>', 'date of the event in Unix seconds (default: now)', 0),
   output: outputFlag,
 };
 

@@ -1,4 +1,4 @@
-/** The commands of the Python nostrain, by the same names; `run-training` is in the table of the command line. */
+/** The commands of the Python nostrain, under the same names; `run-training` is in the command table of src/cli. */
 import { aggregateRound, collectEvents, discoverCheckpoints, discoverWorkers } from './collect.ts';
 import {
   buildCheckpoint,
@@ -20,7 +20,7 @@ import {
   trainLocal,
 } from './states.ts';
 
-/** What builds each command, in the order of `--help`. */
+/** Builders of the commands, in the order of `--help`. */
 export const pythonCommands = [
   trainLocal,
   derivePubkey,

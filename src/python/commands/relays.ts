@@ -1,6 +1,6 @@
 /**
- * The relays that a command of the Python reference names, and what they have of a run on this program's own wire
- * (nostrain/1), so that such a run does not look like no run at all.
+ * Reads the relays that a command of the Python reference names. Also finds workers of the run on our own wire profile
+ * (nostrain/1), so that the command can report such a run instead of an empty one.
  */
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
@@ -19,7 +19,7 @@ import { openZstd } from '../node/zstd.ts';
 import type { RelayFailure } from '../wire/retries.ts';
 import type { CommandPorts, ListeningFlags, RelayFlags } from './flags.ts';
 
-/** The relays named, each once. */
+/** Returns the named relays without repeats. */
 export const relaysOf = ({ relay }: RelayFlags): readonly string[] => parseRelayUrls(relay);
 
 export const patienceOf = ({ idleTimeout, maxWait }: ListeningFlags): Patience => ({
@@ -27,7 +27,7 @@ export const patienceOf = ({ idleTimeout, maxWait }: ListeningFlags): Patience =
   maxMs: maxWait === undefined ? undefined : maxWait * 1000,
 });
 
-/** What publishing and collecting need. */
+/** Creates the ports for publishing and collecting. */
 export const relayPorts = async (flags: RelayFlags, ports: CommandPorts): Promise<RelayPorts> =>
   createRelayPorts({
     ...ports,
@@ -39,7 +39,7 @@ export const relayPorts = async (flags: RelayFlags, ports: CommandPorts): Promis
 
 type Failures = { readonly failed: readonly RelayFailure[] };
 
-/** Reads from the relays that flags name. Throws when the only one failed; with several, the report lists failures. */
+/** Reads from the named relays. Throws a RelayError if the only one failed; with several, the result lists failures. */
 export async function readRelays<Query, Collected extends Failures>(
   collect: (relays: readonly string[], query: Query, ports: RelayPorts) => Promise<Collected>,
   query: Query,
@@ -54,17 +54,17 @@ export async function readRelays<Query, Collected extends Failures>(
   const tries = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
   const why = `${operation} failed at ${relay} after ${tries}: ${safeLine(message)}`;
   throw new RelayError('relay/unreachable', why, {
-    hint: 'check the address and that a relay listens there; --relay-retries N tries more often',
+    hint: 'check the address and that a relay listens there, or retry with --relay-retries N',
   });
 }
 
 export interface NativeWorker {
   readonly worker: WorkerId;
-  /** The index, from 0. */
+  /** Round index, from 0. */
   readonly round: number;
   /** Unix seconds, as signed. */
   readonly createdAt: number;
-  /** It left, or missed too many of its own intervals. */
+  /** Whether it left, or missed too many of its own intervals. */
   readonly isStale: boolean;
 }
 
@@ -74,13 +74,13 @@ interface WorkerSearch extends Patience {
   readonly maxMissed?: number | undefined;
 }
 
-/** Enough events of a run to tell who is in it. */
+/** Maximum number of events queried, enough to list the workers of a run. */
 const MOST_EVENTS = 500;
-/** Seconds between heartbeats of a worker that is known by a contribution alone. */
+/** Assumed seconds between heartbeats of a worker that is known only by a contribution. */
 const USUAL_INTERVAL = 60;
 const MOST_MS = 60_000;
 
-/** Workers of a run on nostrain/1, by key, each by its newest event, at the relays that did not fail before. */
+/** Queries the relays that did not fail for workers of a run on nostrain/1; returns them by key. */
 export async function nativeWorkers(
   { run, round = 0, maxMissed = 3, idleMs = 2000, maxMs = MOST_MS }: WorkerSearch,
   { failed }: Failures,
@@ -134,7 +134,7 @@ function readWorker(
   return { worker, round, createdAt, isStale: isStale(beat, nowSeconds, maxMissed) };
 }
 
-/** Throws where nothing was found because the run is on the wire that the command does not read. */
+/** Throws a RelayError if nothing was collected because the run uses nostrain/1, which the command does not read. */
 export async function assertNotNative(
   command: string,
   collected: Failures & { readonly events: readonly unknown[] },
@@ -143,13 +143,13 @@ export async function assertNotNative(
 ): Promise<void> {
   if (collected.events.length > 0) return;
   const { run } = flags;
-  const there = await nativeWorkers({ run, ...patienceOf(flags) }, collected, flags, ports);
-  if (there.length === 0) return;
-  const workers = there.length === 1 ? '1 worker' : `${there.length} workers`;
-  const where = `run ${run} is there with ${workers}, on the wire nostrain/1`;
+  const native = await nativeWorkers({ run, ...patienceOf(flags) }, collected, flags, ports);
+  if (native.length === 0) return;
+  const workers = native.length === 1 ? '1 worker' : `${native.length} workers`;
+  const where = `run ${run} has ${workers} on the wire profile nostrain/1`;
   throw new RelayError(
     'relay/other-wire',
-    `${where}; ${command} reads nostrain/0, the wire of the Python reference`,
+    `${where}; ${command} reads nostrain/0, the profile of the Python reference`,
     { hint: `list its workers with discover-workers --run ${run}` },
   );
 }

@@ -1,4 +1,4 @@
-/** Reports of collections, as JSON and as lines: the Python reference's members in its order, then our own. */
+/** Formats collections as JSON and as lines: the Python reference's members in its order, then our own. */
 import { safeLine } from '../../base/errors.ts';
 import type { PythonJson, PythonObject } from '../../formats/python-json.ts';
 import { roundName } from '../../run/ids.ts';
@@ -26,7 +26,7 @@ import {
 import { type Agreed, newestAgreed } from '../worker/start.ts';
 import type { NativeWorker } from './relays.ts';
 
-/** What `collect-events --json` prints; without events what `aggregate-round --summary-out` writes. */
+/** Returns the JSON of `collect-events --json`; without events that of `aggregate-round --summary-out`. */
 export function gradientsMembers(collected: CollectedGradients, withEvents: boolean): PythonObject {
   const [only] = collected.relays.length === 1 ? collected.at : [];
   const { at, workers } = collected;
@@ -57,7 +57,7 @@ export function gradientsMembers(collected: CollectedGradients, withEvents: bool
 type Round = Pick<CollectedGradients, 'run' | 'round' | 'sync' | 'known' | 'notices'>;
 type Part = Pick<CollectedGradients, 'events' | 'duplicates' | 'invalid' | 'reason'>;
 
-/** One relay's share; with one relay it is all there is. */
+/** Returns the members of one relay; with a single relay these are all members. */
 const roundMembers = (
   collected: Round,
   at: CollectedGradients['at'][number],
@@ -83,7 +83,7 @@ const roundBody = ({ run, round, known, sync }: Round, part: Part): PythonObject
   total_aggregation_weight: BigInt(part.events.reduce((sum, { read }) => sum + weightOf(read), 0)),
 });
 
-/** What `discover-workers --json` prints. */
+/** Returns the JSON of `discover-workers --json`. */
 export function workersMembers(collected: CollectedWorkers, withEvents: boolean): PythonObject {
   const { run, round } = collected;
   const part = (of: Pick<CollectedWorkers, 'events' | 'duplicates' | 'invalid' | 'stale'>) => ({
@@ -101,7 +101,7 @@ export function workersMembers(collected: CollectedWorkers, withEvents: boolean)
   };
 }
 
-/** What `discover-checkpoints --json` prints; `states` are the agreements among the events found. */
+/** Returns the JSON of `discover-checkpoints --json`; `states` are the agreements among the collected events. */
 export function checkpointsMembers(
   collected: CollectedCheckpoints,
   states: readonly Agreed[],
@@ -144,7 +144,7 @@ const stateMembers = (state: Agreed, faults: number): PythonObject => ({
   enough: state.authors.length > faults,
 });
 
-/** One relay's members, or those of several with each relay's own inside. */
+/** Returns the members of one relay, or of several relays with the members of each nested. */
 function relayMembers<E extends ReferenceEvent>(
   collected: Collection<E>,
   part: (of: Collection<E> | CollectedAt<E>) => PythonObject,
@@ -191,14 +191,14 @@ const countMembers = ({ duplicates, invalid }: Pick<Part, 'duplicates' | 'invali
 const wholes = (events: readonly CollectedEvent[]) =>
   events.map(({ read }) => collectedWhole(read));
 
-/** Why events did not count, where some did not. */
+/** Returns the counts of refused events by reason, if any. */
 function reasons({ invalid }: Pick<Part, 'invalid'>): PythonObject {
   if (invalid.size === 0) return {};
   const counted = [...invalid].sort(([a], [b]) => compareCodePoints(a, b));
   return { invalid_reasons: Object.fromEntries(counted.map(([why, n]) => [why, BigInt(n)])) };
 }
 
-/** The lines of `collect-events`. */
+/** Formats the lines of `collect-events`. */
 export function gradientsText(collected: CollectedGradients): string {
   const { workers } = collected;
   const discovery = workers && retryTotals([...workers.at, ...workers.failed]);
@@ -225,7 +225,7 @@ export function gradientsText(collected: CollectedGradients): string {
   return linesOf('gradient', collected, members, names);
 }
 
-/** The lines of `discover-workers`. */
+/** Formats the lines of `discover-workers`. */
 export const workersText = (collected: CollectedWorkers): string =>
   linesOf('worker', collected, workersMembers(collected, true), [
     'run',
@@ -239,7 +239,7 @@ export const workersText = (collected: CollectedWorkers): string =>
     'stale_workers',
   ]);
 
-/** The lines of `discover-checkpoints`. */
+/** Formats the lines of `discover-checkpoints`. */
 export function checkpointsText(
   collected: CollectedCheckpoints,
   states: readonly Agreed[],
@@ -277,7 +277,7 @@ const retryNames = ({ relays, at }: Collection<ReferenceEvent>): readonly string
     ? ['attempt_count', 'retry_count', 'retry_delays']
     : ['total_retry_count', 'max_attempt_count', 'retried_relays'];
 
-/** Relays, then the members named, then what went wrong: why events did not count, and which relays failed. */
+/** Formats the relays, then the named members, then the reasons of refused events and the failed relays. */
 function linesOf(
   what: string,
   collected: Collection<ReferenceEvent> & { readonly run: string },
@@ -312,7 +312,7 @@ const list = (words: readonly string[]): string => (words.length === 0 ? '-' : w
 const written = (lines: readonly (readonly [name: string, value: string])[]): string =>
   lines.map(([name, value]) => `${name}: ${value}\n`).join('');
 
-/** The lines of `discover-workers` for a run on the other wire, which the Python reference does not know. */
+/** Formats the lines of `discover-workers` for a run on nostrain/1, which the Python reference does not know. */
 export function nativeWorkersText(
   { run, relays }: { readonly run: string; readonly relays: readonly string[] },
   workers: readonly NativeWorker[],

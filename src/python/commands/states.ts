@@ -1,6 +1,6 @@
 /**
- * Commands on model states and payloads of the Python reference: make, hash, convert and train a state, take the outer
- * step of a round; pack the difference of two states, unpack, apply, average.
+ * Commands of the Python reference for model states and payloads: create, hash, convert and train a state, take the
+ * outer step of a round; encode the difference of two states, decode, apply and average payloads.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { difference, moved } from '../../formats/arithmetic.ts';
@@ -43,7 +43,7 @@ import {
   share,
 } from './flags.ts';
 
-/** Any whole number: Python's generator takes them all. */
+/** The seed flag: any integer, as in Python's generator. */
 const seedFlag: Flag<bigint | undefined> = {
   value: '<n>',
   help: 'random seed of the weights',
@@ -95,7 +95,7 @@ export const hashState = pythonCommand({
 
 export const convertState = pythonCommand({
   name: 'convert-state',
-  description: 'write a model state in another form',
+  description: 'convert a model state to another format',
   words: { state: 'state file, or the folder of a run' },
   flags: { inputFormat: stateFormatFlag, ...stateOutputFlags },
   async run(flags, { state }) {
@@ -105,15 +105,15 @@ export const convertState = pythonCommand({
 
 export const trainLocal = pythonCommand({
   name: 'train-local',
-  description: 'train a regression model on this machine alone, as the Python reference does',
+  description: 'train a regression model locally, like the Python reference',
   words: { state: 'state to start from', dataset: 'JSON dataset to train on' },
   flags: {
     runtime: runtimeFlag,
     backend: backendFlag,
-    steps: withDefault(integer('<n>', 'steps of gradient descent', 1), 500),
-    learningRate: withDefault(decimal('<x>', 'size of a step', above0), 0.01),
+    steps: withDefault(integer('<n>', 'number of gradient descent steps', 1), 500),
+    learningRate: withDefault(decimal('<x>', 'learning rate', above0), 0.01),
     batchSize: withDefault(integer('<n>', 'examples per step', 1), 1),
-    metricsOut: text('<file>', 'write settings and losses there as JSON'),
+    metricsOut: text('<file>', 'write settings and losses as JSON to this file'),
     stateFormat: stateFormatFlag,
     ...stateOutputFlags,
   },
@@ -145,15 +145,15 @@ export const outerStep = pythonCommand({
   name: 'outer-step',
   description: 'take the outer step of a round: Nesterov momentum over a mean delta',
   words: {
-    base: 'state all workers started the round from',
+    base: 'state from which all workers started the round',
     delta: 'mean delta: a JSON state, a payload or a gradient event',
   },
   flags: {
-    learningRate: withDefault(decimal('<x>', 'size of the step', above0), 0.7),
-    momentum: withDefault(decimal('<x>', 'share of the momentum that stays', below1), 0.9),
-    momentumState: text('<file>', 'momentum after the last step (default: none)'),
-    momentumOut: text('<file>', 'write the momentum after this step there'),
-    summaryOut: text('<file>', 'write the settings and sizes there as JSON'),
+    learningRate: withDefault(decimal('<x>', 'learning rate of the outer step', above0), 0.7),
+    momentum: withDefault(decimal('<x>', 'momentum coefficient', below1), 0.9),
+    momentumState: text('<file>', 'momentum after the previous step (default: zeros)'),
+    momentumOut: text('<file>', 'write the momentum after this step to this file'),
+    summaryOut: text('<file>', 'write settings and sizes as JSON to this file'),
     stateFormat: stateFormatFlag,
     ...stateOutputFlags,
   },
@@ -181,15 +181,15 @@ export const outerStep = pythonCommand({
 
 export const encodeDelta = pythonCommand({
   name: 'encode-delta',
-  description: 'pack what was learned between two states, its largest values, as int8',
+  description: 'encode the largest values of the difference of two states as int8',
   words: { initial: 'state before training', current: 'state after training' },
   flags: {
-    topk: withDefault(decimal('<share>', 'share of the values that is sent', share), 0.01),
+    topk: withDefault(decimal('<share>', 'share of the values to send', share), 0.01),
     codec: withDefault(
-      choice('<name>', 'compression; zstd only where every worker reads it', ['zlib', 'zstd']),
+      choice('<name>', 'compression; use zstd only if every worker supports it', ['zlib', 'zstd']),
       'zlib',
     ),
-    raw: toggle('print the base64 text alone'),
+    raw: toggle('print only the base64 text'),
     stateFormat: stateFormatFlag,
     output: outputFlag,
   },
@@ -205,7 +205,7 @@ export const encodeDelta = pythonCommand({
 
 export const decodePayload = pythonCommand({
   name: 'decode-payload',
-  description: 'print the delta (after - before) inside a payload',
+  description: 'print the delta (after - before) in a payload',
   words: { payload: PAYLOAD_WORDS },
   flags: { output: outputFlag },
   async run({ output }, { payload }) {
@@ -215,7 +215,7 @@ export const decodePayload = pythonCommand({
 
 export const applyPayload = pythonCommand({
   name: 'apply-payload',
-  description: 'add the delta inside a payload to a state',
+  description: 'add the delta in a payload to a state',
   words: { base: 'state to add to', payload: PAYLOAD_WORDS },
   flags: { stateFormat: stateFormatFlag, ...stateOutputFlags },
   async run(flags, { base, payload }) {
@@ -227,7 +227,7 @@ export const applyPayload = pythonCommand({
 
 export const aggregatePayloads = pythonCommand({
   name: 'aggregate-payloads',
-  description: 'print the mean of deltas; events weigh their examples, everything else weighs 1',
+  description: 'print the mean of deltas; events are weighted by their examples, all else by 1',
   words: { 'inputs...': 'deltas (JSON states), payloads or gradient events' },
   flags: { output: outputFlag },
   async run({ output }, { 'inputs...': inputs }) {

@@ -173,12 +173,12 @@ it('takes no more than the limit of what comes at once', async () => {
 
 it('keeps no more than it may', () => {
   const collector = new EventSlots();
-  const said = { run: 'demo', worker: 'w', round: 0, interval: 1 };
+  const beat = { run: 'demo', worker: 'w', round: 0, interval: 1 };
   for (let i = 0; i < 3; i++) {
     expect(collector.isFull).toBe(false);
     const tags = [['d', String(i)]];
     const event: SignedEvent = { ...mine, tags, content: 'x'.repeat(50 << 20) };
-    collector.keep({ ...{ event, eventId: String(i), createdAt: i }, read: { type: 'heartbeat', event, tags: said } }); // biome-ignore format: one line
+    collector.keep({ ...{ event, eventId: String(i), createdAt: i }, read: { type: 'heartbeat', event, tags: beat } }); // biome-ignore format: one line
   }
   expect(collector.isFull).toBe(true);
 });

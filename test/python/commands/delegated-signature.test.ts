@@ -42,6 +42,6 @@ describe.each(Object.entries(commands))('%s', (command, words) => {
     const printed = await build('--pubkey', KEY_3, '--sig', sig);
     expect(printed).toMatchObject({ exitCode: 1, stdout: '' });
     expect(printed.stderr).toContain('--sig: the signature does not verify');
-    expect(printed.stderr).toContain('try: build it with --pubkey alone');
+    expect(printed.stderr).toContain('try: build it with --pubkey only');
   });
 });

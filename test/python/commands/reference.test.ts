@@ -59,7 +59,7 @@ describe('what the Python reference printed', () => {
     const expected = { ...recorded, ...ours, checkpoint_updated_at: 1_700_000_999 };
     expect(json.stdout).toBe(`${JSON.stringify(expected, null, 2)}\n`);
     const lines = ['event_id', 'created_at', 'model', 'checkpoint_updated_at'].reduce(
-      (said, name) => said.replace(`${recorded[name]}`, `${expected[name]}`),
+      (text, name) => text.replace(`${recorded[name]}`, `${expected[name]}`),
       inspect!.stdout,
     );
     expect(text.stdout).toBe(lines);
@@ -93,7 +93,7 @@ describe('train-local', () => {
   });
 
   it.each([
-    [1, ['--steps', '0'], '--steps is 0; it must be from 1 on'],
+    [1, ['--steps', '0'], '--steps is 0; it must be at least 1'],
     [2, ['--steps', 'many'], '--steps is "many"; it must be a whole number'],
     [1, ['--learning-rate', '-1'], '--learning-rate is -1; it must be above 0'],
     [2, ['--learning-rate', 'fast'], '--learning-rate is "fast"; it must be a number'],

@@ -18,7 +18,7 @@ export function judgeCheckpoint(event: SignedEvent, context: ClaimContext): Judg
   const kept = readRequested(event, wanted, { clock: createManualClock(1000 * nowSeconds) });
   if (typeof kept === 'string') return { ok: false, reason: kept };
   if (kept) return { ok: true, tags: kept.read.tags, body: kept.read.body };
-  const said = checkpoint.parse(event);
-  const claim = said.ok ? judgeClaim(event, said.value, context) : undefined;
+  const parsed = checkpoint.parse(event);
+  const claim = parsed.ok ? judgeClaim(event, parsed.value, context) : undefined;
   return { ok: false, reason: claim?.rejection.reason ?? 'malformed' };
 }

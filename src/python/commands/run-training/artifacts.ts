@@ -1,6 +1,6 @@
 /**
- * Files of `--artifact-dir`, `--checkpoint-out` and `--summary-out`: what each round made, with the Python reference's
- * names.
+ * Writes the files of `--artifact-dir`, `--checkpoint-out` and `--summary-out`: the results of each round, named as in
+ * the Python reference.
  */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -31,13 +31,13 @@ export interface ArtifactOptions {
   readonly retention: number | undefined;
   readonly checkpointOut: string | undefined;
   readonly checkpointHistory: number;
-  /** Members of `local-training.json` but for the losses. */
+  /** Members of `local-training.json` except the losses. */
   readonly training: PythonObject;
-  /** Of the payloads of the round. */
+  /** Limits of the payloads of the round. */
   readonly limits: ForeignNstrLimits;
 }
 
-/** Writes what one round leaves behind; files are named as the Python reference names them. */
+/** Writes the artifacts of one round, under the Python reference's file names. */
 export async function writeArtifacts(trace: RoundTrace, options: ArtifactOptions): Promise<void> {
   const { checkpoint } = trace;
   const { dir, checkpointOut } = options;
@@ -122,7 +122,7 @@ function checkpointFiles({ before, checkpoint }: RoundTrace, options: ArtifactOp
   };
 }
 
-/** Deletes the oldest rounds beyond what is to be kept, and tells which are there. */
+/** Deletes the oldest rounds beyond the limit, and returns which remain. */
 async function keepNewest(dir: string, trace: RoundTrace, options: ArtifactOptions): Promise<void> {
   const { retention, checkpointHistory } = options;
   const rounds = (await readdir(dir))
@@ -162,7 +162,7 @@ function payloadOf({ event }: Tracked, { limits }: ArtifactOptions): PythonObjec
   return read.ok ? payloadJson({ payload, stats: read.value.stats }) : undefined;
 }
 
-/** What counted in the round. One connection per relay serves everything, so there are no collecting attempts. */
+/** Returns the collection of a round. One connection per relay serves all, so there are no collecting attempts. */
 const collectionOf = (
   { cohort }: RoundTrace,
   record: RoundRecord,
@@ -184,20 +184,20 @@ const collectionOf = (
   }),
 });
 
-/** What a session's summary says besides its rounds; the first five members are written as they are. */
+/** Facts of a session's summary other than its rounds; the first five members are written unchanged. */
 export interface SessionFacts {
   readonly run: string;
   readonly worker: string;
   readonly relays: readonly string[];
   readonly runtime: string;
   readonly backend: string;
-  /** Where this session began, unless earlier rounds are known. */
+  /** First round of this session, if no earlier rounds are known. */
   readonly startRound: number;
   readonly checkpointHistory: number;
   readonly artifactRetentionRounds: number | undefined;
 }
 
-/** What `--summary-out` writes. */
+/** Returns the JSON that `--summary-out` writes. */
 export function sessionSummary(
   state: PythonState,
   { startRound, checkpointHistory, artifactRetentionRounds: kept, ...who }: SessionFacts,
@@ -228,5 +228,5 @@ export function sessionSummary(
   };
 }
 
-/** A JSON file of the Python reference: two spaces, newline at the end. */
+/** Formats JSON like the Python reference: indented by two spaces, with a final newline. */
 export const jsonText = (json: PythonObject): string => `${indentedJson(json)}\n`;

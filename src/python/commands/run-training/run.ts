@@ -1,4 +1,4 @@
-/** `run-training STATE DATASET`: the Python reference's command, with its settings, files and silence. */
+/** `run-training STATE DATASET`: the Python reference's command, with its settings, files and quiet output. */
 import { join } from 'node:path';
 import { type Scope, systemClock, withScope } from '../../../base/async.ts';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
@@ -45,13 +45,13 @@ import { assertStartable, startOf } from './start.ts';
 type SessionFlags = WorkerFlags & ReferenceFlags;
 
 interface ReferenceCommand {
-  /** Files. */
+  /** Path of the state file. */
   readonly state: string;
   readonly dataset: string;
   readonly settings: PartialSettings;
 }
 
-/** Plays to the end and writes what the flags name; without `-o` the final state is all that goes to stdout. */
+/** Runs the session and writes the files that flags name; without `-o` prints the final state, and only that. */
 export async function runReference(
   command: ReferenceCommand,
   flags: SessionFlags,
@@ -72,7 +72,7 @@ export async function runReference(
     if (!(error instanceof Interrupted)) throw error;
     reporter.close();
     const how = flags.dir === undefined ? ' with --resume-latest-checkpoint' : '';
-    writeNote(`stopped; the same command${how} goes on`);
+    writeNote(`stopped; run the same command${how} to resume`);
     process.exitCode = error.exitCode;
   } finally {
     reporter.close();
@@ -86,7 +86,7 @@ interface Playing {
   readonly signal: AbortSignal;
 }
 
-/** Reads the dataset and the state to start from, opens the folder, and plays the worker to its end. */
+/** Reads dataset and initial state, opens the folder, and runs the worker until its last round. */
 const play = (
   files: ReferenceCommand,
   flags: SessionFlags,
@@ -173,7 +173,7 @@ const play = (
     return { state: played.workerState, facts };
   });
 
-/** The state to start with: the one in the folder, where there is a folder that has one. */
+/** Opens the folder, if any, and returns its stored state, else the initial state. */
 async function storeOf(
   flags: SessionFlags,
   settings: Settings,
@@ -199,7 +199,7 @@ async function storeOf(
   return { store: folder.store, state: saved ?? first };
 }
 
-/** What another model, another wire or another optimizer would need. */
+/** Settings that have no effect with STATE and DATASET: those of other models, wire profiles and optimizers. */
 const MEANINGLESS: readonly SettingName[] = [
   'model',
   'width',
@@ -228,31 +228,29 @@ const MEANINGLESS: readonly SettingName[] = [
 function settingsOf(requested: PartialSettings, flags: SessionFlags): Settings {
   const odd = MEANINGLESS.find((name) => requested[name] !== undefined);
   if (odd !== undefined) {
-    throw new ConfigError('flag/reference', `${spell(odd)} means nothing with STATE and DATASET`, {
+    throw new ConfigError('flag/reference', `${spell(odd)} has no effect with STATE and DATASET`, {
       hint:
-        'leave it out: such runs train as the Python reference does; ' +
-        '--model NAME trains in our ways',
+        'omit it: such runs train like the Python reference; ' +
+        'use --model NAME for all other settings',
     });
   }
   if (requested.profile === 'nostrain/1') {
-    throw new ConfigError(
-      'flag/profile',
-      'STATE and DATASET are trained over --set profile=nostrain/0',
-      { hint: 'leave profile out, or train with --model linear or mlp' },
-    );
+    throw new ConfigError('flag/profile', 'STATE and DATASET require --set profile=nostrain/0', {
+      hint: 'omit profile, or train with --model linear or mlp',
+    });
   }
   const { profile: _, ...rest } = requested;
   const settings = combineSettings(referenceDefaults, { model: 'linear', ...rest });
   assertCompatible(settings, flags);
   if (flags.dir !== undefined && (flags.resumeFrom ?? flags.resumeLatestCheckpoint)) {
-    throw new ConfigError('flag/dir', '--dir keeps the state itself: there is nothing to resume', {
-      hint: 'leave --dir or the checkpoint out',
+    throw new ConfigError('flag/dir', '--dir stores the state, so there is nothing to resume', {
+      hint: 'omit --dir or the checkpoint',
     });
   }
   return settings;
 }
 
-/** A live view on a terminal, else notices on stderr alone as in the Python reference; or the report asked for. */
+/** Creates a live view on a terminal, else notices on stderr as in the Python reference; or the requested report. */
 function reporterOf(run: string, flags: SessionFlags) {
   const { report, output } = flags;
   const stream = report === undefined || output === undefined ? process.stderr : process.stdout;
@@ -276,7 +274,7 @@ function wordDivergence(event: Extract<WorkerEvent, { type: 'divergence' }>): st
   const [peer, theirs, ours] = [event.peer, event.theirs, event.ours].map((word) =>
     safeLine(word.slice(0, 16)),
   );
-  return `${roundName(event.round)}: ${peer} holds ${theirs}, this worker ${ours}`;
+  return `${roundName(event.round)}: ${peer} has state ${theirs}, this worker ${ours}`;
 }
 
 async function writeFiles(

@@ -1,4 +1,4 @@
-/** The state that `run-training STATE DATASET` starts from: STATE, a checkpoint file, or a checkpoint of the relays. */
+/** Loads the initial state of `run-training STATE DATASET`: STATE, a checkpoint file, or a checkpoint on relays. */
 import { utf8 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError, type Result } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
@@ -21,39 +21,39 @@ import type { ReferenceFlags } from './flags.ts';
 
 export interface StartOptions {
   readonly flags: ReferenceFlags;
-  /** Read unless the run goes on from a checkpoint. */
+  /** Path of STATE, read unless the run resumes from a checkpoint. */
   readonly stateFile: string;
   readonly dataset: RegressionDataset;
   readonly run: string;
-  /** The name of this worker, and the key that signs for it. */
+  /** Name of this worker, and the key that signs for it. */
   readonly me: WorkerId;
   readonly key: WorkerId;
   readonly relays: readonly string[];
-  /** How long to look for checkpoints, unless told otherwise. */
+  /** Default time to wait for checkpoints. */
   readonly idleMs: number;
-  /** For reading from relays. */
+  /** Ports for reading from relays. */
   readonly ports: ReadingPorts;
   readonly onNotice: (message: string) => void;
 }
 
-/** Throws where flags contradict each other, before anything is read. */
+/** Throws a ConfigError if flags contradict each other, before any file is read. */
 export function assertStartable(flags: ReferenceFlags): void {
   const isFile = flags.resumeFrom !== undefined;
   if (isFile && flags.resumeLatestCheckpoint) {
     throw new ConfigError(
       'resume/flags',
       '--resume-from and --resume-latest-checkpoint exclude each other',
-      { hint: 'leave one of them out' },
+      { hint: 'omit one of them' },
     );
   }
   if (flags.momentumState !== undefined && (isFile || flags.resumeLatestCheckpoint)) {
-    throw new ConfigError('resume/flags', 'a checkpoint brings its own momentum', {
-      hint: 'leave --momentum-state out',
+    throw new ConfigError('resume/flags', 'a checkpoint has its own momentum', {
+      hint: 'omit --momentum-state',
     });
   }
 }
 
-/** The state, with its loss on the own data. */
+/** Returns the initial state with its loss on the dataset. */
 export async function startOf(options: StartOptions): Promise<PythonState> {
   const { flags } = options;
   if (flags.resumeFrom !== undefined) return fromFile(flags.resumeFrom, options);
@@ -74,19 +74,27 @@ async function fromFile(path: string, options: StartOptions): Promise<PythonStat
   const json = readJsonText(await readTextFile(path, words), path, words);
   const file = usable(readCheckpointFile(json), path);
   if (file.run !== run) {
-    throw new CheckpointError('resume/run', `${path} is of run ${file.run}, not ${run}`, {
+    throw new CheckpointError('resume/run', `${path} belongs to run ${file.run}, not ${run}`, {
       hint: `give --run ${file.run}`,
     });
   }
   if (file.worker !== me) {
-    throw new CheckpointError('resume/worker', `${path} is of worker ${file.worker}, not ${me}`, {
-      hint: 'use the key of that worker, or go on from the relays with --resume-latest-checkpoint',
-    });
+    throw new CheckpointError(
+      'resume/worker',
+      `${path} belongs to worker ${file.worker}, not ${me}`,
+      {
+        hint: 'use the key of that worker, or resume from the relays with --resume-latest-checkpoint',
+      },
+    );
   }
   if (json.current_model_hash !== undefined && json.current_model_hash !== file.model) {
-    throw new CheckpointError('resume/digest', `${path}: current_model_hash is not its state's`, {
-      hint: 'the file was changed by hand or by a fault; go on from another one',
-    });
+    throw new CheckpointError(
+      'resume/digest',
+      `${path}: current_model_hash does not match its state`,
+      {
+        hint: 'the file was edited or damaged; resume from another one',
+      },
+    );
   }
   const body = usable(
     readCheckpointBody({ ...file, checkpoint: sha256Hex(utf8(file.body)) }),
@@ -115,8 +123,8 @@ async function fromRelays(options: StartOptions): Promise<PythonState> {
   }
   const { read } = choice.checkpoint;
   if (!choice.isVouched) {
-    const authors = `which ${faults + 1} authors or more publish`;
-    onNotice(`going on from ${wordsOf(choice.checkpoint)}, ${authors}`);
+    const authors = `which at least ${faults + 1} authors publish`;
+    onNotice(`resuming from ${wordsOf(choice.checkpoint)}, ${authors}`);
   }
   const { nextRound } = read.tags;
   const lossBefore = evaluateRegression(read.body.state, dataset);
@@ -129,7 +137,7 @@ const wordsOf = ({ read: { tags } }: CollectedCheckpoint): string =>
 
 function nothingToResume(run: string, refused: number, failures: readonly string[]) {
   if (refused > 0) {
-    const message = `none of the ${refused} checkpoints of run ${run} on the relays can be trusted`;
+    const message = `no trusted checkpoint of run ${run} on the relays (${refused} refused)`;
     const way = 'name an author you know with --checkpoint-worker KEY';
     const hint = `${way}; \`nostrain discover-checkpoints\` lists them`;
     return new CheckpointError('resume/nothing', message, { hint });
@@ -144,6 +152,6 @@ function usable<T>(result: Result<T>, what: string): T {
   if (result.ok) return result.value;
   const { at, message } = result.issue;
   throw new CheckpointError('resume/checkpoint', `${what} cannot be used: ${at} ${message}`, {
-    hint: 'go on from another checkpoint',
+    hint: 'resume from another checkpoint',
   });
 }

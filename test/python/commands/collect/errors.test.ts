@@ -51,7 +51,7 @@ type Case = readonly [exit: 1 | 2, words: string, says: string];
 
 const wrongNumbers: readonly Case[] = [
   [2, '--relay URL --timeout soon', '--timeout is "soon"; it must be a number'],
-  [1, '--relay URL --relay-retries -1', '--relay-retries is -1; it must be from 0 on'],
+  [1, '--relay URL --relay-retries -1', '--relay-retries is -1; it must be at least 0'],
   [1, '--relay URL --relay-retry-backoff 3', '--relay-retry-backoff-max 2 is under'],
 ];
 const wrongQueries: readonly Case[] = [
@@ -75,8 +75,8 @@ const wrongRounds: readonly Case[] = [
   ...wrongQueries.map(([exit, words, says]): Case => [exit, `${words} --round 0`, says]),
   [2, '--relay URL --run r', "required option '--round <n>' not specified"],
   [2, '--relay URL --run r --round first', '--round is "first"; it must be a whole number'],
-  [1, '--relay URL --run r --round -1', '--round is -1; it must be from 0 on'],
-  [1, '--relay URL --run r --round 0 --limit 0', '--limit is 0; it must be from 1 on'],
+  [1, '--relay URL --run r --round -1', '--round is -1; it must be at least 0'],
+  [1, '--relay URL --run r --round 0 --limit 0', '--limit is 0; it must be at least 1'],
   [2, '--relay URL --run r --round 0 --sync soon', 'Allowed choices are timeout, strict, quorum'],
 ];
 const table: Readonly<Record<string, readonly Case[]>> = {
@@ -85,7 +85,7 @@ const table: Readonly<Record<string, readonly Case[]>> = {
     [2, 'good.json', "required option '--relay <url>' not specified"],
     [1, 'missing.json --relay URL', 'missing.json'],
     [1, 'text.json --relay URL', 'text.json is not JSON'],
-    [1, 'forged.json --relay URL', 'forged.json is not a sound event, id: it is not the hash'],
+    [1, 'forged.json --relay URL', 'forged.json is not a valid event, id: it is not the hash'],
     [1, 'note.json --relay URL', 'kind 1 is not 33333, 33334 or 33335'],
     [1, 'unsigned.json --relay URL', 'is not signed, so no relay accepts it'],
     [1, `good.json --relay ${DOWN}`, 'could not be reached (connect ECONNREFUSED 127.0.0.1:9)'],
@@ -106,7 +106,7 @@ const table: Readonly<Record<string, readonly Case[]>> = {
   ],
   'discover-checkpoints': [
     ...wrongQueries,
-    [1, '--relay URL --run r --min-round -1', '--min-round is -1; it must be from 0 on'],
+    [1, '--relay URL --run r --min-round -1', '--min-round is -1; it must be at least 0'],
     [2, '--relay URL --run r --since today', '--since is "today"; it must be a whole number'],
   ],
 };

@@ -25,8 +25,15 @@ beforeAll(async () => {
     ...{ round: 2, intervalSeconds: 60, capabilities: [], relays: [], createdAt },
     ...{ examples: undefined, digest: undefined, cohort: undefined, leaving: false },
   };
-  const said = { run: 'tea', round: 3, base: 'a'.repeat(64), codec: 'f32', examples: 1, steps: 1 };
-  const { draft } = buildManifest(said, new Uint8Array([1]), {
+  const fields = {
+    run: 'tea',
+    round: 3,
+    base: 'a'.repeat(64),
+    codec: 'f32',
+    examples: 1,
+    steps: 1,
+  };
+  const { draft } = buildManifest(fields, new Uint8Array([1]), {
     ...{ createdAt, expiresAt: createdAt + 60 },
   });
   const { signal } = new AbortController();
@@ -67,7 +74,7 @@ it.each([
 ])('%s says which wire it reads, and fails', async (command, ...more) => {
   const { exitCode, stdout, stderr } = await ask(command!, 'tea', ...more);
   expect([exitCode, stdout]).toEqual([1, '']);
-  expect(stderr).toContain('run tea is there with 3 workers, on the wire nostrain/1');
+  expect(stderr).toContain('run tea has 3 workers on the wire profile nostrain/1');
   expect(stderr).toContain(`${command} reads nostrain/0`);
 });
 
