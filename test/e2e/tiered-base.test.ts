@@ -99,10 +99,10 @@ describe('three workers of tiers 0, 1 and 2 of one base', () => {
       ),
     );
     expect(banners.map(([one]) => /^[^:]+/.exec(one!)![0])).toEqual([
-      'tier 0 of 2 (asked for 0), effective tier 0, strategy universal',
-      'tier 1 of 2 (asked for 1), effective tier 1, strategy sliced',
+      'tier 0 of 2 (requested 0), effective tier 0, strategy universal',
+      'tier 1 of 2 (requested 1), effective tier 1, strategy sliced',
       // E-06: a slice is taken as it is
-      'tier 1 of 2 (asked for 2), effective tier 1, strategy sliced',
+      'tier 1 of 2 (requested 2), effective tier 1, strategy sliced',
     ]);
     const last = started.map(({ events }) => events.findLast((each) => each.type === 'round')!);
     expect(last.map(({ accepted }) => accepted.length)).toEqual([3, 3, 3]);

@@ -180,7 +180,7 @@ describe('hf:owner/name', () => {
   it.each(['hf:model', 'hf:../../etc', 'hf:a/b/c', 'hf:a/b@../x', 'hf:a/b?c'])(
     'does not take %s for a name',
     (text) => {
-      expect(() => parseHubReference(text)).toThrow(/names no model/);
+      expect(() => parseHubReference(text)).toThrow(/is not a model/);
     },
   );
 });

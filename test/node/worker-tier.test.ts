@@ -40,7 +40,7 @@ describe('--tier auto', () => {
 
   it('takes the full model where all of it fits', async () => {
     const { tier, why } = await chooseTier(machine({ freeBytes: 1000 * MIB }).choosing);
-    expect([tier, why]).toEqual([0, 'all of it fits here']);
+    expect([tier, why]).toEqual([0, 'the full model fits']);
   });
 
   it('leaves out a tier whose steps would keep the others waiting', async () => {
@@ -56,7 +56,7 @@ describe('--tier auto', () => {
     expect(tier).toBe(3);
     expect(tried).toEqual([]);
     expect(why).toBe(
-      'tier 3 takes 90 MiB at least; 100 MiB are free: the smallest tier is tried all the same',
+      'tier 3 takes 90 MiB at least; 100 MiB are free: the smallest tier is used anyway',
     );
   });
 });
@@ -102,7 +102,7 @@ describe('the tier of a session', () => {
     expect(shown.share).toBeGreaterThan(0.5);
     expect(shown.share).toBeLessThan(0.75);
     expect(tierBanner(shown, 'auto')).toBe(
-      `tier 1 of 2 (asked for auto), effective tier 1, strategy universal: feed-forward layers 256 of 512 wide, ${(100 * shown.share).toFixed(1)} % of the parameters`,
+      `tier 1 of 2 (requested auto), effective tier 1, strategy universal: feed-forward width 256 of 512, ${(100 * shown.share).toFixed(1)} % of the parameters`,
     );
     expect(tierShown(taskOf(settings({})))).toBeUndefined();
   });

@@ -1,6 +1,6 @@
 /**
- * The published model that training starts from: fetched or opened as settings say, its files hashed, and made into
- * what is trained. No weight is read before it is asked for.
+ * The published model that training starts from: downloads or opens it as the settings say, hashes its files, and
+ * builds the model to train. Weights are read only when needed.
  */
 import { resolve } from 'node:path';
 import { toHex, utf8 } from '../../base/bytes.ts';
@@ -34,40 +34,40 @@ import { type BaseTier, hashSlices, identityOfTiers, openBaseTier } from './base
 import { fetchModel, isHubReference, parseHubReference } from './hub.ts';
 import { hashFiles, openLocalModel } from './model-files.ts';
 
-/** A base and what is trained of it. */
+/** A base model, and the part of it that is trained. */
 export interface BaseModel extends BaseIdentity {
   readonly name: string;
-  /** Where others may get it: of the hub, at the revision that was opened. */
+  /** References where others can get it: on the hub, at the revision that was opened. */
   readonly from: readonly string[];
   readonly pretrained: Pretrained;
   readonly tokenizer: PublishedTokenizer;
-  /** The base, for windows of the run's context. */
+  /** The architecture of the base, for windows of the run's context. */
   readonly spec: DecoderSpec;
-  /** Undefined where all parameters are trained. */
+  /** Undefined if all parameters are trained. */
   readonly adapter: LoraSpec | undefined;
-  /** In a run with tiers, */
+  /** The tier of this worker, in a run with tiers. */
   readonly tier: BaseTier | undefined;
-  /** and the SHA-256 of its numbers in each slice that it has. */
+  /** SHA-256 of the weights in each slice of that tier, in a run with tiers. */
   readonly sliceHashes: readonly Digest[] | undefined;
-  /** What is trained: its layout is that of the run's parameters. */
+  /** The model to train; its layout is that of the run's parameters. */
   readonly model: AnyModel;
-  /** The frozen tensors, each read when needed. Throws a ConfigError if a number is not finite. */
+  /** Returns readers of the frozen tensors. They throw a ConfigError if a number is not finite. */
   frozen(): Promise<Readonly<Record<string, FrozenNumbers>>>;
-  /** The parameters of the first round: seeded adapters, which change nothing yet, or the base's own weights. */
+  /** Returns the parameters of the first round: seeded adapters, which do not change the output yet, or the weights. */
   first(seed: number): Promise<Float32Array>;
 }
 
-/** The settings that say which base, and what of it is trained. */
+/** Settings that choose the base model and what part of it is trained. */
 export type BaseSettings = Pick<Settings, 'base' | 'rank' | 'alpha' | 'targets' | 'seed'> &
   Partial<Pick<Settings, 'tiers' | 'tier' | 'tierStrategy' | 'helper' | 'helperRotation'>> & {
-    /** Tokens of a window to train on; the longest there are when left out. */
+    /** Tokens of a training window; by default the longest that the model supports. */
     readonly context?: number;
-    /** How the base beside adapters is held; f32 when left out. */
+    /** Precision of the frozen base in a run with adapters; default f32. */
     readonly basePrecision?: Precision;
   };
 
 export interface OpenBase {
-  /** What its files must be, where that is known: others are not downloaded. */
+  /** Expected files, if known; other ones are not downloaded. */
   readonly wanted?: readonly BaseFile[] | undefined;
   onNotice(message: string): void;
   readonly signal: AbortSignal;
@@ -75,15 +75,15 @@ export interface OpenBase {
 
 export type OpensBase = (settings: Settings, options: OpenBase) => Promise<BaseModel>;
 
-/** Opens the base of these settings. Throws a ConfigError (`base/missing`, `model/…`, `adapter/…`). */
+/** Opens the base model of these settings. Throws a ConfigError (`base/missing`, `model/…`, `adapter/…`). */
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
   const { context, basePrecision, tiers = 0 } = settings;
   const { tier = 'auto', tierStrategy = 'auto', helper = false, helperRotation = 0 } = settings;
-  const asked = { tiers, tier, tierStrategy, helper, helperRotation };
+  const tierSettings = { tiers, tier, tierStrategy, helper, helperRotation };
   const { signal, onNotice } = options;
   const part =
-    tiers === 0 ? undefined : await openBaseTier(path, asked, { context, onNotice, signal });
+    tiers === 0 ? undefined : await openBaseTier(path, tierSettings, { context, onNotice, signal });
   const pretrained = part?.pretrained ?? (await openLocalModel(path, { context }));
   const { spec, tokenizer, name } = pretrained;
   const trained = part?.spec ?? spec;
@@ -91,9 +91,8 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   if (helper && adapter !== undefined) {
     throw new ConfigError(
       'adapter/helper',
-      'a helper trains all parameters, and no adapters: its slice of the base is ' +
-        'another one every few rounds',
-      { hint: 'give --rank 0, or leave helper out' },
+      'a helper cannot train adapters: its slice of the base changes every few rounds',
+      { hint: 'use --rank 0, or leave helper out' },
     );
   }
   const model = trainedOf(trained, adapter, basePrecision);
@@ -120,7 +119,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   };
 }
 
-/** What the spec of a run says of a base, which was opened without tiers; `more` are other sources of it. */
+/** Returns the start section of a run spec for a base opened without tiers; `more` are other sources of it. */
 export async function startFrom(
   base: BaseModel,
   { rank, alpha, targets, tiers: count = 0 }: BaseSettings,
@@ -143,7 +142,7 @@ export async function startFrom(
   };
 }
 
-/** The model root of round 0; of a model in slices that of each. */
+/** Returns the model root of round 0; for a model in slices the root of each slice. */
 function rootsOf(trained: DecoderSpec, values: Float32Array): Digest | readonly Digest[] {
   const layout = modelLayout(trained);
   if (!trained.tiers) return rootOf({ layout, values });
@@ -155,18 +154,18 @@ function rootsOf(trained: DecoderSpec, values: Float32Array): Digest | readonly 
 const rootOf = (params: Params): Digest =>
   modelRoot({ params, momentum: new Float32Array(params.layout.size) }, nativeSha256);
 
-/** Throws a ConfigError for a slice: what the larger tiers of a run hold is not in it. */
+/** Throws a ConfigError (`tiers/slice`) for a slice, which lacks the weights of larger tiers. */
 function assertFullModel({ config, name }: Pretrained): void {
   const { tier } = tierOf(config, name);
-  if (tier > 0) throw slice(name, tier, 'a run is made');
+  if (tier > 0) throw slice(name, tier, 'creating a run');
 }
 
 const slice = (name: string, tier: number, what: string): ConfigError =>
-  new ConfigError('tiers/slice', `${name} is tier ${tier}, and ${what} with the full model`, {
+  new ConfigError('tiers/slice', `${name} is tier ${tier}, and ${what} needs the full model`, {
     hint: 'name the folder that its tiers were exported from with --base',
   });
 
-/** Where the base of a run comes from: from where the worker says, or else from where the run does. */
+/** Returns the reference of a run's base: the worker's own, else one from the spec. Throws `base/missing`. */
 export function referenceOf({ from, files }: Start, base: string): string {
   const reference = base || from.find(isHubReference);
   if (reference !== undefined) return reference;
@@ -175,7 +174,7 @@ export function referenceOf({ from, files }: Start, base: string): string {
   });
 }
 
-/** Opens the base of a run and holds it against what the run says. */
+/** Opens the base model of a run. Throws a ConfigError (`base/other`) if it is not the one in the spec. */
 export async function openBaseOf(
   start: Start,
   settings: BaseSettings,
@@ -188,12 +187,16 @@ export async function openBaseOf(
   else assertSameSlices({ ...base, rings: base.sliceHashes }, start);
   const { tiers: _, ...full } = base.tier?.spec ?? base.spec;
   if (canonicalJson(shapeOf(full) as never) === canonicalJson(start.model as never)) return base;
-  throw new ConfigError('base/other', 'the run says another shape of this model than its files', {
-    hint: 'whoever made the run wrote something false in it; ask for a new one',
-  });
+  throw new ConfigError(
+    'base/other',
+    'the run spec names another shape of this model than its files have',
+    {
+      hint: 'the run spec is wrong: ask its creator for a new run',
+    },
+  );
 }
 
-/** The same for who needs all of it, whatever tiers the run has. */
+/** Opens the full base model of a run, whatever tiers the run has. Throws as `openBaseOf` does. */
 export async function openFullBaseOf(
   start: Start,
   settings: BaseSettings,
@@ -201,11 +204,11 @@ export async function openFullBaseOf(
 ): Promise<BaseModel> {
   const base = await openBaseOf(start, settings, options);
   const { own = 0 } = base.tier?.spec.tiers ?? {};
-  if (own > 0) throw slice(base.name, own, 'all of a run is recomputed');
+  if (own > 0) throw slice(base.name, own, 'recomputing a run');
   return base;
 }
 
-/** The reference of the hub with the commit that it meant. */
+/** Returns the hub reference with the commit that was opened; empty if the base is not from the hub. */
 function hintsOf(base: string, path: string): readonly string[] {
   if (!isHubReference(base)) return [];
   const { repository, revision, file } = parseHubReference(base);
@@ -213,11 +216,11 @@ function hintsOf(base: string, path: string): readonly string[] {
   return [`hf:${repository}@${commit}${file === undefined ? '' : `/${file}`}`];
 }
 
-/** The base as it is kept in a folder: what is a path stays the same one wherever the command is given next. */
+/** Returns the base as it is stored in a folder: a path is made absolute, so that any working directory will do. */
 export const lastingBase = (base: string): string =>
   base === '' || isHubReference(base) ? base : resolve(base);
 
-/** Where the base lies on this machine, after it was downloaded. */
+/** Returns the local path of the base, downloading it from the hub if needed. */
 async function localBase(base: string, { wanted, onNotice, signal }: OpenBase): Promise<string> {
   if (base === '') {
     throw new ConfigError('base/missing', 'a pretrained model needs a base to start from', {
@@ -225,16 +228,16 @@ async function localBase(base: string, { wanted, onNotice, signal }: OpenBase): 
     });
   }
   if (!isHubReference(base)) return base;
-  const told = new Set<string>();
+  const reported = new Set<string>();
   const onProgress = (file: string, _have: number, of: number) => {
-    if (told.has(file)) return;
-    told.add(file);
+    if (reported.has(file)) return;
+    reported.add(file);
     onNotice(`downloading ${file} of ${base}, ${Math.ceil(of / 1e6)} MB`);
   };
   return fetchModel(base, { onProgress, signal, wanted });
 }
 
-/** Of everything by which text becomes tokens. */
+/** Returns the hash of everything that affects tokenization. */
 function hashTokenizer({
   tokenizerFiles: { tokenizer, config },
   chatTemplate,
@@ -243,15 +246,15 @@ function hashTokenizer({
   return toHex(nativeSha256(utf8(canonicalJson(content as Json))));
 }
 
-/** What reads each tensor, so that a base in few bits never lies in memory in f32. */
+/** Returns a reader for each tensor, so that a quantized base is never completely in memory as f32. */
 const readers = ({ tensors }: Pretrained): Readonly<Record<string, FrozenNumbers>> =>
   Object.fromEntries([...tensors].map(([name, tensor]) => [name, () => readFinite(name, tensor)]));
 
-/** A helper has all of the model. */
+/** Returns the full model if the worker is a helper, which stores all of it. */
 const fullIfHelping = (spec: DecoderSpec): DecoderSpec =>
   spec.tiers?.helps ? { ...spec, tiers: { ...spec.tiers, own: 0, helps: false } } : spec;
 
-/** All weights by the layout of what is trained of it, which may be kept in slices. */
+/** Returns all weights in the layout of the trained model, which may be in slices. */
 async function flatWeights(
   { spec, tensors }: Pretrained,
   trained: DecoderSpec,
@@ -261,8 +264,10 @@ async function flatWeights(
   const { ffn, tiers } = trained;
   const values = new Float32Array(size);
   for (const tensor of modelOf(spec).tensors) {
-    const own = await readFinite(tensor.name, tensors.get(tensor.name)!);
-    const slices = tiers ? sliceTensor(tensor, own, tiers, ffn) : [[tensor.name, own] as const];
+    const weights = await readFinite(tensor.name, tensors.get(tensor.name)!);
+    const slices = tiers
+      ? sliceTensor(tensor, weights, tiers, ffn)
+      : [[tensor.name, weights] as const];
     for (const [name, part] of slices) values.set(part, offsets.get(name)!);
   }
   return values;

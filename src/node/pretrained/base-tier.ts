@@ -1,4 +1,4 @@
-/** A worker's tier of a published model: a slice, or cut out of the full model while reading; and its identity. */
+/** Opens a worker's tier of a published model, from a slice on disk or cut out of the full model; and identifies it. */
 import { stat } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -16,11 +16,11 @@ import { openLocalModel } from './model-files.ts';
 import { findTier, type TierLoad } from './tier-files.ts';
 
 export interface BaseTier {
-  /** Of that width. */
+  /** The model at the width of the tier. */
   readonly pretrained: Pretrained;
-  /** The full model's, with the tier that is meant. */
+  /** The architecture of the full model, and the tier. */
   readonly spec: DecoderSpec & { readonly tiers: Tiers };
-  /** Which files it came from. */
+  /** Loaded from a slice (`sliced`) or cut out of the full model (`universal`). */
   readonly strategy: 'sliced' | 'universal';
 }
 
@@ -32,7 +32,7 @@ interface Opening {
   readonly signal: AbortSignal;
 }
 
-/** Opens the tier of these settings. Throws a ConfigError if a file is missing or changed, or there is no such tier. */
+/** Opens the tier of these settings. Throws a ConfigError (`tiers/…`) if it does not exist or a file is wrong. */
 export async function openBaseTier(
   path: string,
   settings: TierSettings,
@@ -46,43 +46,43 @@ export async function openBaseTier(
   if (helper && load.tier > 0) {
     throw new ConfigError(
       'tiers/helper',
-      `${load.folder} is tier ${load.tier}, and a helper trains slices of all of the model`,
+      `${load.folder} is tier ${load.tier}, and a helper needs the full model`,
       {
         hint: 'name the folder of the full model, or leave helper out',
         data: { tier: load.tier },
       },
     );
   }
-  const own = load.tier + load.slicing;
-  if (own > count) {
+  const effectiveTier = load.tier + load.slicing;
+  if (effectiveTier > count) {
     throw new ConfigError(
       'tiers/no-such-tier',
-      `${load.folder} is tier ${own}, and the run has tiers 0 to ${count}`,
-      { hint: 'name a larger part of the model with --base, or agree on more --tiers' },
+      `${load.folder} is tier ${effectiveTier}, and the run has tiers 0 to ${count}`,
+      { hint: 'name a larger tier of the model with --base, or agree on more --tiers' },
     );
   }
   const opened = await openLocalModel(load.folder, { context });
   const { base: ffn } = tierOf(opened.config, opened.name);
   return {
     pretrained: helper ? opened : narrowModel(opened, load.slicing),
-    spec: { ...opened.spec, ffn, tiers: { ...tiersIn(settings).tiers, count, own } },
-    strategy: load.slicing === 0 && own > 0 ? 'sliced' : 'universal',
+    spec: { ...opened.spec, ffn, tiers: { ...tiersIn(settings).tiers, count, own: effectiveTier } },
+    strategy: load.slicing === 0 && effectiveTier > 0 ? 'sliced' : 'universal',
   };
 }
 
-/** A file that holds everything has no slices beside it. */
+/** Returns the full model in one file, to be cut. Throws a ConfigError if slices are required. */
 function ofFile(
   path: string,
   { tier, strategy }: { readonly tier: number; readonly strategy: Settings['tierStrategy'] },
 ): Pick<TierLoad, 'folder' | 'tier' | 'slicing' | 'notice'> {
   if (strategy !== 'sliced' || tier === 0) return { folder: path, tier: 0, slicing: tier };
-  throw new ConfigError('tiers/missing-file', `${path} is one file, without slices beside it`, {
-    hint: 'name the folder of a model with `nostrain tiers export`, or --set tierStrategy=auto',
+  throw new ConfigError('tiers/missing-file', `${path} is a single file and has no slices`, {
+    hint: 'name a folder written by `nostrain tiers export`, or use --set tierStrategy=auto',
     data: { path },
   });
 }
 
-/** Identifies a base across tiers, whatever its files: its shape, and the numbers that all tiers hold. */
+/** Identifies a base across tiers, whatever its files: by its shape, and the weights that all tiers have. */
 export function identityOfTiers(
   { pretrained, spec }: BaseTier,
   sliceHashes: readonly SliceHash[],
@@ -97,7 +97,7 @@ export function identityOfTiers(
 
 type SliceHash = Omit<BaseFile, 'name'>;
 
-/** The numbers that a tier of a base has, slice by slice: as f32, in the order of the model's tensors. */
+/** Hashes the weights of a tier slice by slice: as f32, in the order of the model's tensors. */
 export async function hashSlices(
   pretrained: Pretrained,
   ffn: number,
@@ -106,9 +106,9 @@ export async function hashSlices(
   const widths = sliceWidths(ffn, tiers);
   const hashes = widths.map(() => ({ hash: createNativeSha256(), bytes: 0 }));
   for await (const { slice, values } of numbersBySlice(pretrained, widths)) {
-    const own = hashes[slice]!;
-    own.hash.update(rawBytes(values));
-    own.bytes += values.byteLength;
+    const entry = hashes[slice]!;
+    entry.hash.update(rawBytes(values));
+    entry.bytes += values.byteLength;
   }
   return hashes.map(({ hash, bytes }) => ({ bytes, sha256: toHex(hash.digest()) }));
 }

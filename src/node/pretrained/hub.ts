@@ -1,7 +1,6 @@
 /**
- * Models on the Hugging Face hub, by HTTPS: `hf:owner/name[@revision]`, or one .gguf file of such a repository.
- * Every file is checked against the hub's hash, interrupted downloads resume, and the cache of the Python programs
- * is used.
+ * Downloads models from the Hugging Face hub: `hf:owner/name[@revision]`, or one .gguf file of a repository. Every file
+ * is verified against the hub's hash, interrupted downloads resume, and models in the Python cache are reused.
  *
  * Paths: https://huggingface.co/docs/hub/api; cache: https://huggingface.co/docs/huggingface_hub/guides/manage-cache.
  */
@@ -19,44 +18,45 @@ import { folderOf } from './model-files.ts';
 
 export interface HubOptions {
   readonly env?: NodeJS.ProcessEnv;
-  /** Told how far the download of a file is, in bytes. */
+  /** Called with the progress of a file, in bytes. */
   readonly onProgress?: (file: string, have: number, of: number) => void;
   readonly signal?: AbortSignal;
-  /** What the files must be, where that is known: another one is refused before it is downloaded. */
+  /** Expected files, if known; another one is refused before it is downloaded. */
   readonly wanted?: readonly BaseFile[] | undefined;
 }
 
 export interface HubReference {
   readonly repository: string;
   readonly revision: string;
-  /** The .gguf file that is meant; else the folder's safetensors. */
+  /** A .gguf file; undefined means the safetensors of the repository. */
   readonly file: string | undefined;
 }
 
 const SCHEME = 'hf:';
 const COMMIT = /^[0-9a-f]{40}$/;
-/** Small files that are taken where the repository has them. */
+/** Maximum bytes of a file that the run does not name. */
 const MOST_BESIDE = 16 * 1024 * 1024;
+/** Small files that are downloaded too if the repository has them. */
 const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
 
 export const isHubReference = (text: string): boolean => text.startsWith(SCHEME);
 
-/** `hf:owner/name[@revision][/file.gguf]`; throws a ConfigError (`model/hub`) about anything else. */
+/** Parses `hf:owner/name[@revision][/file.gguf]`. Throws a ConfigError (`model/hub`) about anything else. */
 export function parseHubReference(text: string): HubReference {
   const part = '[\\w][\\w.-]*';
   const form = new RegExp(`^${SCHEME}(${part}/${part})(?:@(${part}))?(?:/(${part}\\.gguf))?$`);
   const [, repository, revision = 'main', file] = form.exec(text) ?? [];
   if (repository !== undefined) return { repository, revision, file };
   throw hubError(
-    `${safeLine(text)} names no model of the hub`,
-    'say hf:owner/name, hf:owner/name@revision or hf:owner/name/file.gguf',
+    `${safeLine(text)} is not a model on the hub`,
+    'use hf:owner/name, hf:owner/name@revision or hf:owner/name/file.gguf',
   );
 }
 
 const hubError = (message: string, hint: string): ConfigError =>
   new ConfigError('model/hub', message, { hint });
 
-/** The folder or .gguf file on this machine that holds the model, after everything missing was downloaded. */
+/** Downloads missing files of a model, and returns its folder or .gguf file on this machine. */
 export async function fetchModel(text: string, options: HubOptions = {}): Promise<string> {
   const reference = parseHubReference(text);
   const env = options.env ?? process.env;
@@ -78,7 +78,7 @@ export async function fetchModel(text: string, options: HubOptions = {}): Promis
   return folder;
 }
 
-/** A tokenizer that is not wanted lies inside the wanted file. */
+/** Returns the small files to download. A run that does not name tokenizer.json has the tokenizer in its .gguf file. */
 const besideOf = ({ wanted }: HubOptions): readonly string[] =>
   BESIDE.filter((name) => {
     if (wanted === undefined || name !== 'tokenizer.json') return true;
@@ -89,20 +89,20 @@ async function need(files: ModelFiles, name: string): Promise<void> {
   if (await files.open(name)) return;
   throw new ConfigError('model/hub', `${files.name} has no ${name}`, {
     hint:
-      'look at its files on the hub: a model needs config.json and safetensors, or say ' +
-      'which .gguf file',
+      'check its files on the hub: a model needs config.json and safetensors, or name a .gguf ' +
+      'file',
   });
 }
 
 const repoFolder = (repository: string): string => `models--${repository.replace('/', '--')}`;
 
-/** Where the Python programs keep what they download. */
+/** Returns the cache folder of the Python programs. */
 function cacheOf(env: NodeJS.ProcessEnv): string {
   const home = env.HF_HOME ?? join(env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'huggingface');
   return env.HF_HUB_CACHE ?? join(home, 'hub');
 }
 
-/** A folder somebody else filled counts when nothing is missing in it. */
+/** Reports whether a folder of the Python cache has all files of the model. */
 async function isComplete(folder: string, file: string | undefined): Promise<boolean> {
   const files = folderOf(folder);
   const has = async (name: string) => (await files.open(name)) !== undefined;
@@ -116,7 +116,7 @@ async function isComplete(folder: string, file: string | undefined): Promise<boo
 
 interface Description {
   readonly bytes: number;
-  /** Lowercase hex: SHA-256 of large files, the name of git's blob of small ones. */
+  /** Lowercase hex: the SHA-256 of large files, the git blob id of small ones. */
   readonly hash: string;
 }
 
@@ -133,7 +133,7 @@ class Hub {
     this.#endpoint = (env.HF_ENDPOINT ?? 'https://huggingface.co').replace(/\/+$/, '');
   }
 
-  /** The commit that the revision is; from the Python programs' cache where the hub cannot be reached. */
+  /** Resolves the revision to a commit; from the Python cache if the hub cannot be reached. */
   async commit(): Promise<string> {
     const { repository, revision } = this.#reference;
     if (COMMIT.test(revision)) return revision;
@@ -142,7 +142,7 @@ class Hub {
       if (!answer.ok) throw this.#refused(answer, `${repository}@${revision}`);
       const { sha } = (await answer.json()) as { sha?: unknown };
       if (typeof sha === 'string' && COMMIT.test(sha)) return sha;
-      throw hubError(`${this.#endpoint} names no commit of ${repository}`, 'is HF_ENDPOINT a hub?');
+      throw hubError(`${this.#endpoint} names no commit of ${repository}`, 'check HF_ENDPOINT');
     } catch (error) {
       if (error instanceof ConfigError && error.code !== 'model/hub-away') throw error;
       const kept = join(cacheOf(this.#env), repoFolder(repository), 'refs', revision);
@@ -152,7 +152,7 @@ class Hub {
     }
   }
 
-  /** The repository's files at a commit, each downloaded when it is first opened. */
+  /** Returns the repository's files at a commit; each is downloaded when it is first opened. */
   files(folder: string, commit: string): ModelFiles {
     const local = folderOf(folder, `${this.#reference.repository}@${commit.slice(0, 8)}`);
     return {
@@ -163,7 +163,7 @@ class Hub {
     };
   }
 
-  /** False where there is no such file. */
+  /** Downloads and verifies a file. Returns false if the repository has no such file. */
   async #download(folder: string, commit: string, name: string): Promise<boolean> {
     const path = `/${this.#reference.repository}/resolve/${commit}/${name}`;
     const described = await this.#describe(path);
@@ -171,19 +171,19 @@ class Hub {
     this.#assertWanted(name, described);
     const part = join(folder, `${name}.part`);
     await this.#append(path, name, part, described);
-    const found = await hashOf(part, described);
-    if (found !== described.hash) {
+    const actual = await hashOf(part, described);
+    if (actual !== described.hash) {
       await rm(part);
       throw hubError(
-        `${name} arrived as ${found}, not ${described.hash}`,
-        'start again; if it stays so, the server or something between alters files',
+        `${name} has hash ${actual}, not ${described.hash}`,
+        'run the same command again; if the error stays, a server or proxy changes files',
       );
     }
     await rename(part, join(folder, name));
     return true;
   }
 
-  /** Of whoever names the repository nothing is believed: what is beside the wanted files is small. */
+  /** Throws a ConfigError (`base/other`) if a file is not the expected one, or is unexpected and not small. */
   #assertWanted(name: string, { bytes, hash }: Description): void {
     const { wanted } = this.#options;
     if (wanted === undefined) return;
@@ -196,7 +196,7 @@ class Hub {
     throw new ConfigError(
       'base/other',
       `${repository} has another ${name} than the run starts from`,
-      { hint: 'name the files that the run was made with (--base)' },
+      { hint: 'name the files that the run was created with (--base)' },
     );
   }
 
@@ -210,12 +210,12 @@ class Hub {
     const bytes = Number(header('x-linked-size') ?? header('content-length') ?? Number.NaN);
     if (hash !== undefined && Number.isSafeInteger(bytes)) return { bytes, hash };
     throw hubError(
-      `${this.#endpoint} does not say the hash and size of ${path}`,
-      'download the files by hand and name their folder',
+      `${this.#endpoint} does not give the hash and size of ${path}`,
+      'download the files yourself and name their folder',
     );
   }
 
-  /** Downloads what the file on disk lacks. */
+  /** Downloads the missing rest of a file. */
   #append(path: string, name: string, part: string, { bytes }: Description): Promise<void> {
     const { onProgress, signal } = this.#options;
     return resumeDownload({
@@ -256,22 +256,22 @@ class Hub {
     return new ConfigError(
       'model/hub-away',
       `${this.#endpoint} does not answer (${safeLine(reason)})`,
-      { hint: 'try again: what has arrived is kept; or name a folder with the files', cause },
+      { hint: 'run the same command again to resume, or name a folder with the files', cause },
     );
   }
 
   #refused({ status }: Response, what: string): ConfigError {
     const hints: Readonly<Record<number, string>> = {
       401: 'check the name; private models need a token in HF_TOKEN',
-      403: 'accept the licence of the model on its page, and set HF_TOKEN',
+      403: 'accept the license of the model on its page, and set HF_TOKEN',
       404: 'check the name and the revision',
     };
-    const message = `${this.#endpoint} answers ${status} for ${safeLine(what)}`;
+    const message = `${this.#endpoint} answered ${status} for ${safeLine(what)}`;
     return hubError(message, hints[status] ?? 'try again later');
   }
 }
 
-/** SHA-256 of a large file, or the name of the blob that git makes of a small one. */
+/** Returns the SHA-256 of a large file, or the git blob id of a small one. */
 async function hashOf(file: string, { bytes, hash }: Description): Promise<string> {
   const isBlob = COMMIT.test(hash);
   const digest = createHash(isBlob ? 'sha1' : 'sha256');
@@ -281,27 +281,27 @@ async function hashOf(file: string, { bytes, hash }: Description): Promise<strin
 }
 
 export interface ResumedDownload {
-  /** What is on disk of it, and where the rest goes. */
+  /** File with the part downloaded so far; the rest is appended. */
   readonly part: string;
-  /** The length of the whole; undefined where only the server knows. */
+  /** Length of the file; undefined if only the server knows. */
   readonly bytes: number | undefined;
-  /** No file is longer. */
+  /** Maximum length of the file. */
   readonly most?: number;
-  /** Asks for the file, or for what the headers say of it; throws what it cannot get. */
+  /** Requests the file, or the range in the headers. Throws if it is refused. */
   ask(headers: Readonly<Record<string, string>>): Promise<Response>;
-  /** The error of a body that breaks off. */
+  /** Returns the error for an interrupted download. */
   away(cause: unknown): Error;
   onBytes?(have: number, of: number | undefined): void;
 }
 
-/** Leaves the whole file at `part`, or throws; what has arrived stays for the next time, unless it is too long. */
+/** Completes the file at `part`, or throws. Downloaded bytes stay for the next call, unless they are too many. */
 export async function resumeDownload(download: ResumedDownload): Promise<void> {
   const { part, bytes, most = Number.POSITIVE_INFINITY, ask, away, onBytes } = download;
   const kept = await stat(part).catch(() => undefined);
   let have = kept && kept.size <= (bytes ?? most) ? kept.size : 0;
   if (have === bytes && bytes > 0) return;
   const answer = await ask(have > 0 ? { range: `bytes=${have}-` } : {});
-  // nothing is missing, or the file has become another one: only its hash can tell
+  // nothing is missing, or the file on the server changed: the caller checks the hash
   if (answer.status === 416) return;
   if (answer.status !== 206) have = 0;
   const length = Number(answer.headers.get('content-length') ?? Number.NaN);

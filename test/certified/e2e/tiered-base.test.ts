@@ -120,7 +120,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
         each.type === 'notice' && each.message.includes('strategy') ? [each.message] : [],
       ),
     );
-    expect(banners[2]![0]).toContain('asked for auto), effective tier 1, strategy sliced');
+    expect(banners[2]![0]).toContain('requested auto), effective tier 1, strategy sliced');
     expect(banners[3]![0]).toContain('effective tier 2, strategy universal');
 
     // who goes on is of the same tier, beside the same base
@@ -174,7 +174,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
   it('a run is made neither of a slice, nor with adapters that the smallest tier has no room for', async () => {
     const slice = await runProgram(making('refused', '--base', tierFolder(base, 1)));
     expect(slice.code).toBe(1);
-    expect(slice.stderr).toMatch(/tiers\/slice.*is tier 1, and a run is made with the full model/);
+    expect(slice.stderr).toMatch(/tiers\/slice.*is tier 1, and creating a run needs the full model/);
     const wide = ['--base', base, '--set', 'targets=all-linear', '--rank', '16'];
     const large = await runProgram(making('large', ...wide));
     expect(large.code).toBe(1);

@@ -129,6 +129,6 @@ describe('the right bytes', () => {
     await writeFile(cacheDir, 'a file, not a folder');
     const corpus = await load({ cacheDir, download: standIn, fetch: answer(text) });
     expect(corpus.source).toBe('download');
-    expect(notices).toEqual([expect.stringContaining('could not be kept')]);
+    expect(notices).toEqual([expect.stringContaining('could not be stored')]);
   });
 });
