@@ -174,7 +174,9 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
   it('a run is made neither of a slice, nor with adapters that the smallest tier has no room for', async () => {
     const slice = await runProgram(making('refused', '--base', tierFolder(base, 1)));
     expect(slice.code).toBe(1);
-    expect(slice.stderr).toMatch(/tiers\/slice.*is tier 1, and creating a run needs the full model/);
+    expect(slice.stderr).toMatch(
+      /tiers\/slice.*is tier 1, and creating a run needs the full model/,
+    );
     const wide = ['--base', base, '--set', 'targets=all-linear', '--rank', '16'];
     const large = await runProgram(making('large', ...wide));
     expect(large.code).toBe(1);
