@@ -1,4 +1,4 @@
-/** Scores: what witnesses say made into one number, rolling scores, the floor, the weight vector. */
+/** Scores: the median of the witnesses' scores, rolling scores, the floor, the weight vector. */
 
 import { philox, unit } from 'nostrain/base';
 import { gainOf } from 'nostrain/certified/parts';

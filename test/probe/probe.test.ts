@@ -73,7 +73,7 @@ describe('a relay that restricts nothing', () => {
     expect(report.rate.throttled).toBeUndefined();
     expect(report.work).toBeUndefined();
     expect(judgeRelay(report)).toEqual({ carries: 'chunks', why: [] });
-    // nothing is left but the deletion
+    // only the deletion is left
     expect(started.stats().eventsStored).toBe(1);
   });
 

@@ -18,7 +18,7 @@ const digest = new Uint8Array(32);
 const options = { size, weights: 'examples', cap: 100, normalize: 'workers' } as const;
 const meanOf = (cohort: readonly Contribution[]) => meanDelta(cohort, options);
 
-/** What each worker sends of a delta of its own. */
+/** The chunks of its delta that each worker sends. */
 const cohortOf = (owners: number) => {
   const rule = { run: digest, round: 1, entropy: digest, workers, owners, seats: 'even' } as const;
   return [...ownedChunks(rule, chunkCount(size))].map(([worker, chunks], i) => {

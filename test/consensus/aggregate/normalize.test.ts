@@ -1,4 +1,4 @@
-/** By whose weights a sparse update is divided. */
+/** The divisor of a sparse update: all workers that sent the chunk, or those that sent the value. */
 
 import { encodePayload } from 'nostrain/network';
 import { CHUNK_LENGTH, partialOf } from 'nostrain/tensor';

@@ -1,4 +1,4 @@
-/** What one hostile row among N can do to the mean, as docs/threat-model.md prints it. */
+/** The effect of one hostile contribution among N on the mean, as in the table of docs/threat-model.md. */
 import { readFileSync } from 'node:fs';
 import { weightedMean } from 'nostrain/consensus';
 import { completePlan } from 'nostrain/worker';
@@ -9,11 +9,11 @@ import { dense } from '../../support/vectors.ts';
 const { normBound } = completePlan({ run: 'r', rounds: 1, innerSteps: 1 });
 const HONEST = [1, -2, 0.5];
 
-/** How far the mean of N rows goes the honest way, where 1 is all the way: the others are honest, one is this many times the opposite. */
+/** Progress of the mean of N rows in the honest direction, 1 if all are honest; one row is `times` the honest one. */
 function progress(count: number, times: number): number {
   let history: readonly number[] = [];
   let moved = 0;
-  // the hostile worker has had time to move what a bound looks back on
+  // enough rounds for the hostile worker to influence the history of the bound
   for (let round = 0; round < 20; round++) {
     const rows = Array.from({ length: count }, (_, i) =>
       HONEST.map((x) => x * (i > 0 ? 1 : times)),

@@ -7,7 +7,7 @@ import {
   quicknet,
 } from '../../../src/consensus/committee/beacon.ts';
 
-/** Round 1000 of quicknet, as its operators published it. */
+/** Round 1000 of quicknet, as published by its operators. */
 const ROUND = 1000;
 const SIGNATURE =
   'b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39';
@@ -52,7 +52,7 @@ describe('drand', () => {
   });
 });
 
-/** A y on BLS12-381 over a given x, if there is one. */
+/** Returns a y on BLS12-381 for a given x, if there is one. */
 function rootOf(x: bigint): bigint | undefined {
   const { Fp } = bls12_381.G1.Point;
   try {
@@ -62,7 +62,7 @@ function rootOf(x: bigint): bigint | undefined {
   }
 }
 
-/** 48 bytes of a point, in the group or not: x and two flags. The library writes down none outside. */
+/** Encodes a point in 48 bytes, even outside the group, which the library refuses: x and two flags. */
 function written(point: G1): string {
   const { Fp } = bls12_381.G1.Point;
   const { x, y } = point.toAffine();

@@ -1,4 +1,4 @@
-/** Everything that other implementations must compute alike, against what a program in another language made of the rules. */
+/** Everything that other implementations must compute identically, compared with vectors of an independent program. */
 
 import { fromHex, toHex, utf8 } from 'nostrain/base';
 import {

@@ -1,4 +1,4 @@
-/** Who is drawn to contribute to a round. */
+/** The draw of the contributors of a round. */
 
 import { firstLedger, type MembershipRules } from 'nostrain/consensus';
 import type { Ledger } from 'nostrain/run';

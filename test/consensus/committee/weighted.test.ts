@@ -49,7 +49,7 @@ const chiSquare = (seen: readonly number[], expected: readonly number[]): number
 /** p = 0.01 at 99 degrees of freedom. */
 const LIMIT_99 = 134.64;
 
-/** How often each member comes among the first `count`, over so many draws. */
+/** Counts how often each member is among the first `count`, over many draws. */
 function counted(members: readonly Weighted[], draws: number, count: number): number[] {
   const pool = createCandidates(members);
   const place = new Map(members.map(({ key }, i) => [key, i]));

@@ -151,7 +151,7 @@ describe('placement', () => {
 const movesOf = (before: readonly (readonly string[])[], after: readonly (readonly string[])[]) =>
   after.reduce((sum, keys, i) => sum + keys.filter((key) => !before[i]!.includes(key)).length, 0);
 
-/** By trying every set. */
+/** The same by exhaustive search. */
 function canBeHad(
   rows: readonly { readonly region: string; readonly tier: string }[],
   replicas: number,

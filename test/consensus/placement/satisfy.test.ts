@@ -55,7 +55,7 @@ describe('a rule that cannot be satisfied', () => {
   });
 
   it('sees that regions and tiers do not come together in so few replicas', () => {
-    // whoever is in another region is of the same tier
+    // holders in other regions have the same tier
     const holders = [
       holderOf('a', { region: 'asia', tier: 'known' }),
       holderOf('b', { region: 'europe', tier: 'known' }),

@@ -17,7 +17,7 @@ import { friends, Player, voteBy } from './test-network.ts';
 const eight = friends(8);
 const times = { graceMinMs: 1000, graceMaxMs: 10_000, viewMs: 2000, voidView: 4 };
 const SINCE = 100_000;
-/** Others took about 10 s in the rounds before; they close after 10 s, the longest there is. */
+/** Other workers took about 10 s in earlier rounds, so the grace is its maximum of 10 s. */
 const delays = [10_000, 10_000, 10_000];
 
 function back(at: number, held: readonly string[]) {

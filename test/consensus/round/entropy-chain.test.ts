@@ -1,4 +1,4 @@
-/** What nobody can know or choose beforehand: the seed of rounds to come. */
+/** The entropy of future rounds: no key can predict or choose it. */
 
 import {
   drawCommittee,
@@ -21,7 +21,7 @@ const proposedBy = (index: number, round: number) => ({
 const FINAL = {};
 
 describe('C-01: the shared seed', () => {
-  /** A validator that hears the outcomes of the rounds in some order and applies them as they fit. */
+  /** A validator that receives the outcomes in some order and applies each as soon as it fits. */
   function validator(order: readonly number[]): Ledger {
     const outcomes = [FINAL, proposedBy(2, 1), proposedBy(1, 2), proposedBy(3, 3)];
     let ledger = play(rules);
@@ -55,7 +55,7 @@ describe('C-01: the shared seed', () => {
     const seeds = [0, 1, 2, 3].map((index) => {
       const change = changeOf(ledger, proposedBy(index, 2));
       expect(refuseChange(rules, ledger, change)).toBeUndefined();
-      // neither an earlier link of its own nor somebody else's
+      // neither an earlier link of its own nor a link of another key
       for (const reveal of [revealOf(chainOf(index), 3), revealOf(chainOf(9), 2)]) {
         expect(refuseChange(rules, ledger, { ...change, reveal })).toBe('wrong-reveal');
       }
@@ -130,7 +130,7 @@ describe('R-07: grinding keys', () => {
   });
 });
 
-/** Who may propose the two rounds in between. */
+/** The keys that may propose in the two rounds in between. */
 function pairs(): readonly (readonly [number, number])[] {
   return [0, 1, 2, 3].flatMap((first) => [0, 1, 2, 3].map((second) => [first, second] as const));
 }

@@ -1,4 +1,4 @@
-/** Anybody can ask to join: twenty thousand who do must not hold up the round. */
+/** Any key can send a join: twenty thousand joins must not delay a round. */
 
 import { chooseJoins } from 'nostrain/consensus';
 import { expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { MOST_NEWCOMERS } from '../../../src/consensus/round/roster-change.ts';
 import { keyOf } from '../../support/members.ts';
 import { play, rulesOf } from '../../support/run-history.ts';
 
-/** The list, and how many of its elements were read so far. */
+/** The list, and the number of elements read so far. */
 function counted<T>(list: readonly T[]): { readonly list: readonly T[]; reads: () => number } {
   let reads = 0;
   const proxy = new Proxy(list as T[], {

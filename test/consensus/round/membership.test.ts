@@ -19,7 +19,7 @@ const roster = ({ members }: Ledger) => members.map(({ key }) => key);
 const keys = (...indices: readonly number[]) => indices.map(keyOf).sort();
 const FINAL = {};
 const VOID = { result: 'void', seen: [], accepted: [] } as const;
-/** A final outcome that sees all of 0 to 3 but these. */
+/** A final outcome that sees all of the members 0 to 3 except these. */
 const without = (...away: readonly number[]): Partial<RosterChange> => ({
   seen: keys(0, 1, 2, 3).filter((key) => !away.map(keyOf).includes(key)),
 });

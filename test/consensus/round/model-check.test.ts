@@ -4,7 +4,7 @@ import { RunWorld } from './model-check/run-world.ts';
 import { checkRuns, runs } from './model-check/runs.ts';
 import { inside, listsOf, outside, sharedBallot, splitOf } from './model-check/setups.ts';
 
-/** `npm run check:rounds` plays more. */
+/** A short run; `npm run check:rounds` plays more schedules. */
 const SCHEDULES = 1_000;
 
 test('inside the bound no schedule ends in two outcomes, and every round ends once the network heals', {

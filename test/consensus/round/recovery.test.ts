@@ -1,4 +1,4 @@
-/** Recovery where seats are sampled: a thousand keys, 64 seats, and many of them gone or hostile. */
+/** Recovery with sampled seats: a thousand keys, 64 seats, many keys offline or hostile. */
 
 import {
   createElection,
@@ -30,7 +30,7 @@ function electionOf(seed: number): Election {
   });
 }
 
-/** The first recovery epoch that those who are there can end, and the committees until then. */
+/** The first recovery epoch that the available members can end, and the committees until then. */
 function epochsUntilDecided(seed: number, gone: number): number | 'blocked' {
   const there = new Dice(seed).shuffled(thousand).slice(gone);
   const election = electionOf(seed);

@@ -1,4 +1,4 @@
-/** Members of a run whose joins say whether their keys want seats: what they wish counts two rounds on, and never leaves a run without a committee. */
+/** Seat wishes in joins: a wish takes effect two rounds later, and never leaves a run without a committee. */
 import fc from 'fast-check';
 import {
   chooseJoins,

@@ -1,4 +1,4 @@
-/** Members that take part in the name of another key: one session of a name at a time, up to the round it was delegated for, and the name answers for it. */
+/** Sessions on behalf of another key: one at a time, up to the delegated round; the principal is responsible for it. */
 
 import { chooseJoins, type RosterJoin, refuseChange } from 'nostrain/consensus';
 import { featureSet, type Ledger, ledgerBytes, ledgerRoot, parseLedger } from 'nostrain/run';

@@ -1,4 +1,4 @@
-/** Keys that join and then say nothing, or next to nothing, must not stall those who train. */
+/** Keys that join and then stay silent, or nearly so, must not stall the workers that train. */
 
 import {
   createElection,
@@ -41,7 +41,7 @@ function crowdOf(n: number, s: number): Crowd {
   return { rules, founders: keys, strangers: strangers.map(keyOf).sort(), start };
 }
 
-/** Who votes, by production's rule; the order of ranks does not matter here. */
+/** The voters by production's rule; the order of ranks does not matter here. */
 function electionOf(rules: MembershipRules, ledger: Ledger): Election {
   const eligible = seatable(ledger, liveOf(rules, ledger));
   return createElection({
@@ -55,7 +55,7 @@ function electionOf(rules: MembershipRules, ledger: Ledger): Election {
   });
 }
 
-/** Plays rounds that the founders alone decide; says in which recovery epoch each of them ended. */
+/** Plays rounds that only the founders decide; returns the recovery epoch in which each ended. */
 function playOn(
   { rules, founders, start }: Crowd,
   said: (round: number) => Partial<RosterChange> = () => ({}),

@@ -25,7 +25,7 @@ export const friends = (workers: number, rule: Setup['rule'] = 'bft', floor = 0)
   ...{ name: 'friends', workers, seats: 64, rule, equivocators: 0, floor, isLive: true },
 });
 
-/** A proposal, prepare or commit as anybody might sign it. */
+/** A proposal, prepare or commit of any key. */
 export const cast = {
   ...{ run: RUN, round: 0, attempt: 0, parent: PARENT },
   ...{ view: 0, justify: -1, unlisted: [], scores: [] },
@@ -58,7 +58,7 @@ export function proposalBy(
   return { ...said, id: `${key} proposal ${digest} ${said.view}`, key };
 }
 
-/** One machine and what it asked for. */
+/** One machine and the effects it requested. */
 export class Player {
   readonly context: RoundContext;
   state: RoundState;
@@ -69,7 +69,7 @@ export class Player {
     this.state = beginRound(this.context, { begun: 0, back: null }, forgot ? 1 : 0);
   }
 
-  /** What one input makes it do. */
+  /** Returns the effects of one input. */
   take(input: Input, now: number): readonly Effect[] {
     const { state, effects } = step(this.context, this.state, input, now);
     this.state = state;
@@ -98,12 +98,12 @@ export class TestNetwork {
     for (const key of there) this.players.set(key, new Player(setup, key, timing));
   }
 
-  /** Everybody gets an input, and then what follows from it until nothing more does. */
+  /** Gives all machines an input, and then the messages that follow from it until there are no more. */
   tell(input: Input): void {
     for (const key of this.players.keys()) this.#take(key, input);
   }
 
-  /** Lets time pass, from one moment that matters to the next. */
+  /** Advances the clock from one wake-up to the next. */
   waitUntil(until: number): void {
     this.tell({ type: 'tick' });
     while (this.now < until) {

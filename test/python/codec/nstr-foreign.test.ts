@@ -1,4 +1,4 @@
-/** Payloads of models nobody told us about: the layout they claim is believed only as far as it holds together. */
+/** Payloads of unknown models: their layout is accepted only if it is consistent. */
 import { deflateSync } from 'node:zlib';
 import fc from 'fast-check';
 import { readNstr } from 'nostrain/python/parts';

@@ -1,4 +1,4 @@
-/** Payloads in zstd: those of the reference are read, ours are read back, hostile frames are refused before they cost anything. */
+/** zstd payloads: those of the reference and ours are decoded, hostile frames are refused before decompression. */
 
 import type { Zstd } from 'nostrain/python';
 import { openZstd } from 'nostrain/python/node';
@@ -56,7 +56,7 @@ test('what we write is read back, and says so', () => {
 describe('hostile frames', () => {
   const block = Uint8Array.from({ length: 5000 }, (_, i) => i % 7);
   const frame = zstd.compress(block);
-  /** Stands for a decoder that would be lost: nothing below may reach it. */
+  /** A decoder that fails if it is called: none of the frames below may reach it. */
   const never: Zstd = {
     ...zstd,
     expand: () => {

@@ -1,4 +1,4 @@
-/** A collection ends, and keeps little, whatever a relay sends. */
+/** A collection ends and uses little memory, whatever a relay sends. */
 
 import { createRelaySet, defaultQuota, type SignedEvent } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
@@ -17,7 +17,7 @@ const query: GradientsQuery = {
   heartbeats: { idleMs: 2000, maxMissed: 3 },
 };
 
-/** A relay that says these things every 500 ms, from the REQ on; answers when collecting ends, with when it did. */
+/** Collects from a relay that repeats these messages every 500 ms after the REQ; resolves with the time of its end. */
 async function flooded(
   say: (socket: FakeSocket, name: string, tick: number) => void,
   { maxAttempts = 1, ...changes }: Partial<GradientsQuery> & { maxAttempts?: number } = {},

@@ -1,4 +1,4 @@
-/** An event whose author signs elsewhere: built without a key, signed by whoever has it, built again with the signature. */
+/** Events with an external signer: built without the key, signed by the key's owner, built again with the signature. */
 import { writeFile } from 'node:fs/promises';
 import { fromHex, toHex } from 'nostrain/base';
 import { nativeCrypto } from 'nostrain/node';

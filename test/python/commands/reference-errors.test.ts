@@ -1,4 +1,4 @@
-/** What goes wrong in commands of the Python reference ends with its exit code, in one line that names the thing. */
+/** Errors of the Python reference's commands: the same exit code, and one line that names the value. */
 import { expect, it } from 'vitest';
 import { runCommand } from '../../support/command-line.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

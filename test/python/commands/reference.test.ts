@@ -19,7 +19,7 @@ beforeEach(() => writeReferenceFiles(file()));
 const placed = (argv: readonly string[]) =>
   argv.map((word) => (/\.(?:json|txt|npz)$/.test(word) ? file(word) : word));
 
-/** Of a run whose clock was not stopped when it was recorded: looked at in tests of their own. */
+/** Outputs of a run that was recorded with a running clock; other tests cover them. */
 const isOfThatRun = ({ argv }: Invocation) => argv.includes('ck.json') || argv.includes('cke.json');
 
 describe('what the Python reference printed', () => {
@@ -53,7 +53,7 @@ describe('what the Python reference printed', () => {
     const tags = Object.fromEntries(event.tags);
     const text = await runCommand(...placed(inspect!.argv));
     const json = await runCommand(...placed(inspectJson!.argv));
-    /** What depends on the clock and on what was trained. */
+    /** Members that depend on the clock and on the training result. */
     const recorded = JSON.parse(inspectJson!.stdout);
     const ours = { event_id: event.id, created_at: event.created_at, model: tags.model };
     const expected = { ...recorded, ...ours, checkpoint_updated_at: 1_700_000_999 };

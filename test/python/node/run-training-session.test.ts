@@ -1,4 +1,4 @@
-/** What a session of the library keeps, hands on and goes on from. */
+/** What a training session of the library stores, returns and resumes from. */
 
 import { ConfigError } from 'nostrain/base';
 import { parseRegressionDataset } from 'nostrain/model';

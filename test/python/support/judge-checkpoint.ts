@@ -1,4 +1,4 @@
-/** A checkpoint event as a worker that collects checkpoints takes it. */
+/** Judges a checkpoint event like a worker that collects checkpoints. */
 import { checkpoint } from 'nostrain/kinds';
 import type { SignedEvent } from 'nostrain/network';
 import type { EventOf } from 'nostrain/python';
@@ -11,7 +11,7 @@ export type JudgedCheckpoint =
   | ({ readonly ok: true } & Pick<EventOf<'checkpoint'>, 'tags' | 'body'>)
   | { readonly ok: false; readonly reason: RejectReason };
 
-/** What it says, or why it is refused; one of another run is passed over by the collector, so its claim is judged here. */
+/** Returns tags and body, or why it is refused. The collector skips checkpoints of other runs, so they are judged here. */
 export function judgeCheckpoint(event: SignedEvent, context: ClaimContext): JudgedCheckpoint {
   const { run, anyKey, nowSeconds } = context;
   const wanted = { run, anyKey, type: 'checkpoint', matches: () => true } as const;

@@ -1,4 +1,4 @@
-/** Hand-made NSTR payloads, right and wrong, written without the encoder. */
+/** Hand-made NSTR payloads, valid and invalid, written without the encoder. */
 import { deflateSync } from 'node:zlib';
 
 export interface Block {
@@ -11,7 +11,7 @@ export interface Block {
   named: { name: string; shape: number[] }[];
   indices: number[];
   quantized: number[];
-  /** Announced count of sent values, when it is to differ from the real one. */
+  /** Count of sent values in the header, if it differs from the real one. */
   selected?: number;
   trailing?: Buffer;
 }

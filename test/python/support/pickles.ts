@@ -17,7 +17,7 @@ export const text = (value: string): string =>
 export const storage = (type: string, key: string): string =>
   `(${text('storage')}ctorch\n${type}\n${text(key)}${text('cpu')}K\x01tQ`;
 
-/** A tensor out of that storage; sizes below 128. */
+/** A tensor in that storage; sizes below 128. */
 export const tensor = (
   of: string,
   offset: number,
@@ -30,7 +30,7 @@ export const tensor = (
   return `ctorch._utils\n_rebuild_tensor_v2\n(${of}${location}N}tR`;
 };
 
-/** An archive with that pickle and these storages. */
+/** Builds an archive with a pickle and its storages. */
 export const torchFile = (pickle: Uint8Array, storages: readonly Uint8Array[] = []): Uint8Array =>
   encodeZip([
     { name: 'a/data.pkl', bytes: pickle },

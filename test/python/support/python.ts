@@ -1,4 +1,4 @@
-/** Python with the reference, for tests that check against it where it is: NOSTRAIN_PYTHON and NOSTRAIN_REFERENCE name it. */
+/** Runs the Python reference for tests that compare with it; NOSTRAIN_PYTHON and NOSTRAIN_REFERENCE name it. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -11,7 +11,7 @@ export const pythonMissing: Missing =
     ? 'NOSTRAIN_PYTHON names no interpreter with numpy, torch and websockets, or NOSTRAIN_REFERENCE no checkout'
     : undefined;
 
-/** What the command prints; rejects with what it printed when it fails. */
+/** Resolves with the output of a command; rejects with its output if it fails. */
 export async function python(...args: readonly string[]): Promise<string> {
   // the reference falls back to unsafe loading, which PyTorch has since made a choice of its own
   const unsafe = { TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD: '1' };

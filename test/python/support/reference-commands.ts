@@ -7,7 +7,7 @@ import { KEY_3 } from './reference-files.ts';
 export interface Line {
   readonly argv: readonly string[];
   readonly exit: 0 | 1 | 2;
-  /** What the two do differently, and that it is meant. */
+  /** Intended differences between the two programs. */
   readonly differs?: string;
 }
 
@@ -16,14 +16,14 @@ const SEC_3 = '3'.padStart(64, '0');
 const TRAIN = 'train-local linear_initial_state.json linear_dataset_worker_a.json';
 const NO_FOLDER = 'no/such/folder/out.json';
 
-/** One word per blank; `''` is an empty one. */
+/** Splits at spaces; `''` is an empty word. */
 const line = (exit: Line['exit'], words: string, differs?: string): Line => ({
   argv: words.split(' ').map((word) => (word === "''" ? '' : word)),
   exit,
   ...(differs === undefined ? {} : { differs }),
 });
 const done = (words: string, differs?: string): Line => line(0, words, differs);
-/** Every one of these lines fails so. */
+/** Command lines that all fail this way. */
 const fails = (exit: 1 | 2, command: string, ...rest: readonly string[]): readonly Line[] =>
   rest.map((words) => line(exit, `${command} ${words}`.trim()));
 
@@ -151,7 +151,7 @@ const GRADIENT = 'build-event pa.json --run r --round 7 --created-at 1700000000'
 const BEAT = 'build-heartbeat --run r --round 7 --created-at 1700000000';
 const CHECKPOINT = 'build-checkpoint ck.json --created-at 1700000000';
 
-/** Ways to be by somebody that every build command refuses. */
+/** Author flags that every build command refuses. */
 const noAuthors: readonly string[] = [
   '--sec-key 00',
   `--sec-key ${SEC_3} --pubkey ${KEY_3}`,

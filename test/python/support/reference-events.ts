@@ -1,4 +1,4 @@
-/** Signed events of kinds 33333, 33334 and 33335 for tests of what reads them. */
+/** Signed events of kinds 33333, 33334 and 33335 for tests of their parsers. */
 import type { SignedEvent, Signer } from 'nostrain/network';
 import { buildCheckpoint, buildGradient, buildHeartbeat } from 'nostrain/python/parts';
 import { createLayout, type Params } from 'nostrain/tensor';
@@ -18,7 +18,7 @@ interface About {
 
 const NOW = 1_700_000_000;
 
-/** Sends improvement -Δ, so 1, -1 by default. */
+/** The event carries the improvement -Δ, by default 1, -1. */
 export function gradientEvent(
   signer: Signer,
   { run = 'demo', round = 0, createdAt = NOW }: About = {},

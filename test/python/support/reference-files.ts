@@ -1,4 +1,4 @@
-/** Files that command lines of the Python reference read in tests: its recorded ones, and some that are wrong on purpose. */
+/** Input files of the Python reference's commands in tests: recorded ones, and some that are intentionally invalid. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
@@ -22,7 +22,7 @@ const calls = readVectors<{
   readonly invocations: readonly Invocation[];
 }>('cli.json');
 
-/** Every recorded call of the reference, in the order they were made. */
+/** All recorded calls of the reference, in their order. */
 export const { invocations } = calls;
 
 /** Public key of the secret key 3. */
@@ -76,7 +76,7 @@ const wrong: Readonly<Record<string, unknown>> = {
   'garbage.json': validated('gradient-garbage-deflate'),
 };
 
-/** Writes all of them into a folder, which is made. */
+/** Creates a folder and writes all of the files into it. */
 export async function writeReferenceFiles(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   const texts = { ...recorded, ...wrong, ...calls.fixtures };

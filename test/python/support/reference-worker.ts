@@ -1,4 +1,4 @@
-/** A worker of the reference's profile over relays in memory, on a clock the test moves. */
+/** A worker of the reference's profile on in-memory relays and a manual clock. */
 import { fromHex } from 'nostrain/base';
 import { parseRegressionDataset } from 'nostrain/model';
 import { createSigner, type RelaySet, type SignedEvent } from 'nostrain/network';
@@ -95,7 +95,7 @@ export function startReferenceWorker(options: ReferenceWorkerOptions): Reference
   return { id: options.worker ?? signer.publicKey, events, saved, traces, finished, stop };
 }
 
-/** The event with another date, signed again: what its author sends when it was slow. */
+/** Signs the event again with another date, as its author would if it were slow. */
 export const redated = (event: SignedEvent, secretKey: string, createdAt: number): SignedEvent =>
   createSigner(fromHex(secretKey)!, nativeCrypto).sign({
     ...{ kind: event.kind, tags: event.tags, content: event.content, created_at: createdAt },

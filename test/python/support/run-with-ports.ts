@@ -1,4 +1,4 @@
-/** One command with a clock and sockets of the test's own; what it writes to stdout comes back. */
+/** Runs one command with the clock and sockets of a test and returns its stdout. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -11,13 +11,13 @@ export interface Bench {
   readonly attempts: readonly FakeSocket[];
   /** Milliseconds from the start at which each connection was tried. */
   readonly triedAtMs: readonly number[];
-  /** Starts the command; moving the clock lets it go on. */
+  /** Starts the command, which proceeds as the clock advances. */
   run(create: (ports: CommandPorts) => Command, ...argv: readonly string[]): Promise<string>;
   /** Moves the clock until the command ends, at most this long. */
   finish(running: Promise<string>, mostMs: number, stepMs?: number): Promise<string>;
 }
 
-/** `onAttempt` plays the relay. Results go to a file in `folder`. */
+/** `onAttempt` acts as the relay. Results go to a file in `folder`. */
 export function createBench(
   folder: string,
   onAttempt: (socket: FakeSocket, index: number) => void,

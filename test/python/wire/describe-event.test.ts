@@ -1,4 +1,4 @@
-/** Single events of the reference: described with the same members, refused where it refuses them, save for what is listed. */
+/** Single events of the reference: the same JSON members and the same refusals, with the listed exceptions. */
 
 import { indentedJson } from 'nostrain/formats';
 import { parseNostrainEvent as readReferenceEvent, signingState } from 'nostrain/python';

@@ -1,4 +1,4 @@
-/** A recorded run of two reference workers, three rounds: their events are read, and made again from their data alone. */
+/** A recorded run of two reference workers with three rounds: our code reads their events and rebuilds them from data. */
 
 import { fromHex } from 'nostrain/base';
 import { nesterovStep } from 'nostrain/consensus';
@@ -49,7 +49,7 @@ function contributionsOf(round: number): Contribution[] {
   });
 }
 
-/** States and momenta the run must go through: [round] is what the round starts from. */
+/** Expected states and momenta of the run: entry [round] is the start of that round. */
 function replay(): { values: Float64Array; momentum: Float64Array }[] {
   const trail = [{ values: Float64Array.from(initial), momentum: new Float64Array(layout.size) }];
   for (const { round } of rounds) {

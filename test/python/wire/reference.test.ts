@@ -1,4 +1,4 @@
-/** Events of the Python reference: built with the same ids, judged the same way, save for what is listed here. */
+/** Events of the Python reference: built with the same ids and judged alike, with the exceptions listed here. */
 
 import { fromHex } from 'nostrain/base';
 import { checkpoint, gradient, heartbeat } from 'nostrain/kinds';
@@ -11,7 +11,7 @@ import events from '../../vectors/events.json' with { type: 'json' };
 import validation from '../../vectors/validation.json' with { type: 'json' };
 import { judgeCheckpoint } from '../support/judge-checkpoint.ts';
 
-/** The numbers the reference's tags carry, as our builder wants them. */
+/** The numbers in the reference's tags, as our builder takes them. */
 const tagsOf = (event: { tags: string[][] }) => Object.fromEntries(event.tags);
 
 describe('ids and signatures of built events', () => {
@@ -79,7 +79,7 @@ describe('ids and signatures of built events', () => {
 const delta = events.gradient[0]?.delta as object;
 const layout = parseStateJson(stateText(delta)).layout;
 
-/** The whole way of an event from a relay: form, signature, kind, worker, payload. */
+/** Runs all checks of an event from a relay: form, signature, kind, worker, payload. */
 function judge(json: unknown): string {
   const parsed = parseEvent(json);
   if (!parsed.ok) return parsed.issue.code;

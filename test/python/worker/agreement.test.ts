@@ -1,4 +1,4 @@
-/** N-12's discovery: a checkpoint is known by its author and by who says the same, never by the round it claims. */
+/** Statement N-12: a checkpoint is trusted for its author or for agreement of others, never for the round it claims. */
 
 import { systemClock } from 'nostrain/base';
 import { createRelaySet, type SignedEvent } from 'nostrain/network';

@@ -33,7 +33,7 @@ const worker = (name: 'a' | 'b', more: Worker) =>
     ...more,
   });
 
-/** What a third worker makes in round 0, dated so that it was slow. */
+/** The gradient of a third worker in round 0, dated as if it were slow. */
 async function lateGradient(): Promise<SignedEvent> {
   const clock = createManualClock(START);
   const relay = createMemoryRelay('ws://alone.test');
@@ -49,7 +49,7 @@ async function lateGradient(): Promise<SignedEvent> {
 
 interface Play {
   readonly late?: SignedEvent;
-  /** Whether B hears of it too. */
+  /** Whether B receives it too. */
   readonly shared?: boolean;
   readonly options?: Partial<ReferenceWorkerOptions>;
 }
@@ -83,7 +83,7 @@ describe('a late gradient', () => {
       expect(history?.reconciliations.map(({ lateRounds }) => lateRounds)).toEqual([[0]]);
       expect(history?.records.map((record) => record.late.count)).toEqual([0, 0, 1, 0]);
     }
-    // what the worker started round 2 with is what it had carried out of round 1
+    // the worker starts round 2 with the momentum from the end of round 1
     const [, round1, round2] = a.traces;
     expect(round2!.before.momentum).toEqual(round1!.after.momentum);
     expect(round2!.before.params.values).not.toEqual(round1!.after.params.values);
@@ -127,7 +127,7 @@ describe('a late gradient', () => {
       killed.saved.find((state) => state.round === round && (state.sent !== undefined) === sent);
     while (!has(2, false)) await clock.advance(100);
     killed.stop();
-    // before the late one is folded in, and after: both go on to the same state
+    // restarted before and after the late gradient is applied: both end in the same state
     const again = worker('a', { clock, relays: relay.connect(), start: has(2, false)! });
     await clock.advance(60_000);
     expect(digests([await again.finished, await other.finished])).toEqual(digests(states));

@@ -70,7 +70,7 @@ function play(test: Case, more: Partial<LateRule> = {}) {
   );
 }
 
-/** -0 and 0 alike: momentum turns its sign on its way to the wire. */
+/** Treats -0 and 0 as equal, since momentum changes its sign on the wire. */
 const plain = ({ values }: Pick<Params, 'values'>) => Array.from(values, (value) => value + 0);
 
 describe('late gradients as the reference folds them in', () => {

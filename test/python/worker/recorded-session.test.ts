@@ -1,4 +1,4 @@
-/** One of the two recorded reference workers, played by ours against the other one's events: same hashes, same summary. */
+/** Our worker in place of one of two recorded reference workers, with the other's events: same hashes and summary. */
 
 import { indentedJson, isJsonObject } from 'nostrain/formats';
 import { parseStateJson } from 'nostrain/python';
@@ -13,7 +13,7 @@ import { startReferenceWorker } from '../support/reference-worker.ts';
 const { config, initial_state, datasets, secret_keys, public_keys } = session;
 const sessions = { a: session.session_a, b: session.session_b };
 
-/** Ids of events follow from their dates and from our scope tags. */
+/** Event ids, which depend on dates and on our scope tags. */
 const masked = (text: string) =>
   text.replaceAll(/"(published_\w+_event_id)": "[0-9a-f]{64}"/g, '"$1": "masked"');
 

@@ -20,12 +20,12 @@ interface Claim {
   readonly nextRound: number;
   readonly value?: number;
   readonly momentum?: number;
-  /** Whom it says it trained with. */
+  /** The workers it claims to have trained with. */
   readonly with?: readonly number[];
   readonly at?: number;
 }
 
-/** A checkpoint as it comes from a relay. */
+/** A checkpoint as received from a relay. */
 function found(claim: Claim): CollectedCheckpoint {
   const { author, nextRound, value = 1, momentum = 0, at = 100 } = claim;
   const worker = keyOf(author);
@@ -94,7 +94,7 @@ describe('N-12: which checkpoint to go on from', () => {
     expect(choose([own, ...sybils]).chosen).toEqual([3, true]);
     const peers = [2, 3].map((author) => ({ author, nextRound: 6, value: 2 }));
     expect(choose([own, ...sybils, ...peers])).toMatchObject({ chosen: [6, false] });
-    // of equal rounds the own one
+    // at equal rounds this worker's own checkpoint
     expect(choose([own, ...peers.map((one) => ({ ...one, nextRound: 3 }))]).chosen).toEqual([
       3,
       true,

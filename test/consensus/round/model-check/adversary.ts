@@ -13,7 +13,7 @@ const ABOUT = { run: RUN, round: 0, parent: PARENT };
 
 export class Adversary {
   readonly #world: World;
-  /** Votes for everything it hears, to those who want to hear it: the strongest help two sides can get. */
+  /** Votes for everything it receives, to both sides: the strongest help for a fork. */
   readonly #echoes: boolean;
   readonly #isSilent: boolean;
   readonly #proposed = new Set<string>();
@@ -38,7 +38,7 @@ export class Adversary {
     this.#world.at(30, tick);
   }
 
-  /** Hears every message the moment it is sent. */
+  /** Receives every message as soon as it is sent. */
   overhear(message: Signed<Message>): void {
     const { dice, weather } = this.#world;
     const { hostile, isSplit } = weather;
@@ -80,7 +80,7 @@ export class Adversary {
     return [...this.#world.events.values()].filter((m): m is CastVote => m.type !== 'ballot');
   }
 
-  /** To one side, or to everybody when the side is neither. */
+  /** Sends to one side, or to all workers if the side is neither. */
   #sendTo(key: WorkerId, message: Message, side: number): Signed<Message> {
     const world = this.#world;
     const signed = world.sign(key, message);
@@ -101,7 +101,7 @@ export class Adversary {
     }
   }
 
-  /** One proposal for each side, each as convincing as can be. */
+  /** Sends one proposal to each side, each as convincing as possible. */
   #propose(key: WorkerId, attempt: number, view: number): void {
     const world = this.#world;
     const slot = `${key} ${attempt} ${view}`;
@@ -119,7 +119,7 @@ export class Adversary {
     }
   }
 
-  /** An outcome of its own once more, as if nobody had ever prepared it. */
+  /** Proposes its own outcome again, as if no quorum had prepared it. */
   #repeated(key: WorkerId, attempt: number, view: number): Proposal | undefined {
     const own = this.#votes().filter(
       (m): m is Signed<Proposal> => m.type === 'proposal' && m.key === key,
@@ -131,7 +131,7 @@ export class Adversary {
     return { type: 'proposal', step: 'prepare', ...cast, outcome, prepares: [], ballots };
   }
 
-  /** Says that its outcome was prepared, and shows prepares of something else, or its own alone. */
+  /** Claims that its outcome was prepared, with prepares of another outcome or only its own. */
   #lying(proposal: Proposal): Proposal {
     const { dice, weather } = this.#world;
     const justify = proposal.view - dice.between(1, 2);
@@ -148,7 +148,7 @@ export class Adversary {
     return { ...proposal, justify, prepares: [...new Set(prepares)].sort() };
   }
 
-  /** Somebody's outcome and committee with ballots that make another one. */
+  /** Combines another proposal's outcome and committee with view-change votes that yield another committee. */
   #mislabel(key: WorkerId): void {
     const { dice, machines } = this.#world;
     const others = this.#votes().filter(
@@ -188,7 +188,7 @@ export class Adversary {
     return { type: 'proposal', step: 'prepare', ...cast, digest, outcome, prepares: [], ballots };
   }
 
-  /** Any outcome a quorum prepared or, with the votes of all the hostile, could have. */
+  /** Returns an outcome that a quorum prepared, or could have with the votes of all hostile members. */
   #justified(attempt: number, view: number): Proposal | undefined {
     const { dice, election, events, weather } = this.#world;
     const { hostile } = weather;
@@ -217,7 +217,7 @@ export class Adversary {
     return undefined;
   }
 
-  /** A list that just reaches the floor, or a longer one. */
+  /** Returns a list of view-change votes that just reaches the floor, or a longer one. */
   #list(key: WorkerId, attempt: number): readonly Signed<ViewChangeVote>[] | undefined {
     const { dice, setup, weather } = this.#world;
     for (const other of weather.hostile) this.#ballot(other, attempt);
@@ -232,7 +232,7 @@ export class Adversary {
     return [...own, ...others].slice(0, dice.between(setup.floor, byKey.size));
   }
 
-  /** Says that it knows of nothing prepared, or repeats what an honest one knows. */
+  /** Claims that nothing was prepared, or repeats the claim of an honest member. */
   #ballot(key: WorkerId, attempt?: number): void {
     const { dice, events } = this.#world;
     const honest = [...events.values()].filter(

@@ -1,4 +1,4 @@
-/** What happens when: a heap of things to run, by time and then in the order in which they were planned. */
+/** A priority queue of scheduled actions, ordered by time and then by insertion. */
 interface Entry {
   readonly at: number;
   readonly order: number;
@@ -20,7 +20,7 @@ export class Agenda {
     }
   }
 
-  /** Takes the next one out. */
+  /** Removes and returns the next action. */
   next(): Entry | undefined {
     const heap = this.#heap;
     const top = heap[0];

@@ -1,4 +1,4 @@
-/** Plays many schedules and says which of them broke a promise. */
+/** Plays many schedules and reports which of them violated a guarantee. */
 import type { Setup } from './setup.ts';
 import { type Weather, World } from './world.ts';
 
@@ -8,7 +8,7 @@ export interface Breach {
   readonly what: string;
 }
 
-/** One schedule; the setup and the seed say everything about it. */
+/** One schedule, determined by its setup and seed. */
 export function playSchedule(
   setup: Setup,
   seed: number,
@@ -22,7 +22,7 @@ export function playSchedule(
   return { steps };
 }
 
-/** Schedules in turn over the setups, from one seed on. Stops at the first breach, or when time is up. */
+/** Plays schedules over the setups in turn, from one seed on. Stops at the first violation or after the time limit. */
 export function checkSchedules(
   setups: readonly Setup[],
   from: number,

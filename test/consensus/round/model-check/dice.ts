@@ -1,4 +1,4 @@
-/** Seeded chance for schedules: a small, fast generator (mulberry32). Nothing in the program uses it. */
+/** A seeded random generator for schedules (mulberry32), small and fast; for tests only. */
 export class Dice {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Dice {
     this.#state = seed >>> 0;
   }
 
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;

@@ -54,7 +54,7 @@ import { keyOf, seedOf } from '../../../support/members.ts';
 import { Agenda } from './agenda.ts';
 import { Dice } from './dice.ts';
 
-/** What a run is like. */
+/** Parameters of a run. */
 export interface RunSetup {
   readonly founders: number;
   readonly seats: number;
@@ -65,7 +65,7 @@ export interface RunSetup {
   readonly absent: number;
   /** Members that vote for everything they hear. */
   readonly hostile: number;
-  /** Strangers that join in outcome 0 and then say nothing. */
+  /** Newcomers that join in outcome 0 and then stay silent. */
   readonly strangers: number;
   /**
    * Whether the run must end. Where a quorum of a sampled committee never starts it may wait for ever, but must not
@@ -77,7 +77,7 @@ export interface RunSetup {
 const VIEW_MS = 100;
 const HEALS_MS = 60 * VIEW_MS;
 const END_MS = 4000 * VIEW_MS;
-/** What ends on the clock takes up to 130,000. */
+/** Limit of steps; runs that end by timeouts take up to 130,000. */
 const MOST_STEPS = 500_000;
 const SIGNATURE = { createdAt: 1, expiration: 2, sig: '0'.repeat(128) };
 
@@ -162,7 +162,7 @@ export class RunWorld {
     return { problem: this.#problem, steps: this.#steps, recovered: this.#recovered };
   }
 
-  /** Whether all ended on one history, and a replay of what was sent finds the same one and no other. */
+  /** Reports whether all workers ended with one history, and a replay of all messages finds only that history. */
   #judge(): string | undefined {
     const workers = [...this.#workers.values()];
     const behind = workers.filter((worker) => !this.#isDone(worker));
@@ -207,7 +207,7 @@ export class RunWorld {
     worker.life++;
     worker.state = state;
     if (state.decided !== null) {
-      // it crashed between the two
+      // it crashed between the two steps
       const { proposal, commits } = state.decided;
       const { outcome } = this.#events.get(proposal) as Signed<Proposal>;
       this.#nextRound(worker, outcome, commits.map(this.#commit));
@@ -225,7 +225,7 @@ export class RunWorld {
     this.#catchUp(worker);
   }
 
-  /** Hears everything that was said about its round so far: relays keep it. */
+  /** Receives all messages of its round so far, since relays store them. */
   #catchUp({ key, chain }: Worker): void {
     for (const message of this.#events.values()) {
       if (message.round === chain.round && message.parent === chain.parent) {
@@ -382,7 +382,7 @@ export class RunWorld {
     for (const to of this.#workers.keys()) if (to !== message.key) this.#deliver(to, message);
   }
 
-  /** The hostile vote for whatever anybody votes for, in both steps, and ask for every recovery. */
+  /** Hostile members vote for every outcome that any member votes for, in both steps, and for every recovery. */
   #echo(message: Signed<Message>): void {
     for (const key of this.#hostile) {
       const { run, round, attempt, parent } = message;
@@ -417,7 +417,7 @@ const specOf = ({ founders, seats, rule, floorPermille, rounds }: RunSetup): Run
     },
   });
 
-/** Whatever was said, as evidence; signatures are not looked at. */
+/** All messages as evidence; signatures are not checked. */
 function evidenceOf(events: ReadonlyMap<string, Signed<Message>>): Gathered {
   const all = () => [...events.values()];
   const proposals = () => all().filter((m): m is Signed<Proposal> => m.type === 'proposal');

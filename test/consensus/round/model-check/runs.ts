@@ -1,4 +1,4 @@
-/** Plays whole runs of several rounds, and says which of them broke a promise. */
+/** Plays runs of several rounds and reports which of them violated a guarantee. */
 import { type RunSetup, RunWorld } from './run-world.ts';
 
 const setup = (
@@ -12,7 +12,7 @@ const setup = (
   ...more,
 });
 
-/** Inside the bounds: nothing may go wrong in any of them. */
+/** Setups within the stated bounds: no guarantee may be violated in any of them. */
 export const runs: readonly RunSetup[] = [
   setup(1, 64, 'bft', { strangers: 1 }),
   setup(3, 64, 'bft', { strangers: 3 }),
@@ -36,7 +36,7 @@ export interface RunBreach {
   readonly what: string;
 }
 
-/** Runs in turn over the setups, from one seed on. Stops at the first breach. */
+/** Plays runs over the setups in turn, from one seed on. Stops at the first violation. */
 export function checkRuns(
   from: number,
   count: number,

@@ -1,4 +1,4 @@
-/** What a schedule is about: how many workers, how a quorum is made, how many are hostile, how bad the network is. */
+/** The setup of a schedule: number of workers, quorum rule, number of hostile members, quality of the network. */
 import {
   cappedStakes,
   createElection,
@@ -14,12 +14,12 @@ export interface Setup {
   readonly name: string;
   /** N: keys in the roster. */
   readonly workers: number;
-  /** K: seats of a committee, if there are so many. */
+  /** K: seats of a committee, if there are enough keys. */
   readonly seats: number;
   readonly rule: 'bft' | 'cft';
-  /** f: members that sign whatever they like. */
+  /** f: hostile members, which may sign anything. */
   readonly equivocators: number;
-  /** View-change votes that a recovery epoch needs; 0 where there is none. Production's floor is the same share of the roster. */
+  /** View-change votes that a recovery epoch requires; 0 without recovery. The same share of the roster as in production. */
   readonly floor: number;
   /** Stake of the workers, in their order; 1 each without it. */
   readonly stakes?: readonly number[];
@@ -45,13 +45,13 @@ export const timing: RoundTiming = {
 export const keysOf = ({ workers }: Setup): readonly WorkerId[] =>
   Array.from({ length: workers }, (_, i) => `w${i}`);
 
-/** Ranks turn with the attempt, so that every attempt has another first proposer. */
+/** Rotates the ranks with the attempt, so that every attempt has another first proposer. */
 const rotatedByAttempt = (keys: readonly WorkerId[], attempt: number): readonly WorkerId[] => {
   const sorted = [...keys].sort();
   return sorted.map((_, i) => sorted[(i + attempt * 2) % sorted.length]!);
 };
 
-/** What production makes of a setup: its rule for recovery, its floor and its quorums over ranks of our own. */
+/** Election rules of a setup: production's recovery rule, floor and quorums, with our own ranks. */
 export function electionFor(setup: Setup): Election {
   const roster = keysOf(setup);
   const known = new Map<string, Committee>();
@@ -100,7 +100,7 @@ export function contextFor(
   };
 }
 
-/** An outcome with little in it; what it says does not matter to the machine, who proposed it does. */
+/** A minimal outcome: its content does not matter to the machine, only its proposer. */
 export const outcomeBy = (
   proposer: WorkerId,
   result: Outcome['result'],

@@ -1,4 +1,4 @@
-/** The setups that are checked: inside the stated bound nothing may go wrong, just outside it something must. */
+/** The setups to check: within the stated bound no guarantee may fail, just outside of it one must. */
 import type { Setup } from './setup.ts';
 import type { Weather } from './world.ts';
 
@@ -51,13 +51,13 @@ const all: readonly Setup[] = [
   setup(9, 4, 'bft', 0, 5, true),
 ];
 
-/** Small ones are quick and have the most to show: they come up four times as often. */
+/** Small setups are fast and find the most, so they are played four times as often. */
 export const inside: readonly Setup[] = [
   ...all,
   ...[1, 2, 3].flatMap(() => all.filter(({ workers }) => workers < 7)),
 ];
 
-/** As many that equivocate as it takes, or lists of ballots that share too few keys. */
+/** Setups with enough equivocating members for a fork, or with lists of view-change votes that share too few keys. */
 export const outside: readonly Setup[] = [
   setup(3, 3, 'cft', 1, 0, false),
   setup(4, 4, 'bft', 2, 0, false),
@@ -68,7 +68,7 @@ export const outside: readonly Setup[] = [
   setup(16, 16, 'bft', 6, 0, false),
 ];
 
-/** The worst a network can do: two halves that do not hear each other, and the hostile in both. */
+/** The worst network: two halves that cannot reach each other, and hostile members in both. */
 export function splitOf({ workers, equivocators }: Setup): Partial<Weather> {
   const keys = Array.from({ length: workers }, (_, i) => `w${i}`).sort();
   const hostile = keys.slice(0, equivocators);
@@ -93,12 +93,12 @@ const CALM = {
   healsAt: 1_000_000,
 };
 
-/** Seven workers without a hostile one; the one in the middle is heard by both sides and hears nobody. */
+/** Seven honest workers; the middle one reaches both sides but receives nothing. */
 export const sharedBallot: Partial<Weather> = {
   ...CALM,
   hostile: [],
   sides: new Map([0, 0, 0, 2, 1, 1, 1].map((side, i) => [`w${i}`, side])),
 };
 
-/** A floor of half or less lets both sides go on, as such a spec asks for. With more than half only one side has a list. */
+/** With a floor of half or less both sides may continue, as the spec chose. With more than half only one side can. */
 export const listsOf = (floor: number): Setup => setup(7, 7, 'bft', 0, floor, false);

@@ -24,34 +24,34 @@ interface Machine {
   readonly context: RoundContext;
   readonly skew: number;
   state: RoundState;
-  /** What a crash leaves. */
+  /** State that survives a crash. */
   saved: RoundState | undefined;
   isUp: boolean;
-  /** How often it started; what was under way before a crash is void. */
+  /** Number of starts; actions scheduled before a crash are void. */
   life: number;
 }
 
-/** What chance, or a script, decided about one schedule. */
+/** Decisions about one schedule, random or scripted. */
 export interface Weather {
   readonly drop: number;
   readonly repeat: number;
   readonly crash: number;
   readonly slowMs: number;
-  /** The two sides do not hear each other until then. */
+  /** Time until which the two sides cannot reach each other. */
   readonly cutUntil: number;
   readonly healsAt: number;
-  /** Whether relays keep what was sent, so that it can be asked for. */
+  /** Whether relays store messages, so that they can be queried. */
   readonly hasRelays: boolean;
-  /** How long it takes to look into an outcome. */
+  /** Time to check an outcome. */
   readonly answerMs: number;
   /** How often a worker is late for the round. */
   readonly late: number;
-  /** How often a member does not like an outcome. */
+  /** How often a member does not accept an outcome. */
   readonly picky: number;
   readonly hostile: readonly WorkerId[];
-  /** 0 and 1; whoever is on side 2 is heard by both and hears nobody. */
+  /** Side 0 or 1; a worker on side 2 reaches both but receives nothing. */
   readonly sides: ReadonlyMap<WorkerId, number>;
-  /** The hostile do one thing only: help both sides to an outcome of their own. */
+  /** Hostile members only help each side to its own outcome. */
   readonly isSplit: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface Verdict {
   readonly faults: readonly WorkerId[];
 }
 
-/** So long after it healed every round must be over. */
+/** Time after the network has healed within which every round must end. */
 const PATIENCE_MS = 1500 * VIEW_MS;
 const MOST_STEPS = 60_000;
 
@@ -127,7 +127,7 @@ export class World {
     return this.now >= this.weather.healsAt;
   }
 
-  /** Plays to the end and says what came of it. */
+  /** Plays the schedule to its end and returns the result. */
   play(): Verdict {
     this.at(this.weather.healsAt, () => this.#heal());
     if (this.weather.hostile.length > 0) this.#adversary.live();
@@ -180,7 +180,7 @@ export class World {
     return this.weather.sides.get(key)!;
   }
 
-  /** Puts an event on its way to one machine. */
+  /** Sends an event to one machine. */
   deliver(from: WorkerId, to: WorkerId, message: Signed<Message>): void {
     const { dice, weather } = this;
     if (this.isHealed) {
@@ -250,7 +250,7 @@ export class World {
     if (machine?.isUp) this.#step(machine, { type: 'message', message });
   }
 
-  /** An input some time from now, unless the machine crashes before. */
+  /** Schedules an input, unless the machine crashes before. */
   #later(
     machine: Machine,
     input: Input,
@@ -335,7 +335,7 @@ export class World {
     this.#later(machine, { type: 'checked', check });
   }
 
-  /** Relays answer where there are any, else whoever is up and has it. */
+  /** Answers a query: from relays if there are any, else from a running machine that has the event. */
   #examine(machine: Machine, effect: Effect & { type: 'want' }): void {
     const there = this.weather.hasRelays ? this.events : this.#heldNear(machine.key);
     for (const [id, message] of this.events) {
@@ -362,7 +362,7 @@ export class World {
     return true;
   }
 
-  /** Every outcome with a certificate among all that was ever signed, whoever saw it. */
+  /** Returns all outcomes with a certificate among all messages ever signed. */
   #certified(): Set<string> {
     const signers = new Map<string, { digest: string; ctx: string; keys: Set<WorkerId> }>();
     for (const message of this.events.values()) {

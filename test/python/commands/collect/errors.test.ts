@@ -1,4 +1,4 @@
-/** Ten ways to get each command wrong: exit codes as in the reference, one line that names the thing, no output. */
+/** Ten wrong uses of each command: exit codes as in the reference, one line that names the value, no output. */
 import { writeFile } from 'node:fs/promises';
 import { systemClock } from 'nostrain/base';
 import { createRelaySet } from 'nostrain/network';
@@ -46,7 +46,7 @@ beforeEach(async () => {
   await writeFile(file('heartbeat.json'), JSON.stringify(heartbeatEvent(signerOf(1))));
 });
 
-/** Exit code, words after the command (URL is a relay that is there), what the error says. */
+/** Exit code, arguments (URL is a running relay), text of the error. */
 type Case = readonly [exit: 1 | 2, words: string, says: string];
 
 const wrongNumbers: readonly Case[] = [

@@ -1,4 +1,4 @@
-/** Commands of the Python reference, asked about a run that speaks nostrain/1. */
+/** Commands of the Python reference on a run with profile nostrain/1. */
 
 import { systemClock } from 'nostrain/base';
 import { buildManifest, buildPresence, createRelaySet, createSigner } from 'nostrain/network';

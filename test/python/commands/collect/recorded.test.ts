@@ -1,4 +1,4 @@
-/** What the Python reference printed about relays, on a relay in the dialect of the one it was recorded at, and on ours. */
+/** Recorded output of the Python reference for relays, compared on a relay with the same behaviour and on ours. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { systemClock } from 'nostrain/base';
 import { createRelaySet, createSigner } from 'nostrain/network';
@@ -30,7 +30,7 @@ const OURS = [
 const cases = invocations.filter(({ argv }) => OURS.includes(argv[0] ?? ''));
 const isBug = ({ note }: Invocation) => note?.startsWith('reference bug') ?? false;
 
-/** The relay of the recording kept every copy of an event, and thanked for each. */
+/** The relay of the recording stored every copy of an event and acknowledged each. */
 const startRecorder = () =>
   startPlainRelay({
     answer: () => [true, 'stored'],
@@ -65,7 +65,7 @@ describe.each([
   });
   afterAll(() => relay.close());
 
-  /** What was recorded, as it must read here: the address, the words of failures, and what our relay does better. */
+  /** The recorded output, adapted to this program: addresses, failure messages, and improvements of our relay. */
   function expected(text: string): string {
     const port = new URL(relay.url).port;
     const here = text

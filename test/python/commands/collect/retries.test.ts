@@ -1,4 +1,4 @@
-/** N-08, N-09 and the discovery of N-20, of the commands that publish and collect. */
+/** Statements N-08, N-09 and the discovery of N-20, for the commands that publish and collect. */
 import { writeFile } from 'node:fs/promises';
 import type { SignedEvent } from 'nostrain/network';
 import { createRelay } from 'nostrain/relay';
@@ -24,7 +24,7 @@ const EXACT = [...RETRIES, '--relay-retry-backoff-multiplier', '2', '--relay-ret
 const URL_A = 'ws://a.test';
 const round = ['--relay', URL_A, '--run', 'demo', '--round', '0'];
 
-/** A relay that has these events, once it lets somebody in. */
+/** A relay that has these events once it accepts a connection. */
 function serve(socket: FakeSocket, events: readonly SignedEvent[]): void {
   const { send } = socket;
   socket.send = (text) => {
@@ -115,7 +115,7 @@ describe('N-20: a killed worker is stale after its interval times --max-missed-h
   const heartbeat = heartbeatEvent(signerOf(1), {}, { intervalSeconds: 7 });
   const left = heartbeatEvent(signerOf(2), {}, { intervalSeconds: 60, leaving: true });
 
-  /** What is found so many seconds after the last heartbeat. */
+  /** The workers found this many seconds after the last heartbeat. */
   async function foundAfter(seconds: number, ...argv: readonly string[]) {
     const bench = createBench(file(), (socket) => serve(socket, [heartbeat, left]));
     await bench.clock.advance(seconds * 1000);
