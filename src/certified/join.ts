@@ -144,8 +144,8 @@ export interface CertifiedWorker {
  * read.events; // => archive.events
  * const report = await replayRun(read, { spec });
  * report.lines.map(({ checked }) => checked); // => ['full', 'full']
- * const told = await explainRound(read, { spec, worker: me, round: 0 });
- * told?.why[0]?.startsWith('Counted: outcome '); // => true
+ * const explanation = await explainRound(read, { spec, worker: me, round: 0 });
+ * explanation?.why[0]?.startsWith('Counted: outcome '); // => true
  * ```
  */
 export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedWorker> {
@@ -355,7 +355,7 @@ export async function firstCertified(
     tier,
     ...parts
   }: Pick<ReadOptions, 'relays' | 'signal' | 'clock' | 'onNotice'> & {
-    /** Of the width, in a run with tiers; default the full model. */
+    /** Tier that this worker trains, in a run with tiers; default the full model. */
     readonly tier?: number;
   },
 ): Promise<CertifiedState> {

@@ -31,7 +31,7 @@ export interface RoundSummary {
   readonly payloadBytes: number;
   /** Largest event of an accepted contribution, in bytes of JSON. */
   readonly eventBytes: number;
-  /** ||residual||^2 / ||delta + residual before||^2; of rotated chunks their noise beside the delta, maybe above 1. */
+  /** ||residual||^2 / ||delta + previous residual||^2; rotated chunks leave noise, which may exceed 1. */
   readonly residualShare: number;
   readonly secondsTraining: number;
   readonly secondsWaiting: number;

@@ -48,7 +48,7 @@ export interface FinishedRound {
   readonly base: Digest;
   /** Root of each slice; only in runs with tiers. */
   readonly sliceRoots?: readonly Digest[] | undefined;
-  /** Of that round, with its entropy. */
+  /** Ledger of that round, with its entropy. */
   readonly ledger: Ledger;
 }
 
@@ -146,7 +146,7 @@ export interface Situation {
   readonly run: Digest;
   readonly round: number;
   readonly parent: Digest;
-  /** Of the round, with its entropy. */
+  /** Ledger of the round, with its entropy. */
   readonly ledger: Ledger;
 }
 

@@ -82,7 +82,7 @@ export class Attendance {
 
   /**
    * Records how a round went. A worker that finished late skips one round to begin the next with the others; only once
-   * in a row, or it could stay late for ever.
+   * in a row, or it could stay late forever.
    */
   note({ isOver, isLate, hasCommitted }: Attended, { result }: Outcome): void {
     const { late } = this.#ports.spec;

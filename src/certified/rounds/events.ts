@@ -41,8 +41,8 @@ export interface CertifiedRound {
   /** Workers whose contribution to the previous round counts in this one. */
   readonly late: readonly WorkerId[];
   /**
-   * Workers whose listed contribution the aggregation rule left out; it stays in their residual. Absent if there are
-   * none.
+   * Workers whose listed contribution the aggregation rule left out; it stays in their residual. Absent if the list is
+   * empty.
    */
   readonly unused?: readonly WorkerId[];
   /** Factor on the outer learning rate, in runs where it depends on how far the contributions agree. */
