@@ -26,7 +26,7 @@ const [alice, bob] = [signerOf(1), signerOf(2)];
 const REGULAR = [7810, 7811];
 const ADDRESSABLE = [33_333, 33_334, 33_335, 37_811];
 const EPHEMERAL = 27_810;
-const WAIT = { timeout: 10_000, interval: 20 };
+const WAIT = { timeout: 50_000, interval: 20 };
 
 const opened: { close(): Promise<unknown> }[] = [];
 const now = () => Math.floor(Date.now() / 1000);

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { residentAfter } from '../support/flood.ts';
 
-it('a worker that hears a gigabyte of strangers’ events grows by less than 64 MB', async () => {
+it('benchmark: a worker that hears a gigabyte of strangers’ events grows by less than 64 MB', async () => {
   const { before, after } = await residentAfter({ junkBytes: 1e9, wellMade: 6000 });
   console.log({ before, after });
   expect(after.heard - before.heard).toBeGreaterThan(1000);

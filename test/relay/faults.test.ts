@@ -9,6 +9,8 @@ import { messageFrame } from '../../relay/messages.ts';
 import { openReader } from '../support/raw-reader.ts';
 import { eventOf, forgedTwin } from '../support/signers.ts';
 
+/** A poll waits for an event: it may take as long as the test. */
+const UNTIL = { timeout: 50_000, interval: 10 };
 const opened: { close(): Promise<unknown> }[] = [];
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((thing) => thing.close()));
@@ -209,7 +211,7 @@ describe('a dishonest relay', () => {
     opened.push(relay, reader);
     reader.say('EVENT', eventOf('a'));
     reader.say('REQ', 'r', {});
-    await expect.poll(() => relay.stats().eventsStored).toBe(1);
+    await expect.poll(() => relay.stats().eventsStored, UNTIL).toBe(1);
     expect(reader.frames).toEqual([]);
   });
 
@@ -219,7 +221,7 @@ describe('a dishonest relay', () => {
     opened.push(relay, reader);
     await reader.publish(eventOf('a'));
     expect(relay.stats().eventsStored).toBe(1);
-    await expect.poll(() => relay.stats().eventsStored).toBe(0);
+    await expect.poll(() => relay.stats().eventsStored, UNTIL).toBe(0);
   });
 
   test('a slow line delays all frames and keeps their order', async () => {

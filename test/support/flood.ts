@@ -156,30 +156,31 @@ async function pour(
   for (let i = 0; i < events; i++) await say(signerOf(1000 + (i % 500)).sign(wellMade(i)));
 }
 
-/** How much memory of what was said a member keeps, in this process; in MB. */
-export async function memoryAfter(flood: Flood): Promise<{
+/** How much of a flood arrives at a member, and how much of it is still held afterwards, in parsed events; in MB. */
+export async function heldAfter(flood: Flood): Promise<{
   readonly heardMegabytes: number;
-  readonly keptMegabytes: number;
+  readonly heldMegabytes: number;
 }> {
   const relay = await startRelay();
   const member = await startMember(relay.url);
   const { say, end } = await connect(relay.url);
-  const first = honest();
-  await say(first);
-  await warmUp(say);
-  await quiet(member.heardBytes);
-  const before = await keptMegabytes();
-  const firstBytes = member.heardBytes();
-  await pour(say, flood);
-  await quiet(member.heardBytes);
-  const after = await keptMegabytes();
-  const isHonestHere = member.knows(first.id);
-  const heardMegabytes = (member.heardBytes() - firstBytes) / 1e6;
-  await member.close();
-  end();
-  await relay.close();
-  if (!isHonestHere) throw new Error('the flood pushed out what a member said');
-  return { heardMegabytes, keptMegabytes: after - before };
+  const watched = watchEvents();
+  try {
+    const first = honest();
+    await say(first);
+    await warmUp(say);
+    await pour(say, flood);
+    await quiet(member.heardBytes);
+    const heardMegabytes = member.heardBytes() / 1e6;
+    const heldMegabytes = (await watched.heldBytes()) / 1e6;
+    if (!member.knows(first.id)) throw new Error('the flood pushed out what a member said');
+    return { heardMegabytes, heldMegabytes };
+  } finally {
+    watched.restore();
+    await member.close();
+    end();
+    await relay.close();
+  }
 }
 
 /** What a member in a process of its own says of itself; in MB. */
@@ -273,14 +274,30 @@ async function quiet(heardBytes: () => number): Promise<void> {
 }
 
 setFlagsFromString('--expose-gc');
-const collect: () => void = runInNewContext('gc');
+const collectGarbage: () => void = runInNewContext('gc');
 
-/** Of what is still in use: freed buffers are swept a moment after a collection. */
-async function keptMegabytes(): Promise<number> {
-  for (let i = 0; i < 4; i++) {
-    collect();
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  const { heapUsed, external } = process.memoryUsage();
-  return (heapUsed + external) / 1e6;
+/** Events that are parsed in this process until `restore`, and the bytes of those that something still holds. */
+function watchEvents() {
+  const original = JSON.parse;
+  const events: { readonly ref: WeakRef<object>; readonly bytes: number }[] = [];
+  JSON.parse = (text, ...more) => {
+    const value: unknown = original(text, ...more);
+    const last: unknown = Array.isArray(value) ? value.at(-1) : undefined;
+    if (typeof last === 'object' && last !== null) {
+      events.push({ ref: new WeakRef(last), bytes: text.length });
+    }
+    return value;
+  };
+  return {
+    async heldBytes(): Promise<number> {
+      // a WeakRef keeps its target alive until the turn of the event loop ends
+      await new Promise((resolve) => setImmediate(resolve));
+      collectGarbage();
+      const held = events.filter(({ ref }) => ref.deref() !== undefined);
+      return held.reduce((sum, { bytes }) => sum + bytes, 0);
+    },
+    restore() {
+      JSON.parse = original;
+    },
+  };
 }

@@ -22,6 +22,8 @@ import { createManualClock } from '../../support/manual-clock.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const at = temporaryFolder();
+/** A poll waits for an event: it may take as long as the test. */
+const UNTIL = { timeout: 50_000, interval: 10 };
 const never = new AbortController().signal;
 const clock = systemClock;
 const ask = createAskHttp({ isTrusted: true });
@@ -229,7 +231,7 @@ describe('a holder server', () => {
     const all = pieces.slice(0, 3).map(({ sha256 }) => get(`${paced.url}/${sha256}`));
     // two wait for their turn until the clock moves; the third is sent away meanwhile
     expect((await Promise.race(all)).status).toBe(503);
-    await expect.poll(() => slow.pending).toBe(4);
+    await expect.poll(() => slow.pending, UNTIL).toBe(4);
     const waits = slow.sleeps.filter((ms) => ms < 10_000);
     expect(waits.map(Math.round)).toEqual([82, 164]); // of 32 KiB each at 400 kB a second
     await slow.advance(1000);
@@ -267,7 +269,7 @@ describe('a holder server', () => {
     const { port, hostname } = new URL(url);
     const sockets = [0, 1].map(() => connect(Number(port), hostname).pause());
     for (const socket of sockets) socket.write(`GET /${piece!.sha256} HTTP/1.1\r\nhost: x\r\n\r\n`);
-    await expect.poll(() => manual.pending).toBe(2);
+    await expect.poll(() => manual.pending, UNTIL).toBe(2);
     expect((await get(url)).status).toBe(503);
     await manual.advance(10_000 + 1000 * (piece!.bytes / 16_384) - 1);
     expect((await get(url)).status).toBe(503);
@@ -280,7 +282,7 @@ describe('a holder server', () => {
     await manual.advance(1);
     for (const socket of sockets) socket.resume();
     await Promise.all(closed);
-    await expect.poll(async () => (await get(url, {}, 'GET')).status).toBe(200);
+    await expect.poll(async () => (await get(url, {}, 'GET')).status, UNTIL).toBe(200);
   });
 
   it('says where it cannot listen', async () => {
