@@ -1,6 +1,6 @@
 /**
- * The rules that all honest workers compute alike, as pure functions: aggregation, outer step, committee draw, ownership
- * and placement, roots, and the machine of a round.
+ * The rules that all honest workers compute identically, as pure functions: aggregation, outer step, committee draw,
+ * ownership and placement, roots, and the round machine.
  *
  * @module nostrain/consensus
  */

@@ -182,7 +182,7 @@ export class Trial {
     }
   }
 
-  /** Asks the relay to delete all of it; whether it did, where that can be seen. */
+  /** Asks the relay to delete the sample events; returns whether it did, undefined if that is unknown. */
   async #clean(): Promise<boolean | undefined> {
     const { accepted } = this.#sender;
     if (accepted.length === 0) return undefined;

@@ -5,19 +5,19 @@
 import { CHUNK_LENGTH, chunkCount, chunkLength } from '../../tensor/partial-vector.ts';
 import type { Row } from './mean.ts';
 
-/** Values of one row in a `Room`; more than a chunk, so that rows do not share a cache line. */
+/** Values per row in a `ChunkBuffer`; more than a chunk, so that rows do not share a cache line. */
 export const BUFFER_STRIDE = CHUNK_LENGTH + 16;
 
-/** The values of a chunk, row after row; zero where a row says nothing. */
+/** The values of a chunk, row after row; zero if a row did not send the chunk. */
 export interface ChunkBuffer {
   readonly chunk: number;
   readonly values: Float64Array;
-  /** Rows that speak of the chunk, ascending. */
+  /** Indices of the rows that sent the chunk, ascending. */
   readonly senders: readonly number[];
   readonly length: number;
 }
 
-/** Calls back with each chunk that any row speaks of, ascending. The buffer is reused between calls. */
+/** Calls `take` with each chunk that any row sent, ascending. The buffer is reused between calls. */
 export function eachChunk(rows: readonly Row[], take: (buffer: ChunkBuffer) => void): void {
   const size = rows[0]?.delta.size ?? 0;
   const positions = rows.map(({ delta }) => {

@@ -78,13 +78,13 @@ export interface RosterChange {
   /** Author of its first proposal. */
   readonly proposer: WorkerId;
   readonly reveal: Digest | '';
-  /** Workers of accepted rows and authors of listed votes; keys outside the roster are ignored. */
+  /** Workers of accepted contributions and authors of listed votes; keys outside the roster are ignored. */
   readonly seen: readonly WorkerId[];
-  /** Workers of accepted rows that are not late: they owe no contribution for this round. */
+  /** Workers of accepted contributions that are not late: they owe no contribution for this round. */
   readonly accepted: readonly WorkerId[];
   /** Scores of the contributions of two rounds before, from the listed votes; null if too few members scored them. */
   readonly scores?: ReadonlyMap<WorkerId, number> | null;
-  /** Workers of accepted rows, late ones too, that are not empty: what earns a newcomer its seat. */
+  /** Workers of accepted contributions that are not empty, including late ones; these earn a newcomer its seat. */
   readonly contributed: readonly WorkerId[];
   readonly joins: readonly RosterJoin[];
   readonly leaves: readonly WorkerId[];
@@ -95,7 +95,7 @@ export interface RosterChange {
   readonly isRecovered: boolean;
   /** Authors of the view-change votes in the outcome, if they decide who counts as live; else null. */
   readonly viewChangeKeys: readonly WorkerId[] | null;
-  /** Typical size of its rows; 0 where it accepts nothing. */
+  /** Typical size of the accepted contributions; 0 without any. */
   readonly rowSize: number;
   /** The same in each slice but the first, in a run with tiers. */
   readonly outerSizes?: readonly number[];

@@ -143,7 +143,7 @@ export const closingTime = (beginning: Beginning, context: RoundContext): number
     beginning.begun + graceOf(context.delays, context.timing),
   );
 
-/** Returns the lower median of integers; 0 if there are none. */
+/** Returns the lower median of integers; 0 for an empty list. */
 function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[(sorted.length - 1) >> 1] ?? 0;

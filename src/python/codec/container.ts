@@ -182,7 +182,7 @@ export function expandZstd(frame: Uint8Array, limit: number, zstd: Zstd): Result
     const content = zstd.expand(frame);
     if (content.length === contentBytes) return ok(content);
   } catch {
-    // what the decoder says of it is of no use to anybody
+    // the decoder's own message does not help
   }
   return refuse('bad-zstd', 'container', 'the zstd frame is invalid');
 }

@@ -217,10 +217,10 @@ function readDelta(
 function differenceOf({ slots }: Layout, other: Layout): string | undefined {
   const theirs = new Map(other.slots.map((slot) => [slot.name, slot.shape]));
   for (const { name, shape } of slots) {
-    const other = theirs.get(name);
-    if (!other) return `ValueError: missing parameter '${name}' in model state`;
-    if (other.join() !== shape.join())
-      return `ValueError: shape of '${name}' is [${other}], not [${shape}]`;
+    const theirShape = theirs.get(name);
+    if (!theirShape) return `ValueError: missing parameter '${name}' in model state`;
+    if (theirShape.join() !== shape.join())
+      return `ValueError: shape of '${name}' is [${theirShape}], not [${shape}]`;
     theirs.delete(name);
   }
   const extra = [...theirs.keys()].sort();

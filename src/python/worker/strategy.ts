@@ -55,7 +55,7 @@ const referencePlan = (plan: Plan, { isCompatible, publishMs }: Reference): Plan
   ...plan,
   heartbeatEachRound: true,
   publishTimeoutMs: publishMs,
-  // a gradient is tried exactly as often as --relay-retries says
+  // the number of attempts for a gradient is exactly that of --relay-retries
   waitsForRelays: false,
   refusesLate: false,
   // workers of the reference count the timeout from the last gradient, do not report their final state, and do not
