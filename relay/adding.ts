@@ -1,14 +1,14 @@
-/** EVENT, stage by stage: read, known, judged, kept, answered, delivered. */
+/** Handles EVENT in stages: parse, check for duplicates, judge, store, answer, deliver. */
 
 import type { Connection, Core } from './core.ts';
 import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';
 import { EventFrames } from './messages.ts';
 import type { Work } from './turns.ts';
 
-/** Units that checking and filing an event takes for each tag. */
+/** Units of work per tag for checking and indexing an event. */
 const TAG_UNITS = 4;
 
-/** Takes one published event through all stages; every way out answers the author. `isPlain` as in `parseArrival`. */
+/** Takes one published event through all stages; each outcome is answered. `isPlain` as in `parseArrival`. */
 export function* addEvent(session: Connection, raw: unknown, isPlain: boolean): Work<void> {
   const { counts, store } = session.core;
   if (session.adversary.swallows()) {
@@ -20,7 +20,7 @@ export function* addEvent(session: Connection, raw: unknown, isPlain: boolean): 
     refuse(session, isRecord(raw) ? raw.id : undefined, `invalid: ${arrival}`);
     return;
   }
-  // before it is looked for: nobody else may file it between that and our filing it
+  // yield before the lookup, so that no other connection stores the event between lookup and storing
   yield TAG_UNITS * arrival.tags.length;
   if (session.adversary.discards()) {
     counts.eventsDiscarded++;
@@ -46,7 +46,7 @@ export function* addEvent(session: Connection, raw: unknown, isPlain: boolean): 
     return;
   }
   const synced = store.has(arrival.id) ? persist(session, arrival) : undefined;
-  // to those who listen now: who asks while the disk works finds the event in the store
+  // deliver to current subscribers; one that subscribes during the disk write gets it from the store
   const { listeners, tested } = session.core.live.matching(arrival);
   yield tested + listeners.size;
   onceSynced(session, arrival, synced, () => {
@@ -57,11 +57,11 @@ export function* addEvent(session: Connection, raw: unknown, isPlain: boolean): 
   });
 }
 
-/** Writes the event to the log, if there is one; ephemeral events are held in memory only. */
+/** Appends the event to the log, if there is one; ephemeral events stay in memory only. */
 const persist = ({ core }: Connection, { kind, json }: Arrival): Promise<void> | undefined =>
   isEphemeral(kind) ? undefined : core.log?.append(json);
 
-/** Goes on when the event is on disk, or at once when nothing is to be waited for. */
+/** Continues once the event is on disk, or at once if there is nothing to wait for. */
 function onceSynced(
   session: Connection,
   { id }: Arrival,
@@ -75,7 +75,7 @@ function onceSynced(
   void synced.then(then, () => refuse(session, id, 'error: the event could not be stored'));
 }
 
-/** The first policy that objects, as it is worded on the wire. */
+/** Returns the first refusal of the policies, worded for the wire. */
 function judge(session: Connection, arrival: Arrival): string | undefined {
   const { words } = session.core.profile.dialect;
   for (const policy of session.core.policies) {
@@ -87,7 +87,7 @@ function judge(session: Connection, arrival: Arrival): string | undefined {
   return undefined;
 }
 
-/** Keeps what its class says is kept, or says why not. */
+/** Stores the event if its class is stored; returns why not, if it was not. */
 function* keep(session: Connection, arrival: Arrival): Work<string | undefined> {
   const { core } = session;
   if (isEphemeral(arrival.kind) && core.limits.ephemeralKeepSeconds === 0) return undefined;
@@ -102,7 +102,7 @@ function* keep(session: Connection, arrival: Arrival): Work<string | undefined> 
   return undefined;
 }
 
-/** Loses the event after a while, if the faults say so. */
+/** Deletes the event after a while, if the faults say so. */
 function forgetLater({ faults, store }: Core, id: string): void {
   if (faults.forgetAfter === undefined) return;
   const forget = () => {

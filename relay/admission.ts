@@ -8,10 +8,10 @@ import type { Limits } from './limits.ts';
 import { Buckets } from './rates.ts';
 import type { Account } from './turns.ts';
 
-/** Sockets that have not said yet what they want, beyond the connections allowed. */
+/** Maximum sockets without a request yet, beyond the allowed connections. */
 const SPARE_SOCKETS = 100;
 
-/** What is open from one address. */
+/** Open connections and sockets of one address. */
 interface Guest {
   readonly account: Account;
   count: number;
@@ -20,9 +20,9 @@ interface Guest {
 const newAccount = (): Account => ({ used: 0, subscribed: 0 });
 
 export interface Admitted extends Source {
-  /** A public address has one for all its connections; near ones have one each. */
+  /** A public address has one account for all its connections; near ones have one per connection. */
   readonly account: Account;
-  /** Gives the place back. */
+  /** Releases the slot. */
   leave(): void;
 }
 
@@ -34,7 +34,7 @@ export class Admission {
   readonly #guests = new Map<string, Guest>();
   #count = 0;
 
-  /** With a proxy in front, addresses are those it names. */
+  /** Behind a proxy, addresses come from its headers. */
   constructor(limits: Limits, hasProxy: boolean) {
     this.#limits = limits;
     this.#hasProxy = hasProxy;
@@ -42,14 +42,14 @@ export class Admission {
     this.#rate = new Buckets(limits.publicAddress?.newConnections);
   }
 
-  /** Whether a socket may say what it wants; asked before anything is read from it. */
+  /** Reports whether a socket may send a request; called before anything is read from it. */
   mayAsk(remote: string, nowMs: number): boolean {
     const source = sourceOf(remote);
     if (source.isNear) return true;
     return this.#hasCapacity(source) && this.#rate.takes(source.address, nowMs);
   }
 
-  /** A place for a connection, or undefined when it is one too many. */
+  /** Returns a slot for a connection, or undefined if a limit is reached. */
   admit(request: IncomingMessage, nowMs: number): Admitted | undefined {
     const source = sourceOfRequest(request, this.#hasProxy);
     if (!this.#hasCapacity(source)) return undefined;
@@ -74,7 +74,7 @@ export class Admission {
   }
 }
 
-/** Loopback, private and link-local networks: whoever is there is let in by whoever runs the relay. */
+/** Loopback, private and link-local networks, whose users the operator of the relay admits. */
 const near = new BlockList();
 for (const [network, prefix] of [
   ['127.0.0.0', 8],
@@ -90,17 +90,17 @@ near.addSubnet('fc00::', 7, 'ipv6');
 near.addSubnet('fe80::', 10, 'ipv6');
 
 export interface Source {
-  /** What is counted as one: an IPv4 address, or the first half of an IPv6 one. */
+  /** The unit of counting: an IPv4 address, or the /64 of an IPv6 one. */
   readonly address: string;
-  /** Whether it is in a loopback or private network, where many share an address and are known. */
+  /** Whether it is in a loopback or private network, where many users share an address. */
   readonly isNear: boolean;
 }
 
-/** Without zone, and as IPv4 where it is one. */
+/** Returns the address without its zone, and as IPv4 if it is mapped. */
 const plain = (address: string): string =>
   address.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '');
 
-/** The first four groups of an IPv6 address. */
+/** Returns the first four groups of an IPv6 address. */
 function networkOf(address: string): string {
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const groups = head === '' ? [] : head.split(':');

@@ -1,11 +1,13 @@
-/** AUTH (NIP-42): a key proves itself to this connection with a signed event that is neither kept nor passed on. */
+/**
+ * Handles AUTH (NIP-42): a key authenticates to this connection with a signed event, which is not stored or delivered.
+ */
 import type { Connection } from './core.ts';
 import { type Arrival, AUTH_KIND, findForgery, isRecord, parseArrival, valuesOf } from './event.ts';
 
-/** How far from now the event may be dated, in seconds. */
+/** Maximum difference between the event's date and now, in seconds. */
 const WINDOW_SECONDS = 600;
 
-/** Answers an AUTH event; several keys may prove themselves one after the other. */
+/** Answers an AUTH event. Several keys may authenticate one after the other. */
 export function authenticate(session: Connection, raw: unknown): void {
   const arrival = parseArrival(raw);
   if (typeof arrival === 'string') {

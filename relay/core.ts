@@ -1,4 +1,7 @@
-/** State shared by all connections of a relay, and the connection as the verbs (EVENT, REQ, AUTH, ...) see it. */
+/**
+ * State shared by all connections of a relay, and the connection as seen by the handlers of EVENT, REQ, AUTH and
+ * others.
+ */
 import type { EventLog } from './durable/event-log.ts';
 import { LiveIndex, type Subscription } from './event-index.ts';
 import type { Adversary } from './faults/adversary.ts';
@@ -46,27 +49,27 @@ export interface Core {
   readonly limits: Limits;
   readonly profile: Profile;
   readonly auth: AuthMode;
-  /** The URL others know the relay by, when it is not where it listens. */
+  /** Public URL of the relay, if it differs from the address it listens on. */
   readonly publicUrl: string | undefined;
-  /** Messages of each address. */
+  /** Messages per address. */
   readonly messages: Meter;
-  /** Connections from each address. */
+  /** Connections per address. */
   readonly connections: Meter;
-  /** Messages and their bytes from each public address. */
+  /** Messages and their bytes per public address. */
   readonly publicMessages: Buckets;
   readonly publicBytes: Buckets;
   readonly policies: readonly Policy[];
   readonly faults: FaultSettings;
   readonly seed: number;
   readonly store: Store;
-  /** Where events are kept on disk, if they are. */
+  /** The log on disk, if events are stored there. */
   readonly log: EventLog | undefined;
   readonly sessions: Set<Connection>;
-  /** What is open on all of them. */
+  /** Index of the open subscriptions of all connections. */
   readonly live: LiveIndex;
-  /** Bytes of all that is open. */
+  /** Bytes of all open subscriptions. */
   readonly subscribed: { bytes: number };
-  /** How the event loop is shared between them. */
+  /** Scheduler of work between connections. */
   readonly turns: Turns;
   readonly counts: Counts;
   nowMs(): number;
@@ -78,35 +81,37 @@ export interface Sync {
   readonly usedMs: number;
 }
 
-/** One reader and writer, as the verbs see it. */
+/** A connection, as the handlers see it. */
 export interface Connection extends PolicySession {
   readonly core: Core;
   readonly subscriptions: Map<string, Subscription>;
   readonly syncs: Map<string, Sync>;
-  /** What it has used of the event loop. */
+  /** Event loop time that it has used. */
   readonly account: Account;
-  /** Whether it can still be answered. */
+  /** Whether it can still receive answers. */
   readonly isOpen: boolean;
-  /** Sends the challenge (NIP-42) unless this connection has it already. */
+  /** Sends the challenge (NIP-42), unless it was sent before. */
   challenge(): void;
-  /** Counts a key as authenticated if the challenge is the one sent; false when it is not, or there are too many. */
+  /**
+   * Marks a key as authenticated if the challenge matches; returns false if it does not, or if there are too many keys.
+   */
   admit(pubkey: string, challenge: string): boolean;
   readonly adversary: Adversary;
-  /** Sends a control message as it is; faults do not touch it. */
+  /** Sends a control message; faults do not apply to it. */
   say(...message: readonly unknown[]): void;
   /** Answers an EVENT. */
   answer(id: string, accepted: boolean, message: string): void;
-  /** Sends an event to one subscription, as the faults have it; resolves once every copy has left or was lost. */
+  /** Sends an event to one subscription, subject to the faults; resolves once every copy was sent or dropped. */
   deliver(frames: EventFrames, subscription: string): Promise<unknown> | undefined;
   /** Resolves when the reader can take more, is gone, or no longer wants the data. */
   drained(isWanted: () => boolean): Promise<void>;
   /** Wakes callers of `drained`, which check again whether their data is still wanted. */
   wake(): void;
-  /** Bytes it was sent and has not taken yet. */
+  /** Bytes sent to it that it has not received yet. */
   readonly unsentBytes: number;
-  /** Bytes it sent that wait here: messages whose turn has not come, and one that has not arrived whole. */
+  /** Bytes received from it that are not processed: queued messages, and an incomplete one. */
   readonly unreadBytes: number;
-  /** Pings a silent reader, closes one that does not answer, and forgets abandoned syncs. */
+  /** Pings a silent connection, closes one that does not answer, and closes abandoned syncs. */
   checkIdle(nowMs: number): void;
   close(): void;
   terminate(): void;
@@ -114,38 +119,38 @@ export interface Connection extends PolicySession {
 
 const zeroCounts = () => Object.fromEntries(countNames.map((name) => [name, 0])) as Counts;
 
-/** What a relay is, wherever it listens. */
+/** Options of a relay, apart from where it listens. */
 export interface CoreOptions {
-  /** Largest event; default 2 MiB. */
+  /** Maximum size of an event; default 2 MiB. */
   readonly maxEventBytes?: number;
-  /** The other limits, where they differ from the defaults. */
+  /** Limits that differ from the defaults. */
   readonly limits?: Partial<Limits>;
-  /** Behaves like another relay: its limits, words and NIP-11 document. `limits` still count. */
+  /** Imitates another relay: its limits, messages and NIP-11 document. `limits` still apply. */
   readonly strict?: ProfileName;
   /** Who must authenticate (NIP-42); default `none`. */
   readonly auth?: AuthMode;
-  /** Leading zero bits an id must have (NIP-13); default 0. */
+  /** Leading zero bits required of an id (NIP-13); default 0. */
   readonly minPow?: number;
   /**
-   * The URL others know this relay by (by name, or behind a proxy): AUTH (NIP-42) and requests to vanish (NIP-62) must
-   * name its host. Without it they must name an address this relay is reached at; what clients call it in their `Host`
-   * header proves nothing. With it, `X-Forwarded-For` from a loopback or private address is believed.
+   * Public URL of this relay (by name, or behind a proxy). AUTH (NIP-42) and requests to vanish (NIP-62) must name its
+   * host. Without it they must name an address of this relay; the `Host` header of clients is not trusted. With it,
+   * `X-Forwarded-For` from a loopback or private address is trusted.
    */
   readonly publicUrl?: string;
   readonly name?: string;
   readonly faults?: FaultSettings;
-  /** Seeds the faults; default 0. */
+  /** Seed of the faults; default 0. */
   readonly seed?: number;
   /** Replaces the standard policies. */
   readonly policies?: readonly Policy[];
-  /** Milliseconds since the epoch; default `Date.now`. */
+  /** Returns milliseconds since the epoch; default `Date.now`. */
   readonly nowMs?: () => number;
 }
 
 const profileOf = ({ strict }: CoreOptions): Profile =>
   strict === undefined ? ours : profiles[strict];
 
-/** The limits of the profile, where the options do not say otherwise. */
+/** Returns the limits of the profile, overridden by those in the options. */
 export function limitsOf(options: CoreOptions): Limits {
   const { maxEventBytes, minPow } = options;
   return {
@@ -157,7 +162,7 @@ export function limitsOf(options: CoreOptions): Limits {
   };
 }
 
-/** A relay without connections yet. */
+/** Creates the state of a relay without connections. */
 export function createCore(
   options: CoreOptions,
   limits: Limits,
@@ -188,6 +193,6 @@ export function createCore(
   };
 }
 
-/** Work that the document says nothing of. */
+/** Proof of work that the NIP-11 document does not mention. */
 const secret = ({ work = 0 }: FaultSettings = {}): readonly Policy[] =>
   work === 0 ? [] : [(event) => proofOfWork(event, { limits: { minPow: work } })];

@@ -1,12 +1,14 @@
-/** Indexes by author, kind and tag: of stored events, and of open subscriptions, so that events meet few of them. */
+/**
+ * Indexes of stored events and of open subscriptions by author, kind and tag, so that each query tests few candidates.
+ */
 import type { Entry } from './event.ts';
 import { type CompiledFilter, idKey, keysOf, kindKey, pairsOf } from './filter.ts';
 import type { EventFrames } from './messages.ts';
 
-/** Measured memory of an event besides its JSON: itself, each tag, each item of a tag, each index key. */
+/** Measured memory of an event besides its JSON: per event, tag, item of a tag and index key. */
 const [ENTRY_BYTES, TAG_BYTES, ITEM_BYTES, KEY_BYTES] = [1000, 48, 24, 60] as const;
 
-/** Upper estimate of an event's memory besides its JSON, at two bytes per character. */
+/** Returns an upper estimate of an event's memory besides its JSON, at two bytes per character. */
 export function indexBytesOf(entry: Entry): number {
   let bytes = ENTRY_BYTES;
   for (const tag of entry.tags) {
@@ -18,9 +20,9 @@ export function indexBytesOf(entry: Entry): number {
 }
 
 export class EventIndex {
-  /** By id, in order of arrival. */
+  /** Events by id, in order of arrival. */
   readonly #entries = new Map<string, Entry>();
-  /** A key that files a single event needs no set. */
+  /** Events by index key; a key with a single event needs no set. */
   readonly #filed = new Map<string, Entry | Set<Entry>>();
 
   get size(): number {
@@ -61,7 +63,7 @@ export class EventIndex {
     }
   }
 
-  /** A superset of what the filter matches as it is now, the shortest of its groups; some may be in it twice. */
+  /** Returns a superset of the matching events: the smallest group of the filter. May contain an event twice. */
   candidates(filter: CompiledFilter): readonly Entry[] {
     const { keys } = this.#shortest(filter);
     if (!keys) return [...this.#entries.values()];
@@ -70,12 +72,12 @@ export class EventIndex {
     return entries;
   }
 
-  /** How many candidates there are. */
+  /** Returns the number of candidates. */
   countOf(filter: CompiledFilter): number {
     return this.#shortest(filter).count;
   }
 
-  /** The group with the fewest events; no keys when looking at all is shorter. */
+  /** Returns the group with the fewest events; no keys if scanning all events is cheaper. */
   #shortest({ groups }: CompiledFilter): { count: number; keys?: readonly string[] } {
     let best: { count: number; keys?: readonly string[] } = { count: this.size };
     for (const keys of groups) {
@@ -96,18 +98,18 @@ export class EventIndex {
 export interface Subscription {
   readonly id: string;
   readonly filters: readonly CompiledFilter[];
-  /** Length of the message that opened it, and some for each filter. */
+  /** Bytes of the message that opened it, plus a constant per filter. */
   readonly bytes: number;
-  /** Sends it an event, unless it has been closed. */
+  /** Sends an event to it, unless it was closed. */
   deliver(frames: EventFrames): Promise<unknown> | undefined;
 }
 
-/** Where filters without any list are filed: every event may match them. */
+/** Index key of filters without any list: every event may match them. */
 const ALL: readonly string[] = ['*'];
 
 export class LiveIndex {
   readonly #filed = new Map<string, Set<Subscription>>();
-  /** The keys under which each is filed. */
+  /** Index keys of each subscription. */
   readonly #indexKeys = new Map<Subscription, readonly (readonly string[])[]>();
 
   add(subscription: Subscription): void {
@@ -129,7 +131,7 @@ export class LiveIndex {
     this.#indexKeys.delete(subscription);
   }
 
-  /** The subscriptions with a filter that matches, each once, and how many filters were tried to find them. */
+  /** Returns the subscriptions that match, each once, and how many filters were tested. */
   matching(entry: Entry): { listeners: ReadonlySet<Subscription>; tested: number } {
     const listeners = new Set<Subscription>();
     let tested = 0;
@@ -145,7 +147,9 @@ export class LiveIndex {
     return { listeners, tested };
   }
 
-  /** Of the lists of a filter, the one whose keys are in least demand so far; a match has a key of every list. */
+  /**
+   * Returns the list of a filter whose keys have the fewest subscriptions; a matching event has a key of every list.
+   */
   #quietest({ indexKeys }: CompiledFilter): readonly string[] {
     let best = ALL;
     let least = Number.POSITIVE_INFINITY;

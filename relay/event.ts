@@ -1,27 +1,27 @@
-/** NIP-01 events as a relay sees them: shape, id, signature and class. Does not judge content. */
+/** NIP-01 events as a relay handles them: form, id, signature and class. Does not interpret the content. */
 import { createHash } from 'node:crypto';
 import { verifySignature } from './signature.ts';
 
-/** What the store keeps and filters look at: the content lives only inside the JSON. */
+/** What the store and filters need of an event; its content is only in the JSON. */
 export interface Entry {
   readonly id: string;
   readonly pubkey: string;
   readonly created_at: number;
   readonly kind: number;
   readonly tags: readonly (readonly string[])[];
-  /** The event as JSON, serialised once and sent as it is to every subscriber. */
+  /** The event as JSON, serialized once and sent unchanged to every subscriber. */
   readonly json: Buffer;
 }
 
-/** An event as it arrived, well-formed but not verified. */
+/** A received event: well-formed, not verified. */
 export interface Arrival extends Entry {
   readonly content: string;
   readonly sig: string;
-  /** The tags and the content inside `json`, for the id. */
+  /** The serialized tags and content inside `json`, for the id. */
   readonly hashed: readonly [tags: Buffer, content: Buffer];
 }
 
-/** What stands between tags and content. */
+/** Separator of tags and content in the JSON. */
 const CONTENT = ',"content":';
 
 const HEX = /^[0-9a-f]*$/;
@@ -34,7 +34,7 @@ const isTags = (value: unknown): value is string[][] =>
     (tag) => Array.isArray(tag) && tag.length > 0 && tag.every((item) => typeof item === 'string'),
   );
 
-/** A whole number that JSON can carry, from 0 to `max`. */
+/** Reports whether this is a safe integer from 0 to `max`. */
 export const isCount = (value: unknown, max = Number.MAX_SAFE_INTEGER): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max;
 
@@ -42,8 +42,8 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * The event in `raw` with unknown fields dropped, or a sentence saying what is wrong. `isPlain` says that it was read
- * from JSON without any backslash: then no string in it needs one to be written again, and the content is not searched.
+ * Returns the event in `raw` without unknown fields, or a sentence that says what is wrong. `isPlain` says that the
+ * JSON had no backslash, so that no string needs escaping and the content is not searched.
  */
 export function parseArrival(raw: unknown, isPlain = false): Arrival | string {
   if (!isRecord(raw)) return 'event is not an object';
@@ -60,7 +60,7 @@ export function parseArrival(raw: unknown, isPlain = false): Arrival | string {
 
 type Parsed = Omit<Arrival, 'json' | 'hashed'>;
 
-/** The event as JSON without spaces, in the order of NIP-01; the id is a hash over parts of the same bytes. */
+/** Serializes the event without spaces, in the order of NIP-01; the id is a hash over parts of the same bytes. */
 function serialize(parsed: Parsed, isPlain: boolean) {
   const { id, pubkey, created_at, kind, tags, content, sig } = parsed;
   const times = `"created_at":${created_at},"kind":${kind}`;
@@ -77,7 +77,7 @@ function serialize(parsed: Parsed, isPlain: boolean) {
   return { json, hashed };
 }
 
-/** What is wrong with the id or the signature (BIP-340), if anything. */
+/** Returns what is wrong with the id or the signature (BIP-340), if anything. */
 export function findForgery(event: Arrival): 'wrong-id' | 'wrong-signature' | undefined {
   const { id, pubkey, created_at, kind, hashed, sig } = event;
   const hash = createHash('sha256').update(`[0,"${pubkey}",${created_at},${kind},`);
@@ -92,20 +92,22 @@ export const VANISH_KIND = 62;
 const GIFT_WRAP_KIND = 1059;
 export const AUTH_KIND = 22_242;
 
-/** Whether only its author may publish it (NIP-70). */
+/** Reports whether only its author may publish it (NIP-70). */
 export const isProtected = ({ tags }: Entry): boolean => tags.some((tag) => tag[0] === '-');
 
-/** Whose request to vanish takes the event along: the author's, and of a gift wrap the addressee's (NIP-62). */
+/**
+ * Returns the keys whose request to vanish deletes the event: its author, and the recipient of a gift wrap (NIP-62).
+ */
 export const ownersOf = ({ pubkey, kind, tags }: Entry): readonly string[] =>
   kind === GIFT_WRAP_KIND ? [pubkey, ...valuesOf(tags, 'p')] : [pubkey];
 
-/** First values of all tags of one name. */
+/** Returns the first values of all tags of one name. */
 export const valuesOf = (tags: Entry['tags'], name: string): readonly string[] =>
   tags.filter((tag) => tag[0] === name && tag[1] !== undefined).map((tag) => tag[1]!);
 
 export const isEphemeral = (kind: number): boolean => kind >= 20_000 && kind < 30_000;
 
-/** The name under which only the newest event is kept, or undefined for a regular event. */
+/** Returns the name of the slot that keeps only its newest event; undefined for a regular event. */
 export function slotOf({ kind, pubkey, tags }: Omit<Entry, 'json'>): string | undefined {
   if (kind === 0 || kind === 3 || (kind >= 10_000 && kind < 20_000)) return `${kind}:${pubkey}`;
   if (kind < 30_000 || kind >= 40_000) return undefined;
@@ -113,11 +115,11 @@ export function slotOf({ kind, pubkey, tags }: Omit<Entry, 'json'>): string | un
   return `${kind}:${pubkey}:${d}`;
 }
 
-/** Newest first; of one second, the lowest id first. The first of two versions is the one that stays. */
+/** Orders events newest first, by id within a second; of two versions, the first one stays. */
 export const byRecency = (a: Entry, b: Entry): number =>
   b.created_at - a.created_at || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 
-/** When the event ends (NIP-40), in seconds; undefined when it does not. */
+/** Returns when the event expires (NIP-40), in Unix seconds; undefined if it does not. */
 export function expirationOf({ tags }: Entry): number | undefined {
   const text = tags.find((tag) => tag[0] === 'expiration')?.[1];
   const seconds = text === undefined || text === '' ? Number.NaN : Number(text);

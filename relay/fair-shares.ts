@@ -1,27 +1,27 @@
 /**
- * Who holds how much of something bounded, and what leaves first when it is full: of whoever holds most beyond a small
- * guaranteed share, the oldest; when nobody is beyond it, the oldest of whoever came after the first 64. So one author
- * cannot push out another, and many new ones cannot push out those who were there before them.
+ * Shares a bounded capacity among holders, and chooses what to evict when it is full: the oldest item of the holder
+ * that most exceeds a small guaranteed share; if none exceeds it, the oldest item of the first holder after the 64
+ * established ones. So one author cannot displace another, and many new ones cannot displace those who came before.
  */
 
-/** Holders that keep a guaranteed share each, first come; together they are guaranteed half. */
+/** Number of holders with a guaranteed share, first come, first served; together they are guaranteed half. */
 const ESTABLISHED = 64;
-/** Down to this part of what the heaviest held, nobody looks again who is heaviest. */
+/** The heaviest holder is chosen anew once it is down to this share of its weight. */
 const GIVEN = 31 / 32;
-/** A queue is tidied once it is this much longer than what it still holds, and twice as long. */
+/** A queue is compacted once it is longer than twice its members plus this. */
 const SLACK = 32;
 
-/** A place in a queue; whoever leaves empties it, so that nothing of them stays in memory. */
+/** An entry of a queue; emptied when the member leaves, so that it can be freed. */
 interface QueueEntry<T> {
   member: T | undefined;
 }
 
-/** FIFO queue whose members may leave from any position; a `Map` would skip over all that left on every look. */
+/** FIFO queue whose members may leave from any position. A `Map` would skip all deleted entries on each access. */
 class Queue<T> {
   #entries: QueueEntry<T>[] = [];
   #head = 0;
 
-  /** Adds a member; `size` is how many there are. */
+  /** Adds a member; `size` is the number of members. */
   push(member: T, size: number): QueueEntry<T> {
     const entry = { member };
     this.#entries.push(entry);
@@ -46,7 +46,7 @@ class Holder<T> {
   readonly name: string;
   readonly items = new Map<T, { readonly weight: number; readonly entry: QueueEntry<T> }>();
   readonly queue = new Queue<T>();
-  /** Among the newcomers. */
+  /** Its entry in the queue of newcomers. */
   entry: QueueEntry<Holder<T>> | undefined;
   weight = 0;
 
@@ -59,19 +59,19 @@ export class FairShares<T> {
   readonly #guaranteed: number;
   readonly #holders = new Map<string, Holder<T>>();
   readonly #established = new Set<Holder<T>>();
-  /** Those who came when others were established. */
+  /** Holders that came after the established ones. */
   readonly #newcomers = new Queue<Holder<T>>();
-  /** Those beyond the guaranteed share: few, because the shares are shares of a bounded whole. */
+  /** Holders above the guaranteed share: few, since the shares are fractions of a bounded whole. */
   readonly #heavy = new Set<Holder<T>>();
   #weight = 0;
-  /** Who held most when it was last looked, and gives up until it holds a little less. */
+  /** The heaviest holder when last checked, and the weight down to which it stays the one to evict from. */
   #giving: { holder: Holder<T>; until: number } | undefined;
 
   constructor(capacity: number) {
     this.#guaranteed = Math.floor(capacity / (2 * ESTABLISHED));
   }
 
-  /** Of all items together. */
+  /** Total weight of all items. */
   get weight(): number {
     return this.#weight;
   }
@@ -85,18 +85,18 @@ export class FairShares<T> {
 
   remove(name: string, item: T): void {
     const holder = this.#holders.get(name);
-    const weight = holder?.items.get(item);
-    if (!holder || !weight) return;
+    const stored = holder?.items.get(item);
+    if (!holder || !stored) return;
     holder.items.delete(item);
-    weight.entry.member = undefined;
-    this.#change(holder, -weight.weight);
+    stored.entry.member = undefined;
+    this.#change(holder, -stored.weight);
     if (holder.items.size > 0) return;
     if (holder.entry) holder.entry.member = undefined;
     this.#holders.delete(name);
     this.#established.delete(holder);
   }
 
-  /** What leaves first, and whose it is; undefined when there is nothing. */
+  /** Returns the item to evict and the name of its holder; undefined if there are no items. */
   first(): readonly [name: string, item: T] | undefined {
     const holder =
       this.#heaviest() ?? this.#newcomers.first() ?? this.#established.values().next().value;

@@ -1,4 +1,4 @@
-/** NIP-01 filters: read strictly, then compiled to a test over stored entries and the index keys to look under. */
+/** NIP-01 filters: strictly validated, then compiled to a test of stored entries and the index keys to look under. */
 import { type Entry, isCount, isRecord } from './event.ts';
 import type { Limits } from './limits.ts';
 
@@ -8,7 +8,7 @@ export const authorKey = (pubkey: string): string => `a${pubkey}`;
 export const kindKey = (kind: number): string => `k${kind}`;
 export const tagKey = (letter: string, value: string): string => `#${letter}${value}`;
 
-/** Names of a kind together with a tag, for every two of these names that are one. */
+/** Returns the joined keys of each kind with each tag. */
 export const pairsOf = (kinds: Iterable<string>, names: Iterable<string>): readonly string[] => {
   const tags = [...names].filter((name) => name.startsWith('#'));
   return [...kinds].flatMap((kind) => tags.map((tag) => `${kind}${tag}`));
@@ -16,7 +16,7 @@ export const pairsOf = (kinds: Iterable<string>, names: Iterable<string>): reado
 
 const LETTER = /^[a-zA-Z]$/;
 
-/** All names of one event but its id, each once. */
+/** Returns all index keys of an event except its id, each once. */
 export function keysOf({ pubkey, kind, tags }: Entry): ReadonlySet<string> {
   const keys = new Set([authorKey(pubkey), kindKey(kind)]);
   for (const [name, value = ''] of tags) if (LETTER.test(name!)) keys.add(tagKey(name!, value));
@@ -25,20 +25,20 @@ export function keysOf({ pubkey, kind, tags }: Entry): ReadonlySet<string> {
 
 export interface CompiledFilter {
   readonly limit: number;
-  /** One group per list in the filter: a match is filed under a key of every group. */
+  /** Index keys, one group per list in the filter: a matching event has a key of every group. */
   readonly groups: readonly (readonly string[])[];
-  /** Those to file a subscription under: kinds and a tag together in place of either, where these are few. */
+  /** Index keys of a subscription; kind and tag joined instead of either, if there are few. */
   readonly indexKeys: readonly (readonly string[])[];
-  /** Values in all its lists. */
+  /** Number of values in all its lists. */
   readonly size: number;
-  /** Conditions that look at every tag of an event. */
+  /** Number of conditions that check every tag of an event. */
   readonly tagTests: number;
   matches(entry: Entry): boolean;
 }
 
 type Test = (entry: Entry) => boolean;
 
-/** What one field of a filter asks for. */
+/** One compiled field of a filter. */
 interface Field {
   readonly test: Test;
   readonly keys?: readonly string[];
@@ -53,7 +53,7 @@ const isListOf = <T>(
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isKind = (value: unknown): value is number => isCount(value, 65_535);
 
-/** What one field asks for, or a sentence saying why it cannot. */
+/** Compiles one field, or returns a sentence that says why it is invalid. */
 function compileField(key: string, value: unknown, limits: Limits): Field | string {
   const max = limits.maxFilterValues;
   if (key === 'since' || key === 'until') {
@@ -71,7 +71,7 @@ function compileField(key: string, value: unknown, limits: Limits): Field | stri
   return compileList(key, value, limits.maxIndexedTagBytes);
 }
 
-/** What `ids`, `authors` or one `#x` asks for. */
+/** Compiles `ids`, `authors` or one `#x`. */
 function compileList(key: string, values: readonly string[], maxBytes: number): Field {
   const wanted = new Set(values);
   if (key === 'ids') return { test: (e) => wanted.has(e.id), keys: values.map(idKey) };
@@ -84,7 +84,7 @@ function compileList(key: string, values: readonly string[], maxBytes: number): 
   };
 }
 
-/** Kinds times values of a tag that a subscription is filed under at most. */
+/** Maximum pairs of kind and tag under which a subscription is indexed. */
 const MOST_PAIRS = 64;
 
 function indexKeysIn(groups: readonly (readonly string[])[]): readonly (readonly string[])[] {
@@ -99,13 +99,13 @@ function indexKeysIn(groups: readonly (readonly string[])[]): readonly (readonly
 const KNOWN = /^(ids|authors|kinds|since|until|#[a-zA-Z])$/;
 const nothing: Field = { test: () => false, keys: [] };
 
-/** What a field nobody knows does: refuses the REQ, matches nothing, or does nothing. */
+/** Handles an unknown field: refuses the REQ, matches nothing, or ignores it. */
 function readUnknown(key: string, unknownFields: 'refuse' | 'ignore'): Field | string | undefined {
   if (unknownFields === 'ignore') return key.startsWith('#') ? nothing : undefined;
   return `unsupported: filter field ${JSON.stringify(key.slice(0, 32))}`;
 }
 
-/** The filter ready to use, or the reason, with its prefix, for which the REQ is closed. */
+/** Compiles a filter, or returns the reason (with its prefix) to close the REQ. */
 export function compileFilter(
   raw: unknown,
   limits: Limits,

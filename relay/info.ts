@@ -1,4 +1,4 @@
-/** The relay's own description (NIP-11), with the limits it enforces. */
+/** The relay's NIP-11 document, with the limits it enforces. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Core } from './core.ts';
 
@@ -8,7 +8,7 @@ const CORS = {
   'Access-Control-Allow-Methods': 'GET, HEAD, OPTIONS',
 };
 
-/** Limits under which no run is possible. */
+/** Limits that allow no run, for the fault `falseLimits`. */
 const NOTHING = {
   max_message_length: 512,
   max_content_length: 64,
@@ -18,7 +18,7 @@ const NOTHING = {
   min_pow_difficulty: 60,
 };
 
-/** The NIP-11 document: the profile's, and what was asked of this relay. */
+/** Returns the NIP-11 document: that of the profile, with this relay's limits. */
 function describeRelay({ name, profile, limits, auth, faults }: Core): Record<string, unknown> {
   const document = profile.document(limits);
   const limitation = document.limitation as Record<string, unknown>;
@@ -26,7 +26,7 @@ function describeRelay({ name, profile, limits, auth, faults }: Core): Record<st
   return { name, ...document, limitation: faults.falseLimits ? { ...stated, ...NOTHING } : stated };
 }
 
-/** Answers plain HTTP: the document to whoever asks for it, one line of text to browsers. */
+/** Answers plain HTTP: the NIP-11 document if it is requested, otherwise one line of text. */
 export function answerHttp(request: IncomingMessage, response: ServerResponse, core: Core): void {
   request.resume();
   if (request.method === 'OPTIONS') {

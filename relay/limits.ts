@@ -1,83 +1,85 @@
-/** What this relay accepts, in one place: policies enforce these numbers and the NIP-11 document reports them. */
+/** All limits of this relay: policies enforce these numbers, and the NIP-11 document reports them. */
 import type { AddressRate, Rate } from './rates.ts';
 
-/** What one public address (IPv4) or network (IPv6 /64) may do; loopback and private networks are not counted. */
+/** Limits of one public address (IPv4) or network (IPv6 /64); loopback and private networks are exempt. */
 export interface PublicAddressLimits {
-  /** Connections open at a time. */
+  /** Maximum open connections. */
   readonly connections: number;
   readonly newConnections: AddressRate;
   readonly messages: AddressRate;
   readonly events: AddressRate;
-  /** Bytes sent to us. */
+  /** Bytes received. */
   readonly bytes: AddressRate;
 }
 
 export interface Limits {
-  /** Largest event, as JSON with only the seven fields of NIP-01, in bytes. */
+  /** Maximum event size in bytes, as JSON with only the seven fields of NIP-01. */
   readonly maxEventBytes: number;
-  /** Longest content, in characters; undefined leaves it to `maxEventBytes`. */
+  /** Maximum content length in characters; undefined applies only `maxEventBytes`. */
   readonly maxContentLength: number | undefined;
-  /** Longest frame read before the connection is closed; undefined also allows an answer to an oversize event. */
+  /**
+   * Longest frame read before the connection is closed; undefined allows what is needed to answer an oversize event.
+   */
   readonly frameBytes: number | undefined;
-  /** A longer message is answered with a NOTICE and nothing else; undefined never does that. */
+  /** Longer messages are answered with a NOTICE only; undefined disables that. */
   readonly noticeAboveBytes: number | undefined;
   readonly maxTags: number;
   readonly maxTagValueBytes: number;
-  /** A longer tag value is kept but cannot be found by a filter. */
+  /** Longer tag values are stored but not indexed. */
   readonly maxIndexedTagBytes: number;
   readonly maxSubscriptions: number;
   readonly maxSubscriptionIdLength: number;
-  /** Most bytes of the messages that opened the subscriptions of one connection, and some for each filter, together. */
+  /** Maximum bytes of the open subscriptions of one connection: the opening messages, plus a constant per filter. */
   readonly maxSubscriptionBytes: number;
-  /** Of all connections, together; one public address gets an eighth. */
+  /** The same of all connections together; one public address may use an eighth. */
   readonly maxSubscriptionBytesInAll: number;
   readonly maxFilters: number;
-  /** Most values in one list of a filter. */
+  /** Maximum values in one list of a filter. */
   readonly maxFilterValues: number;
-  /** Most `#x` conditions in one filter. */
+  /** Maximum `#x` conditions in one filter. */
   readonly maxTagFilters: number;
-  /** Most stored events one REQ brings; also used when a filter names no limit. */
+  /** Maximum stored events per REQ; also the limit of a filter without one. */
   readonly maxLimit: number;
-  /** Oldest `created_at` accepted, in seconds before now; undefined accepts any age. */
+  /** Maximum age of `created_at`, in seconds; undefined accepts any age. */
   readonly createdAtMaxAgeSeconds: number | undefined;
-  /** Newest `created_at` accepted, in seconds after now; undefined accepts any future. */
+  /** Maximum `created_at` after now, in seconds; undefined accepts any future. */
   readonly createdAtFutureSeconds: number | undefined;
-  /** Oldest ephemeral event accepted, in seconds before now; undefined accepts any age. */
+  /** Maximum age of an ephemeral event, in seconds; undefined accepts any age. */
   readonly ephemeralMaxAgeSeconds: number | undefined;
-  /** How long an ephemeral event can still be queried; 0 never keeps one. */
+  /** How long ephemeral events can be queried, in seconds; 0 never stores one. */
   readonly ephemeralKeepSeconds: number;
-  /** Leading zero bits an id must have (NIP-13). */
+  /** Leading zero bits required of an id (NIP-13). */
   readonly minPow: number;
-  /** Events of one author over time. */
+  /** Rate limits of one author's events. */
   readonly eventRates: readonly Rate[];
-  /** Events of one address: so many at once, then so many a minute; undefined takes any rate. */
+  /** Rate limit of one address's events (burst, then per minute); undefined accepts any rate. */
   readonly addressRate: AddressRate | undefined;
-  /** Connections from one address over time. */
+  /** Rate limits of connections from one address. */
   readonly connectionRates: readonly Rate[];
-  /** Messages of one address over time. */
+  /** Rate limits of messages from one address. */
   readonly messageRates: readonly Rate[];
-  /** What each public address may do besides; undefined counts none of it. */
+  /** Additional limits of each public address; undefined has none. */
   readonly publicAddress: PublicAddressLimits | undefined;
-  /** Connections open at a time, of all addresses; half as many of one loopback or private address. */
+  /** Maximum open connections in total; a loopback or private address may have half as many. */
   readonly maxConnections: number;
-  /** A connection that is silent for so long is asked for a sign of life, and after twice as long is closed. */
+  /** A connection silent for this long is pinged, and closed after twice this time, in seconds. */
   readonly idleSeconds: number;
-  /** Longest message that is no EVENT, in bytes. */
+  /** Maximum size of messages other than EVENT, in bytes. */
   readonly maxQueryBytes: number;
-  /** Most events one REQ or COUNT may look at, and lists of a sync may hold together. */
+  /** Maximum events that one REQ or COUNT may scan, and that open syncs may hold together. */
   readonly maxScanned: number;
-  /** The only kinds accepted; undefined accepts all. */
+  /** The only accepted kinds; undefined accepts all. */
   readonly kinds: readonly number[] | undefined;
   readonly maxStoredEvents: number;
-  /** JSON of all events kept; the log on disk takes about twice that at most. */
+  /** Maximum bytes of JSON of all stored events; the log on disk takes at most about twice that. */
   readonly maxStoredBytes: number;
-  /** What the events kept take in memory besides their JSON: tags, and the keys they are found by. */
+  /** Maximum memory of stored events besides their JSON, in bytes: tags and index keys. */
   readonly maxIndexBytes: number;
-  /** A reader that lets this many bytes pile up is disconnected. */
+  /** Maximum unsent bytes of a connection before it is disconnected. */
   readonly maxUnsentBytes: number;
-  /** Of all readers together; then whoever lets most pile up is disconnected. */
+  /** Maximum unsent bytes of all connections; beyond, the one with the most is disconnected. */
   readonly maxUnsentBytesInAll: number;
-  /** Bytes of messages that have not arrived whole, or wait for their turn, of all connections together. */
+  /** Maximum bytes of incomplete and queued messages of all connections. */
   readonly maxUnreadBytesInAll: number;
 }
 
@@ -129,9 +131,11 @@ export const defaultLimits: Limits = {
   maxUnreadBytesInAll: 256 * MIB,
 };
 
-/** The longest message answered with OK true: an event of full size and its `["EVENT",…]` brackets. */
+/** Returns the size of the longest accepted EVENT message: an event of maximum size in its `["EVENT",…]` brackets. */
 export const maxMessageBytes = (limits: Limits): number => limits.maxEventBytes + 64;
 
-/** The longest frame read at all; the margin above `maxMessageBytes` lets an oversize event get its OK false. */
+/**
+ * Returns the longest frame that is read; the margin above `maxMessageBytes` lets an oversize event get its OK false.
+ */
 export const maxFrameBytes = (limits: Limits): number =>
   limits.frameBytes ?? maxMessageBytes(limits) + MIB;

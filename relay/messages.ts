@@ -1,30 +1,30 @@
-/** Messages of NIP-01 as they are read from clients, and as WebSocket frames (RFC 6455) built once for all readers. */
+/** Parses messages of clients (NIP-01), and builds WebSocket frames (RFC 6455) once for all readers. */
 import type { Limits } from './limits.ts';
 
-/** A message that is a list: its verb, what follows, and whether it was written without any backslash. */
+/** A parsed message: its verb, the rest, and whether its JSON had no backslash. */
 export interface Message {
   readonly verb: unknown;
   readonly rest: readonly unknown[];
   readonly isPlain: boolean;
 }
 
-/** Why a message is not read; `id` is what a REQ or COUNT calls itself. */
+/** Why a message was rejected; `id` is the subscription id of a REQ or COUNT. */
 export interface Unreadable {
   readonly reason: string;
   readonly id?: string;
-  /** Whether reading it would have cost much. */
+  /** Whether parsing it would have been expensive. */
   readonly isHostile?: boolean;
 }
 
-/** Shorter messages are parsed unseen. */
+/** Shorter messages are parsed without counting their tokens first. */
 const SHORT_BYTES = 16_384;
-/** Most values and brackets of a longer one: some 30 ms of parsing. An event has some thousands at most. */
+/** Maximum values and brackets of a longer message: about 30 ms of parsing. Events have a few thousand at most. */
 const MAX_TOKENS = 20_000;
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const OPENERS = new Set([0x5b, 0x7b]);
 
-/** Where the string ends whose quote is before `from`: its closing quote, or the end of the bytes. */
+/** Returns the end of the string that begins before `from`: its closing quote, or the end of the bytes. */
 function endOfString(bytes: Buffer, from: number): number {
   for (let at = bytes.indexOf(QUOTE, from); at >= 0; at = bytes.indexOf(QUOTE, at + 1)) {
     let slashes = 0;
@@ -34,7 +34,7 @@ function endOfString(bytes: Buffer, from: number): number {
   return bytes.length;
 }
 
-/** Whether JSON has more commas and opening brackets outside its strings than an honest message has. */
+/** Reports whether JSON has more commas and opening brackets outside strings than an honest message has. */
 export function isIntricate(bytes: Buffer): boolean {
   if (bytes.length < SHORT_BYTES) return false;
   let tokens = 0;
@@ -48,10 +48,10 @@ export function isIntricate(bytes: Buffer): boolean {
 
 const EVENT_HEAD = /^\s*\[\s*"EVENT"/;
 const QUERY_HEAD = /^\s*\[\s*"(?:REQ|COUNT)"\s*,\s*"([^"\\]{1,64})"/;
-/** Enough for the head of any message. */
+/** Enough bytes to contain the head of any message. */
 const HEAD_BYTES = 256;
 
-/** The message, or why it is not one. */
+/** Returns the message, or why it was rejected. */
 export function readMessage(bytes: Buffer, { maxQueryBytes }: Limits): Message | Unreadable {
   const head = bytes.toString('utf8', 0, HEAD_BYTES);
   const id = QUERY_HEAD.exec(head)?.[1];
@@ -72,21 +72,21 @@ export function readMessage(bytes: Buffer, { maxQueryBytes }: Limits): Message |
   return { verb, rest, isPlain: !text.includes('\\') };
 }
 
-/** One frame as the buffers it is written from, so that large ones are shared between readers instead of copied. */
+/** One frame as buffers, so that large ones are shared between readers instead of copied. */
 export interface Frame {
   readonly parts: readonly Buffer[];
   readonly bytes: number;
-  /** Whether it answers what the reader said, and is no event. */
+  /** Whether it is an answer to the client rather than an event. */
   readonly isAnswer: boolean;
 }
 
-/** Larger JSON is not copied into a frame of its own per subscription id. */
+/** Larger JSON is shared instead of copied into one frame per subscription id. */
 const COPIED_BYTES = 4096;
 
 const TEXT = 0x81;
 const END = Buffer.from(']');
 
-/** What goes before a payload of so many bytes. */
+/** Returns the frame header of a payload of `bytes` bytes. */
 function headOf(bytes: number): Buffer {
   if (bytes < 126) return Buffer.from([TEXT, bytes]);
   const head = Buffer.alloc(bytes < 65_536 ? 4 : 10);
@@ -104,13 +104,13 @@ function frameOf(payload: readonly Buffer[], isAnswer: boolean): Frame {
   return { parts: bytes < COPIED_BYTES ? [Buffer.concat(parts)] : parts, bytes, isAnswer };
 }
 
-/** The frame of a message that is not an event. */
+/** Returns the frame of a message other than EVENT. */
 export const messageFrame = (message: readonly unknown[]): Frame =>
   frameOf([Buffer.from(JSON.stringify(message))], true);
 
-/** The EVENT frames of one event, one per subscription id: readers that chose the same id share it. */
+/** The EVENT frames of one event, one per subscription id; readers with the same id share it. */
 export class EventFrames {
-  /** The event, serialized. */
+  /** The serialized event. */
   readonly json: Buffer;
   readonly #made = new Map<string, Frame>();
 

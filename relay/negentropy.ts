@@ -1,4 +1,6 @@
-/** Negentropy V1 (NIP-77): an immutable list of ids with range fingerprints, and the answers of a relay about it. */
+/**
+ * Negentropy V1 (NIP-77): an immutable sorted list of ids with range fingerprints, and the relay's answers over it.
+ */
 import { createHash } from 'node:crypto';
 import { finish, type Work } from './turns.ts';
 
@@ -7,7 +9,7 @@ export interface Item {
   readonly id: Uint8Array;
 }
 
-/** What an item is made of. */
+/** Fields of an item. */
 interface Dated {
   readonly id: string;
   readonly created_at: number;
@@ -15,10 +17,10 @@ interface Dated {
 
 const ID_BYTES = 32;
 const FINGERPRINT_BYTES = 16;
-/** Sums of ids are 256 bits, in words of 32, least significant first. */
+/** Sums of ids have 256 bits, in 32-bit words, least significant first. */
 const WORDS = 8;
 const WORD = 2 ** 32;
-/** Entries sorted or read in one step of building. */
+/** Entries sorted or read per step of building. */
 const STEP = 2048;
 
 const compare = (a: Item, b: Item): number =>
@@ -27,9 +29,9 @@ const compare = (a: Item, b: Item): number =>
 const compareDated = (a: Dated, b: Dated): number =>
   a.created_at - b.created_at || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 
-/** A number in base 128, most significant digit first; all but the last digit carry the high bit. */
+/** Encodes a number in base 128, most significant digit first; all but the last digit have the high bit set. */
 function encodeVarint(value: number): Uint8Array {
-  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${value} is no length`);
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${value} is not a length`);
   const digits = [value % 128];
   for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) {
     digits.unshift((rest % 128) | 128);
@@ -37,7 +39,7 @@ function encodeVarint(value: number): Uint8Array {
   return Uint8Array.from(digits);
 }
 
-/** Sorts in steps: runs first, then two neighbours at a time into one. */
+/** Sorts in steps: first runs, then merges neighbours pairwise. */
 function* sortInSteps(entries: readonly Dated[]): Work<readonly Dated[]> {
   let runs: Dated[][] = [];
   for (let i = 0; i < entries.length; i += STEP) {
@@ -65,12 +67,12 @@ function* merge(a: readonly Dated[], b: readonly Dated[]): Work<Dated[]> {
   return all;
 }
 
-/** Event ids by time, as set reconciliation (NIP-77) compares them. */
+/** Event ids ordered by time, for set reconciliation (NIP-77). */
 export class IdList {
   readonly size: number;
   readonly #times: Float64Array;
   readonly #ids: Buffer;
-  /** Before each item the sum of all ids before it, so that the sum of a range is one subtraction. */
+  /** Prefix sums of ids: the sum of a range is one subtraction. */
   readonly #sums: Uint32Array;
 
   private constructor(size: number) {
@@ -99,7 +101,7 @@ export class IdList {
     return { timestamp: this.#times[index]!, id: this.#ids.subarray(from, from + ID_BYTES) };
   }
 
-  /** The first index from `from` on that is not before the bound. */
+  /** Returns the first index from `from` on that is not before the bound. */
   lowerBound(from: number, bound: Item): number {
     let [low, high] = [from, this.size];
     while (low < high) {
@@ -110,7 +112,7 @@ export class IdList {
     return low;
   }
 
-  /** Of the sum of the ids, little-endian, and their count. */
+  /** Returns the fingerprint of a range: a hash of the sum of its ids (little-endian) and their count. */
   fingerprint(from: number, to: number): Uint8Array {
     const sum = Buffer.alloc(ID_BYTES);
     let borrow = 0;
@@ -140,19 +142,19 @@ export class IdList {
 
 const VERSION = 0x61;
 const [SKIP, FINGERPRINT, ID_LIST] = [0, 1, 2];
-/** A range of fewer than twice as many ids is listed; a longer one is split into so many. */
+/** Number of parts into which a range is split; a range of fewer than twice as many ids is listed. */
 const BUCKETS = 16;
-/** An answer that has grown to this leaves the rest to the next round. */
+/** Once an answer has this size, the rest is left to the next round. */
 const ANSWER_BYTES = 60_000;
-/** A longer message is not read; clients write up to 60,000 bytes. */
+/** Maximum message size; clients write up to 60,000 bytes. */
 const MESSAGE_BYTES = 1 << 19;
-/** Ranges looked at in one step, and what one costs: a search and a hash. */
+/** Ranges handled per step, and the cost of one: a search and a hash. */
 const RANGES = 256;
 const RANGE_UNITS = 4;
 
 const END: Item = { timestamp: Number.MAX_VALUE, id: new Uint8Array() };
 
-/** Reads a message; throws a `RangeError` where it ends too early. */
+/** Reads a message; throws a RangeError if it ends too early. */
 class Reader {
   readonly #bytes: Uint8Array;
   #at = 0;
@@ -182,9 +184,9 @@ class Reader {
     }
   }
 
-  /** Timestamps are written as the distance to the one before, plus one; 0 is the end of time. */
+  /** A timestamp is coded as the difference to the previous one plus 1; 0 means infinity. */
   bound(): Item {
-    if (this.#timestamp === END.timestamp) throw new RangeError('message goes on after its end');
+    if (this.#timestamp === END.timestamp) throw new RangeError('message continues after its end');
     const step = this.varint();
     this.#timestamp = step === 0 ? END.timestamp : this.#timestamp + step - 1;
     if (step > 0 && this.#timestamp > Number.MAX_SAFE_INTEGER) {
@@ -228,7 +230,7 @@ class Writer {
   }
 }
 
-/** The bytes of a hex message; throws when it is none or too long. */
+/** Decodes a hex message; throws if it is not hex, or too long. */
 function readHex(message: unknown): Buffer {
   if (typeof message !== 'string') throw new RangeError('message is not hex');
   if (message.length > 2 * MESSAGE_BYTES) throw new RangeError('message is too long');
@@ -237,7 +239,7 @@ function readHex(message: unknown): Buffer {
   return bytes;
 }
 
-/** The answer to a hex message about the ids of a list, as work in steps; throws when the message makes no sense. */
+/** Returns the answer to a hex message over a list, as work in steps; throws if the message is malformed. */
 export function* reconcile(ids: IdList, message: unknown): Work<string> {
   const query = new Reader(readHex(message));
   const answer = new Writer();
@@ -275,7 +277,7 @@ function agrees(ids: IdList, lower: number, upper: number, query: Reader) {
   return theirs.equals(ids.fingerprint(lower, upper));
 }
 
-/** Lists as many ids of the range as an answer holds, and says where it stopped. */
+/** Lists the ids of a range until the answer is full; returns the index where it stopped. */
 function list(ids: IdList, lower: number, upper: number, bound: Item, answer: Writer): number {
   const budget = Math.max(1, Math.ceil((ANSWER_BYTES - answer.length) / ID_BYTES) + 1);
   const end = Math.min(upper, lower + budget);

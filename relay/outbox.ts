@@ -4,16 +4,16 @@ import type { WebSocket } from 'ws';
 import { Line } from './faults/adversary.ts';
 import type { Frame } from './messages.ts';
 
-/** Stored events wait while more than this is unsent, so that live ones are not stuck behind them. */
+/** Stored events wait while more than this is unsent, so that live events are not delayed. */
 const MAX_UNSENT_BYTES = 1 << 20;
 
-/** A reader that leaves more than this of our answers unread says more than it listens. */
+/** Unread answers beyond which the connection's messages are not processed. */
 const UNREAD_BYTES = 1 << 20;
 
 /** Smaller buffers are copied into one write. */
 const COPIED_BYTES = 4096;
 
-/** Bytes given to the socket at a time: a closing socket reports an error per pending write, so the rest waits here. */
+/** Maximum bytes given to the socket at a time: a closing socket reports an error per pending write. */
 const MAX_WRITE_BYTES = 1 << 18;
 
 export class Outbox {
@@ -21,14 +21,14 @@ export class Outbox {
   readonly #socket: Duplex;
   readonly #line: Line | undefined;
   #waiting: (() => void)[] = [];
-  /** Frames that are not written yet, from the head on. */
+  /** Frames not written yet, from `#head` on. */
   #queue: Frame[] = [];
   #head = 0;
   #queuedBytes = 0;
   #isPlanned = false;
   #unread = 0;
 
-  /** The socket is the one under `ws`: what is written to it goes past the copies `ws` would make. */
+  /** `socket` is the one under `ws`; writing to it directly avoids the copies that `ws` makes. */
   constructor(ws: WebSocket, socket: Duplex, bytesPerSecond: number | undefined) {
     this.#ws = ws;
     this.#socket = socket;
@@ -38,12 +38,12 @@ export class Outbox {
         : new Line(bytesPerSecond, (frame) => this.#write(frame));
   }
 
-  /** Bytes not taken by the reader yet. */
+  /** Bytes that the reader has not received yet. */
   get unsent(): number {
     return this.#socket.writableLength + this.#queuedBytes + (this.#line?.bytes ?? 0);
   }
 
-  /** Whether the reader should not be heard until it has `caughtUp`. */
+  /** Whether its messages should not be processed until `caughtUp`. */
   get isUnread(): boolean {
     return this.#isOpen && this.#unread > UNREAD_BYTES;
   }
@@ -102,7 +102,7 @@ export class Outbox {
     });
   }
 
-  /** Writes all that waits; to be called before `ws` itself says anything. */
+  /** Writes all queued frames; call it before `ws` itself sends anything. */
   flush(): void {
     this.#give(Number.POSITIVE_INFINITY);
   }
@@ -139,7 +139,7 @@ export class Outbox {
   }
 }
 
-/** The same bytes in fewer buffers: neighbours that are small become one. */
+/** Returns the same bytes in fewer buffers: adjacent small ones are merged. */
 function mergeSmall(parts: readonly Buffer[]): Buffer[] {
   const merged: Buffer[] = [];
   let small: Buffer[] = [];

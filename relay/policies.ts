@@ -1,4 +1,4 @@
-/** Policies: each looks at one well-formed event and returns why it is refused, or undefined. */
+/** Policies: each checks one well-formed event and returns why it is refused, or undefined. */
 import {
   type Arrival,
   AUTH_KIND,
@@ -11,7 +11,7 @@ import {
 import type { Limits } from './limits.ts';
 import { type AddressRate, Buckets, Meter, type Rate } from './rates.ts';
 
-/** What a refusal is about, so that a profile can word it its own way. */
+/** Code of a refusal, so that a profile can word it differently. */
 export type RefusalCode =
   | 'duplicate'
   | 'expired'
@@ -38,23 +38,23 @@ interface Refusal {
   readonly code?: RefusalCode;
 }
 
-/** Who must authenticate (NIP-42): nobody, whoever publishes, or whoever reads as well. */
+/** Who must authenticate (NIP-42): no one, publishers, or publishers and readers. */
 export type AuthMode = 'none' | 'write' | 'all';
 
-/** What a policy may know of the connection the event came by. */
+/** What a policy can read about the connection of an event. */
 export interface PolicySession {
   readonly number: number;
-  /** Where it comes from, an IPv4 address or an IPv6 /64; several connections may share it. */
+  /** Its IPv4 address or IPv6 /64; several connections may share it. */
   readonly address: string;
   /** Whether it comes from a loopback or private network. */
   readonly isNear: boolean;
   readonly limits: Limits;
   readonly auth: AuthMode;
-  /** Keys that proved themselves on this connection. */
+  /** Keys authenticated on this connection. */
   readonly keys: ReadonlySet<string>;
   nowSeconds(): number;
   nowMs(): number;
-  /** Whether a URL names this relay. */
+  /** Reports whether a URL names this relay. */
   isMine(url: string): boolean;
 }
 
@@ -141,7 +141,7 @@ const authenticated: Policy = (event, { auth, keys }) => {
   return { prefix: keys.size === 0 ? 'auth-required' : 'restricted', code: 'protected', message };
 };
 
-/** Leading zero bits of a hex id. */
+/** Returns the leading zero bits of a hex id. */
 function zeroBits(id: string): number {
   const zeros = /^0*/.exec(id)![0].length;
   const digit = id[zeros];
@@ -177,7 +177,10 @@ function createEventRates(rates: readonly Rate[]): Policy {
       : { prefix: 'rate-limited', code: 'too-fast', message: 'slow down' };
 }
 
-/** With `isPublic` it counts public addresses only: behind a near one there are many, and they are known. */
+/**
+ * Creates the rate limit of addresses. With `isPublic`, only public addresses are counted: a near one may have many
+ * users.
+ */
 export function createAddressRate(rate: AddressRate, isPublic = false): Policy {
   const buckets = new Buckets(rate);
   return (_, session) =>
@@ -186,7 +189,7 @@ export function createAddressRate(rate: AddressRate, isPublic = false): Policy {
       : { prefix: 'rate-limited', code: 'too-fast', message: 'slow down' };
 }
 
-/** One relay's own list: rates are counted in it. */
+/** Creates the standard policies of one relay; they include its rate counters. */
 export const createStandardPolicies = ({
   eventRates,
   addressRate,

@@ -1,33 +1,33 @@
-/** Dialects: limits, wording and NIP-11 document of this relay, strfry, nostream and nostr-rs-relay. */
+/** Dialects of this relay, strfry, nostream and nostr-rs-relay: limits, wording and NIP-11 document. */
 import { type Limits, maxMessageBytes } from './limits.ts';
 import type { RefusalCode } from './policies.ts';
 
 export interface Dialect {
-  /** How a REQ that is not served is answered; before the reason of a NOTICE come `noticeWords`. */
+  /** How a refused REQ is answered; a NOTICE starts with `noticeWords`. */
   readonly refusedReq: 'CLOSED' | 'NOTICE';
   readonly noticeWords: string;
-  /** Whether an unknown filter field refuses the REQ; else it is ignored, and an unknown `#name` matches nothing. */
+  /** Whether an unknown filter field refuses the REQ. If ignored, an unknown `#name` matches nothing. */
   readonly unknownFields: 'refuse' | 'ignore';
-  /** Whether EOSE says if there is more (NIP-67). */
+  /** Whether EOSE states if there are more events (NIP-67). */
   readonly hints: boolean;
-  /** Whether COUNT is answered (NIP-45). */
+  /** Whether COUNT is supported (NIP-45). */
   readonly counts: boolean;
-  /** Whether NEG-OPEN is answered (NIP-77). */
+  /** Whether NEG-OPEN is supported (NIP-77). */
   readonly syncs: boolean;
-  /** The message that refuses a REQ beyond `maxSubscriptions`. */
+  /** Returns the message that refuses a REQ beyond `maxSubscriptions`. */
   readonly tooManySubscriptions: (id: string, most: number) => readonly string[];
-  /** The whole message of a refusal, where it differs from ours. */
+  /** Complete messages of refusals that differ from ours. */
   readonly words: Partial<Record<RefusalCode, string>>;
 }
 
 export interface Profile {
   readonly limits: Partial<Limits>;
   readonly dialect: Dialect;
-  /** The NIP-11 document without its name. */
+  /** Returns the NIP-11 document without the name. */
   document(limits: Limits): Readonly<Record<string, unknown>>;
 }
 
-/** What an ordinary event needs besides its content: ids, signature and some tags. */
+/** Bytes of an ordinary event besides its content: ids, signature and some tags. */
 const ENVELOPE_BYTES = 1024;
 
 export const ours: Profile = {

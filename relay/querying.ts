@@ -1,4 +1,4 @@
-/** REQ, COUNT and CLOSE: stored events newest first, EOSE, then whatever arrives. */
+/** Handles REQ, COUNT and CLOSE: sends stored events newest first, then EOSE, then live events. */
 
 import type { Connection } from './core.ts';
 import type { Subscription } from './event-index.ts';
@@ -7,18 +7,18 @@ import { EventFrames } from './messages.ts';
 import type { StoredMatches } from './store.ts';
 import type { Work } from './turns.ts';
 
-/** What a REQ or COUNT asks for. */
+/** A parsed REQ or COUNT. */
 interface Query {
   readonly id: string;
   readonly filters: readonly CompiledFilter[];
 }
 
-/** What a filter counts besides the message it came in. */
+/** Bytes counted per filter in addition to its message. */
 const FILTER_BYTES = 512;
-/** Units that sending one stored event takes, and bytes of it that take another. */
+/** Units of work per stored event sent, and bytes that cost another unit. */
 const [SENT_UNITS, UNIT_BYTES] = [8, 1024];
 
-/** Opens or replaces a subscription, and begins to send what is stored. */
+/** Opens or replaces a subscription, and starts to send the stored events. */
 export function* openSubscription(
   session: Connection,
   rest: readonly unknown[],
@@ -43,7 +43,7 @@ export function* openSubscription(
   void sendStored(session, subscription, ids, matches.hint);
 }
 
-/** Sends the results at the reader's speed, then EOSE. Events that leave the store meanwhile are not sent. */
+/** Sends the results at the reader's speed, then EOSE. Events deleted in the meantime are not sent. */
 async function sendStored(
   session: Connection,
   subscription: Subscription,
@@ -70,7 +70,10 @@ async function sendStored(
   else sendEose(session, id, hint);
 }
 
-/** Adds the subscription in place of one with its id. Undefined, and an answer to the reader, if it is one too many. */
+/**
+ * Adds the subscription, replacing one with the same id. If a limit is reached, answers the client and returns
+ * undefined.
+ */
 function hold(
   session: Connection,
   { id, filters }: Query,
@@ -85,7 +88,7 @@ function hold(
   forget(session, id);
   const size = bytes + FILTER_BYTES * filters.length;
   if (!hasCapacity(session, size)) {
-    refuse(session, id, 'error: the open subscriptions are too large together');
+    refuse(session, id, 'error: the open subscriptions are too large in total');
     return undefined;
   }
   const subscription: Subscription = {
@@ -102,7 +105,7 @@ function hold(
   return subscription;
 }
 
-/** Whether so much more fits what this connection, its address and all together may keep open. */
+/** Reports whether `size` more bytes are within the limits of this connection, its address and the whole relay. */
 function hasCapacity({ core, account, isNear, subscriptions, limits }: Connection, size: number) {
   const { maxSubscriptionBytes, maxSubscriptionBytesInAll } = limits;
   let connectionBytes = size;
@@ -143,13 +146,13 @@ export function* countStored(session: Connection, rest: readonly unknown[]): Wor
   session.say('COUNT', query.id, { count });
 }
 
-/** Forgets a subscription; closing one that is not open does nothing. */
+/** Closes a subscription; ignores one that is not open. */
 export function closeSubscription(session: Connection, id: unknown): void {
   if (typeof id === 'string') forget(session, id);
   else session.say('NOTICE', 'invalid: subscription id is not a string');
 }
 
-/** Reads a REQ or COUNT; when it cannot be served, the reader has been told why. */
+/** Parses a REQ or COUNT; if it is invalid, answers the client and returns undefined. */
 function readQuery(session: Connection, [id, ...raw]: readonly unknown[]): Query | undefined {
   const longest = session.limits.maxSubscriptionIdLength;
   if (typeof id !== 'string' || id === '' || id.length > longest) {
@@ -167,7 +170,7 @@ function readQuery(session: Connection, [id, ...raw]: readonly unknown[]): Query
   return undefined;
 }
 
-/** Says that a REQ is not served, in the way of the profile. */
+/** Answers that a REQ is refused, in the manner of the profile. */
 export function refuse(session: Connection, id: string, reason: string): void {
   const { refusedReq, noticeWords } = session.core.profile.dialect;
   forget(session, id);
@@ -180,7 +183,7 @@ function compileFilters(
   raw: readonly unknown[],
 ): readonly CompiledFilter[] | string {
   if (raw.length === 0 || raw.length > limits.maxFilters) {
-    return `invalid: 1 to ${limits.maxFilters} filters are taken`;
+    return `invalid: 1 to ${limits.maxFilters} filters are allowed`;
   }
   const filters: CompiledFilter[] = [];
   for (const item of raw) {
@@ -189,7 +192,7 @@ function compileFilters(
     filters.push(filter);
   }
   if (core.store.candidates(filters) > limits.maxScanned) {
-    return 'error: the filters ask for too much to look through';
+    return 'error: the filters match too many events to scan';
   }
   return filters;
 }

@@ -1,6 +1,6 @@
-/** So many per period: sliding windows that are exact, and buckets of tokens that are small. */
+/** Rate limiters: exact sliding windows, and compact token buckets. */
 
-/** So many at once, then so many a minute. */
+/** A burst, then a rate per minute. */
 export interface AddressRate {
   readonly atOnce: number;
   readonly perMinute: number;
@@ -9,18 +9,18 @@ export interface AddressRate {
 export interface Rate {
   readonly count: number;
   readonly periodMs: number;
-  /** Ranges of kinds it counts, ends included; all kinds when left out. */
+  /** Ranges of kinds it applies to, ends included; default all kinds. */
   readonly kinds?: readonly (readonly [number, number])[];
 }
 
-/** Names remembered at most; beyond it the one longest unused is forgotten. */
+/** Maximum names remembered; beyond it, the least recently used is forgotten. */
 const MAX_NAMES = 10_000;
 const MINUTE_MS = 60_000;
 
 const covers = ({ kinds }: Rate, kind: number | undefined): boolean =>
   !kinds || (kind !== undefined && kinds.some(([from, to]) => kind >= from && kind <= to));
 
-/** Remembers the value as the latest used, and forgets those longest unused. */
+/** Stores the value as the most recently used, and forgets the least recently used beyond the limit. */
 function remember<T>(map: Map<string, T>, name: string, value: T): void {
   map.delete(name);
   map.set(name, value);
@@ -30,7 +30,7 @@ function remember<T>(map: Map<string, T>, name: string, value: T): void {
   }
 }
 
-/** Exact sliding windows per name, for low rates: every time in the window is stored. Refused attempts do not count. */
+/** Exact sliding windows per name, for low rates: stores every time in the window. Refused attempts do not count. */
 export class Meter {
   readonly #rates: readonly Rate[];
   readonly #times = new Map<string, number[]>();
@@ -39,7 +39,7 @@ export class Meter {
     this.#rates = rates;
   }
 
-  /** Whether one more fits every rate that covers it; if so it is counted in each of them. */
+  /** Counts one more and returns true if it fits every applicable rate; otherwise counts nothing. */
   takes(name: string, nowMs: number, kind?: number): boolean {
     const windows: { key: string; recent: number[] }[] = [];
     for (const [i, rate] of this.#rates.entries()) {
@@ -62,12 +62,12 @@ interface Bucket {
   atMs: number;
 }
 
-/** A bucket of tokens under each name; refused attempts take none. */
+/** One token bucket per name; refused attempts take no token. */
 export class Buckets {
   readonly #rate: AddressRate | undefined;
   readonly #buckets = new Map<string, Bucket>();
 
-  /** Without a rate everything is taken. */
+  /** Without a rate, everything is accepted. */
   constructor(rate: AddressRate | undefined) {
     this.#rate = rate;
   }
@@ -77,7 +77,7 @@ export class Buckets {
     const { atOnce, perMinute } = this.#rate;
     const bucket = this.#buckets.get(name) ?? { tokens: atOnce, atMs: nowMs };
     const gained = ((nowMs - bucket.atMs) * perMinute) / MINUTE_MS;
-    // waits are whole milliseconds: what rounding leaves missing must not refuse anybody
+    // waits are whole milliseconds; rounding must not refuse an honest sender
     const has = Math.min(atOnce, bucket.tokens + gained + 1e-9);
     if (has < Math.min(tokens, atOnce)) return false;
     remember(this.#buckets, name, { tokens: has - tokens, atMs: nowMs });

@@ -22,46 +22,46 @@ import { maxFrameBytes } from './limits.ts';
 import { hostOf, Session } from './session.ts';
 import { Store } from './store.ts';
 
-/** How long a closing relay waits for readers to say goodbye. */
+/** How long a closing relay waits for connections to close. */
 const GOODBYE_MS = 200;
-/** How often silent, deaf and hoarding connections are looked for. */
+/** How often connections are checked for silence and for unsent bytes. */
 const CHECK_MS = 1000;
-/** How long an HTTP request may take to arrive. */
+/** Maximum time for an HTTP request to arrive. */
 const REQUEST_MS = 10_000;
 
-/** What `createRelay` takes: address, limits, policies, faults to play. */
+/** Options of `createRelay`: address, limits, policies and faults. */
 export interface RelayOptions extends CoreOptions {
   /** Default `127.0.0.1`. */
   readonly host?: string;
   /** Default 0: any free port. */
   readonly port?: number;
-  /** Folder to keep events in; without it they are gone with the relay. */
+  /** Folder to store events in; without it they are lost when the relay stops. */
   readonly store?: string;
 }
 
 /** Counters of a running relay. */
 export interface RelayStats extends Readonly<Counts> {
-  /** Open now. */
+  /** Currently open. */
   readonly connections: number;
-  /** Open now, over all connections. */
+  /** Currently open, over all connections. */
   readonly subscriptions: number;
-  /** Kept now. */
+  /** Currently stored. */
   readonly eventsStored: number;
-  /** JSON of the events kept now. */
+  /** Bytes of JSON of the stored events. */
   readonly bytesStored: number;
-  /** Most work done in one turn of the event loop so far, in units of about a microsecond. */
+  /** Maximum work in one turn of the event loop so far, in units of about a microsecond. */
   readonly mostWorkPerTurn: number;
-  /** Bytes at the end of the folder's log that an earlier crash had torn. */
+  /** Torn bytes that an earlier crash left at the end of the log, and that were cut off. */
   readonly tornBytesCut: number;
 }
 
-/** A running relay, as `createRelay` gives it. */
+/** A running relay, created by `createRelay`. */
 export interface Relay {
   /** `ws://host:port`. */
   readonly url: string;
   readonly port: number;
   stats(): RelayStats;
-  /** Disconnects everyone and frees the port. */
+  /** Disconnects all clients and frees the port. */
   close(): Promise<void>;
 }
 
@@ -125,7 +125,7 @@ const listen = (server: Server, host: string, port: number): Promise<void> =>
     });
   });
 
-/** Keeps sockets that say nothing, or come too often, from taking the places of others. */
+/** Keeps silent and too frequent sockets from using up the connections. */
 function guard(server: Server, admission: Admission, { nowMs, counts }: Core): void {
   server.maxConnections = admission.maxSockets;
   server.headersTimeout = REQUEST_MS;
@@ -143,7 +143,7 @@ interface Upgrade {
   readonly head: Buffer;
 }
 
-/** Turns an HTTP request into a session, unless the faults refuse this connection or it is one too many. */
+/** Turns an HTTP request into a session, unless a fault refuses the connection or a limit is reached. */
 function upgrade(
   core: Core,
   admission: Admission,
@@ -178,7 +178,9 @@ function refuse(core: Core, socket: Socket, status: string): void {
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }
 
-/** Hosts by which a client of this socket may name the relay: its public one, else where the socket really ends. */
+/**
+ * Returns the hosts that name this relay to the client of this socket: the public one, or the socket's local address.
+ */
 function hostsOf({ publicUrl }: Core, { localAddress = '', localPort }: Socket): Set<string> {
   if (publicUrl !== undefined) return new Set([hostOf(publicUrl) ?? '']);
   const address = localAddress.replace(/^::ffff:/i, '');
@@ -188,7 +190,7 @@ function hostsOf({ publicUrl }: Core, { localAddress = '', localPort }: Socket):
   return new Set(urls.flatMap((url) => hostOf(url) ?? []));
 }
 
-/** Ends connections that are silent or hoard; those that hoard most first. */
+/** Ends silent connections, and those with the most unsent or unread bytes if the total is too large. */
 function checkSessions({ sessions, limits, nowMs }: Core): void {
   for (const session of sessions) session.checkIdle(nowMs());
   const { maxUnsentBytesInAll, maxUnreadBytesInAll } = limits;

@@ -1,4 +1,7 @@
-/** One connection: reads its messages in turn with others, keeps its subscriptions, limits writes to slow readers. */
+/**
+ * One connection: processes its messages in turn with others, holds its subscriptions, and limits writes to slow
+ * readers.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { RawData, WebSocket } from 'ws';
@@ -23,18 +26,18 @@ import { closeSubscription, countStored, forget, openSubscription, refuse } from
 import { closeIdleSyncs, closeSync, continueSync, openSync } from './syncing.ts';
 import type { Account, Work } from './turns.ts';
 
-/** Keys that one connection may authenticate. */
+/** Maximum keys that one connection may authenticate. */
 const MAX_KEYS = 64;
 
-/** Messages that wait for their turn are read ahead up to this. */
+/** Maximum bytes of queued messages that are read ahead. */
 const INBOX_BYTES = 256 << 10;
 /** Cost in units of the event loop: per message, per signature, and bytes per unit to receive and to parse. */
 const [MESSAGE_UNITS, SIGNATURE_UNITS] = [10, 250] as const;
 const [RECEIVED_BYTES, EVENT_BYTES, QUERY_BYTES] = [256, 256, 32] as const;
-/** Messages that nobody honest sends are answered so often, then the connection ends. */
+/** Number of malformed messages that are answered before the connection is closed. */
 const MAX_UNREADABLE = 32;
 
-/** Which connection it is, where it comes from, and whom its work is counted to. */
+/** Identity of a connection: its number, its source, and the account of its work. */
 export interface Origin {
   readonly number: number;
   readonly address: string;
@@ -44,13 +47,13 @@ export interface Origin {
   readonly hosts: ReadonlySet<string>;
 }
 
-/** A message that waits for its turn. */
+/** A queued message. */
 interface Unread {
   readonly bytes: Buffer;
   readonly isBinary: boolean;
 }
 
-/** Host and port of a WebSocket URL. */
+/** Returns host and port of a WebSocket URL. */
 export const hostOf = (url: string): string | undefined =>
   /^wss?:/i.test(url) && URL.canParse(url) ? new URL(url).host : undefined;
 
@@ -70,7 +73,7 @@ export class Session implements Connection {
   #inbox: Unread[] = [];
   #inboxBytes = 0;
   #isReading = false;
-  /** Bytes the socket had brought when the last whole message was here. */
+  /** Bytes read from the socket when the last complete message arrived. */
   #wholeBytes = 0;
   #heardMs: number;
   #framesIn = 0;
@@ -249,10 +252,10 @@ export class Session implements Connection {
     this.#outbox.close();
   }
 
-  /** Takes in a message, to be read when it is this connection's turn. */
+  /** Queues a message until it is this connection's turn. */
   #hear(data: RawData, isBinary: boolean): void {
     if (!this.isOpen) return;
-    const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
+    const bytes = data as Buffer; // `ws` delivers one Buffer per message by default
     this.core.counts.framesIn++;
     this.core.counts.bytesIn += bytes.length;
     this.#heardMs = this.nowMs();
@@ -263,7 +266,7 @@ export class Session implements Connection {
     else if (this.#inboxBytes > INBOX_BYTES) this.#ws.pause();
   }
 
-  /** Handles the buffered messages in order. Reads no more while it waits for others, the disk or the reader. */
+  /** Handles the queued messages in order; pauses while it waits for its turn, the disk or the reader. */
   async #read(): Promise<void> {
     this.#isReading = true;
     for (let next = this.#inbox.shift(); next; next = this.#inbox.shift()) {
@@ -285,20 +288,20 @@ export class Session implements Connection {
     await until.catch(() => undefined);
   }
 
-  /** What is to be done about one message. Of a connection that is gone, events still count. */
+  /** Returns the work for one message. Events count even if the connection is gone. */
   #answer({ bytes, isBinary }: Unread): Work<void> | undefined {
     if (!isBinary) return this.#takes(bytes) ? this.#dispatch(bytes) : undefined;
     this.say('NOTICE', 'invalid: binary frames are not read');
     return undefined;
   }
 
-  /** Hangs up after a message if the faults say so. */
+  /** Disconnects after a message, if the faults say so. */
   #failOnPurpose(): void {
     const isLast = ++this.#framesIn === this.core.faults.disconnectAfter;
     if (this.adversary.hangsUp() || isLast) this.#end(1012, 'fault');
   }
 
-  /** Whether a message is short and rare enough to be looked at; if not, a NOTICE says so. */
+  /** Reports whether a message is within the size and rate limits; if not, sends a NOTICE. */
   #takes({ length }: Buffer): boolean {
     const most = this.limits.noticeAboveBytes;
     if (most !== undefined && length > most) {
@@ -310,7 +313,7 @@ export class Session implements Connection {
     return false;
   }
 
-  /** Whether its address has not sent too much lately. */
+  /** Reports whether its address is within its rate limits. */
   #isInTime(length: number): boolean {
     const { messages, publicMessages, publicBytes } = this.core;
     const [address, nowMs] = [this.address, this.nowMs()];

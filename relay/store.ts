@@ -1,6 +1,7 @@
 /**
- * Events in memory, indexed, bounded by count, bytes and index. Each class of events (small regular, large regular,
- * addressable, ephemeral) is sure of a quarter, and within it each author of a share; what nobody uses others may.
+ * The event store in memory, indexed and bounded by count, bytes and index size. Each class of events (small regular,
+ * large regular, addressable, ephemeral) has a guaranteed quarter, and each author a guaranteed share of its class;
+ * unused capacity is available to all.
  */
 import {
   byRecency,
@@ -19,20 +20,20 @@ import type { Limits } from './limits.ts';
 import { slotName, Tombstones } from './tombstones.ts';
 import { finish, type Work } from './turns.ts';
 
-/** What the store did with an event; `full` means that its author has too many. */
+/** Result of adding an event; `full` means that its author has too many. */
 export type StoreOutcome = 'stored' | 'duplicate' | 'replaced' | 'deleted' | 'too-large' | 'full';
 
-/** What a query found, and whether that is all there is: unknown when a filter wanted nothing stored. */
+/** Result of a query, and whether it is complete; unknown if a filter requested no stored events. */
 export interface StoredMatches {
   readonly entries: readonly Entry[];
   readonly hint: 'finish' | 'more' | undefined;
 }
 
-/** The whole store, in whole units, so that sums of shares are exact. */
+/** Weight of the whole store, as an integer so that sums of shares are exact. */
 const WHOLE = 2 ** 40;
-/** A regular event above this is of another class than votes and the like. */
+/** Regular events above this size form a class of their own, apart from votes and similar small ones. */
 const SMALL_BYTES = 8192;
-/** Units of a scan between two looks at whether it is somebody else's turn. */
+/** Units of work between two yields of a scan. */
 const STEP_UNITS = 1000;
 
 type Class = 'small' | 'large' | 'addressable' | 'ephemeral';
@@ -43,12 +44,12 @@ function classOf(entry: Entry): Class {
   return entry.json.length > SMALL_BYTES ? 'large' : 'small';
 }
 
-/** The events that a relay keeps, in memory. */
+/** Stored events in memory. */
 export class Store {
   readonly #limits: Limits;
   readonly #index = new EventIndex();
   readonly #tombstones = new Tombstones();
-  /** The id that now holds each replaceable or addressable slot. */
+  /** Current event id of each replaceable or addressable slot. */
   readonly #slots = new Map<string, string>();
   readonly #classes: Readonly<Record<Class, FairShares<Entry>>> = {
     small: new FairShares(WHOLE / 4),
@@ -56,7 +57,7 @@ export class Store {
     addressable: new FairShares(WHOLE / 4),
     ephemeral: new FairShares(WHOLE / 4),
   };
-  /** When events end that do. */
+  /** End time of events that expire. */
   readonly #ends = new Map<Entry, number>();
   #sweptSeconds = -1;
   #bytes = 0;
@@ -70,17 +71,17 @@ export class Store {
     return this.#index.size;
   }
 
-  /** The JSON of all events kept. */
+  /** Bytes of JSON of all stored events. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Events taken away by deletions and requests to vanish. */
+  /** Number of events deleted by deletions and requests to vanish. */
   get buried(): number {
     return this.#buried;
   }
 
-  /** In order of arrival. */
+  /** Events in order of arrival. */
   entries(): Iterable<Entry> {
     return this.#index.values();
   }
@@ -97,7 +98,7 @@ export class Store {
     return finish(this.adding(entry, nowSeconds));
   }
 
-  /** Keeps the event unless it is known, deleted, its slot already holds a newer one, or the store is full. */
+  /** Stores the event unless it is known or deleted, its slot has a newer one, or the store is full. */
   *adding(entry: Entry, nowSeconds: number): Work<StoreOutcome> {
     if (this.has(entry.id)) return 'duplicate';
     if (this.#tombstones.covers(entry)) return 'deleted';
@@ -124,7 +125,7 @@ export class Store {
     return finish(this.querying(filters, nowSeconds));
   }
 
-  /** What the filters ask for, each event once, newest first; of one second, the lowest id first. */
+  /** Returns the matching events, each once, newest first; within a second, lowest id first. */
   *querying(filters: readonly CompiledFilter[], nowSeconds: number): Work<StoredMatches> {
     let entries: Entry[] = [];
     let more = false;
@@ -145,12 +146,12 @@ export class Store {
     return { entries: entries, hint };
   }
 
-  /** Events that the filters may match, each looked at when they are asked for. */
+  /** Returns how many events the filters may match, from index sizes alone. */
   candidates(filters: readonly CompiledFilter[]): number {
     return filters.reduce((sum, filter) => sum + this.#index.countOf(filter), 0);
   }
 
-  /** All that one filter asks for, whatever its limit, in no order. */
+  /** Returns all matches of one filter, ignoring its limit, in no particular order. */
   *matching(filter: CompiledFilter, nowSeconds: number): Work<readonly Entry[]> {
     const entries: Entry[] = [];
     yield* this.#scan(filter, nowSeconds, (entry) => entries.push(entry));
@@ -161,7 +162,7 @@ export class Store {
     return finish(this.counting(filters, nowSeconds));
   }
 
-  /** How many events match any of the filters; their limits do not count. */
+  /** Returns how many events match any of the filters, ignoring their limits. */
   *counting(filters: readonly CompiledFilter[], nowSeconds: number): Work<number> {
     const entries = new Set<Entry>();
     for (const filter of filters) {
@@ -179,13 +180,13 @@ export class Store {
     if (slot !== undefined && this.#slots.get(slot) === entry.id) this.#slots.delete(slot);
   }
 
-  /** Takes away all events that are over. */
+  /** Removes all expired events. */
   removeOver(nowSeconds: number): void {
     this.#sweptSeconds = nowSeconds;
     for (const [entry, end] of this.#ends) if (end <= nowSeconds) this.remove(entry);
   }
 
-  /** When the event is over, by its own word or as an ephemeral one. */
+  /** Returns when the event ends: its expiration, or earlier for ephemeral events. */
   #endOf(entry: Entry): number | undefined {
     const expiration = expirationOf(entry);
     if (!isEphemeral(entry.kind)) return expiration;
@@ -193,7 +194,7 @@ export class Store {
     return Math.min(end, expiration ?? end);
   }
 
-  /** The share of the store that an event takes: of the number, the bytes or the index, whichever is most. */
+  /** Returns the share of the store that an event takes: the largest of its shares of count, bytes and index. */
   #weigh(entry: Entry): number {
     const { maxStoredEvents, maxStoredBytes, maxIndexBytes } = this.#limits;
     const share = Math.max(
@@ -204,7 +205,7 @@ export class Store {
     return Math.floor(share * WHOLE);
   }
 
-  /** Looks at all that the filter may match and is here now; those that are over leave the store. */
+  /** Calls `take` with each current match of the filter; removes expired events on the way. */
   *#scan(filter: CompiledFilter, nowSeconds: number, take: (entry: Entry) => void): Work<void> {
     const candidates = this.#index.candidates(filter);
     const seen = new Set<Entry>();
@@ -223,7 +224,7 @@ export class Store {
     yield units;
   }
 
-  /** Takes away what a deletion or a request to vanish names. */
+  /** Removes the events that a deletion or a request to vanish names. */
   *#bury(entry: Entry): Work<void> {
     if (entry.kind !== DELETION_KIND && entry.kind !== VANISH_KIND) return;
     yield* this.#tombstones.mark(entry);
@@ -270,7 +271,7 @@ export class Store {
   }
 }
 
-/** The newest of what is added, so many at most. */
+/** Keeps the newest of the added events, up to a maximum. */
 class Newest {
   readonly #most: number;
   #entries: Entry[] = [];
@@ -280,7 +281,7 @@ class Newest {
     this.#most = most;
   }
 
-  /** Whether some had to go. */
+  /** Whether some were dropped. */
   get hasMore(): boolean {
     return this.#hasMore;
   }
@@ -290,7 +291,7 @@ class Newest {
     if (this.#entries.length > 2 * this.#most + STEP_UNITS) this.#cut();
   }
 
-  /** In order, newest first. */
+  /** Returns the events, newest first. */
   take(): Entry[] {
     this.#cut();
     return this.#entries;

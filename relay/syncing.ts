@@ -1,15 +1,15 @@
-/** NEG-OPEN, NEG-MSG and NEG-CLOSE (NIP-77): finding out together which stored events the other side lacks. */
+/** Handles NEG-OPEN, NEG-MSG and NEG-CLOSE (NIP-77): set reconciliation of stored events. */
 import type { Connection, Core, Sync } from './core.ts';
 import { compileFilter } from './filter.ts';
 import { IdList, reconcile } from './negentropy.ts';
 import type { Work } from './turns.ts';
 
-/** Syncs of one connection that may be open at once; each holds 72 bytes per matching event. */
+/** Maximum open syncs of one connection; each holds 72 bytes per matching event. */
 const MAX_SYNCS = 2;
-/** A sync unused for so long is closed. */
+/** A sync that is unused for this long is closed. */
 const IDLE_MS = 60_000;
 
-/** Opens or replaces a sync over what a filter matches; its limit does not count. */
+/** Opens or replaces a sync over the matches of a filter, ignoring its limit. */
 export function* openSync(session: Connection, [id, raw, message]: readonly unknown[]): Work<void> {
   const { core, syncs, limits } = session;
   if (typeof id !== 'string' || id === '' || id.length > limits.maxSubscriptionIdLength) {
@@ -29,7 +29,7 @@ export function* openSync(session: Connection, [id, raw, message]: readonly unkn
   }
   const matching = yield* core.store.matching(filter, session.nowSeconds());
   if (matching.length + openItems(core) > limits.maxScanned) {
-    session.say('NEG-ERR', id, 'blocked: too many syncs are open, of all readers together');
+    session.say('NEG-ERR', id, 'blocked: too many syncs are open on this relay');
     return;
   }
   const ids = yield* IdList.build(matching);
@@ -37,7 +37,7 @@ export function* openSync(session: Connection, [id, raw, message]: readonly unkn
   yield* continueSync(session, [id, message]);
 }
 
-/** Ids that all open syncs hold. */
+/** Returns the number of ids in all open syncs. */
 function openItems({ sessions }: Core): number {
   let items = 0;
   for (const { syncs } of sessions) for (const { ids } of syncs.values()) items += ids.size;
@@ -66,7 +66,7 @@ export function closeSync(session: Connection, [id]: readonly unknown[]): void {
   if (typeof id === 'string') session.syncs.delete(id);
 }
 
-/** Forgets what nobody goes on with. */
+/** Closes syncs that are no longer used. */
 export function closeIdleSyncs(syncs: Map<string, Sync>, nowMs: number): void {
   for (const [id, { usedMs }] of syncs) if (nowMs - usedMs > IDLE_MS) syncs.delete(id);
 }

@@ -1,19 +1,21 @@
-/** Deleted events (NIP-09) and vanished authors (NIP-62), which may not come back. Bounded per author. */
+/**
+ * Records of deleted events (NIP-09) and vanished authors (NIP-62), which must not be stored again. Bounded per author.
+ */
 import { createHash } from 'node:crypto';
 import { DELETION_KIND, type Entry, isHex, ownersOf, slotOf, VANISH_KIND } from './event.ts';
 import { FairShares } from './fair-shares.ts';
 import type { Work } from './turns.ts';
 
-/** Marks kept at most, some 200 bytes each. */
+/** Maximum marks, about 200 bytes each. */
 const MAX_MARKS = 100_000;
-/** A longer name is marked by its hash. */
+/** Longer names are marked by their hash. */
 const NAME_CHARS = 200;
 
-/** Tags marked in one step, and what one costs. */
+/** Tags marked per step, and the cost of one. */
 const [STEP, MARK_UNITS] = [128, 5] as const;
 
 export class Tombstones {
-  /** Until when, in seconds of `created_at`, what the name stands for is gone. */
+  /** Until which `created_at`, in seconds, events of this name are deleted. */
   readonly #until = new Map<string, number>();
   readonly #shares = new FairShares<string>(MAX_MARKS);
 
@@ -21,7 +23,7 @@ export class Tombstones {
     return this.#until.size;
   }
 
-  /** Marks what a deletion or a request to vanish takes away. */
+  /** Marks what a deletion or a request to vanish deletes. */
   *mark({ pubkey, kind, tags, created_at }: Entry): Work<void> {
     if (kind === VANISH_KIND) this.#mark(pubkey, `v${pubkey}`, created_at);
     if (kind !== DELETION_KIND) return;
@@ -35,7 +37,7 @@ export class Tombstones {
     }
   }
 
-  /** Whether a mark takes the event away. Deletions and requests to vanish are no target of deletions. */
+  /** Reports whether a mark deletes the event. Deletions and requests to vanish cannot be deleted by deletions. */
   covers(event: Entry): boolean {
     if (this.#until.size === 0) return false;
     const { id, pubkey, kind, created_at } = event;
@@ -64,7 +66,7 @@ export class Tombstones {
 const nameOf = (name: string): string =>
   name.length > NAME_CHARS ? createHash('sha256').update(name).digest('base64') : name;
 
-/** The slot that an address names: that of a replaceable event is written with an empty `d` and kept without one. */
+/** Returns the slot of an address: a replaceable event's address has an empty `d`, its slot has none. */
 export const slotName = (address: string): string => {
   const kind = Number(address.split(':', 1)[0]);
   return kind >= 30_000 && kind < 40_000 ? address : address.replace(/:$/, '');

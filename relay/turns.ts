@@ -1,27 +1,27 @@
 /**
- * Shares the event loop between connections: work is done in slices, so much in one turn of the loop, and of those who
- * wait for the next turn whoever has used least goes first. A scan of the whole store delays others by one slice.
+ * Schedules work of all connections fairly: work is done in slices, with a budget per turn of the event loop, and the
+ * waiting account that has used the least goes next. A scan of the whole store delays others by one slice.
  */
 
-/** Work that says, step by step, how many units it has done since the last step; a unit is about a microsecond. */
+/** Work that yields, step by step, how many units it has done since the last step; a unit is about a microsecond. */
 export type Work<T> = Generator<number, T, void>;
 
-/** What one connection, or all connections of one public address, cost the others. */
+/** Cost of one connection, or of all connections of one public address. */
 export interface Account {
-  /** Units of the event loop so far. */
+  /** Units used so far. */
   used: number;
   /** Bytes of open subscriptions. */
   subscribed: number;
 }
 
-/** Units of one turn; what is begun within them may go beyond by its own size. */
+/** Units per turn; a step that begins within them may exceed them. */
 const TURN_UNITS = 4000;
 
 interface Waiting {
   readonly account: Account;
-  /** What the account had used when it was put in line: by now perhaps more, never less. */
+  /** Units the account had used when it was queued; it may have used more since. */
   used: number;
-  /** Of those who have used the same, who came first. */
+  /** Order of arrival, which breaks ties. */
   readonly number: number;
   go(): void;
 }
@@ -29,7 +29,7 @@ interface Waiting {
 const isBefore = (a: Waiting, b: Waiting): boolean =>
   a.used < b.used || (a.used === b.used && a.number < b.number);
 
-/** A binary heap: of what it holds, the first in order is on top. */
+/** A binary heap with the smallest item on top. */
 export class Heap<T> {
   readonly #isBefore: (a: T, b: T) => boolean;
   readonly #all: T[] = [];
@@ -77,7 +77,7 @@ export class Heap<T> {
   }
 }
 
-/** Takes out whoever has used least by now. */
+/** Removes the waiting item whose account has used the least by now. */
 function takeLeast(line: Heap<Waiting>): Waiting | undefined {
   for (;;) {
     const first = line.take();
@@ -87,7 +87,7 @@ function takeLeast(line: Heap<Waiting>): Waiting | undefined {
   }
 }
 
-/** Does all of the work at once. */
+/** Runs all of the work at once. */
 export function finish<T>(work: Work<T>): T {
   for (;;) {
     const step = work.next();
@@ -100,11 +100,11 @@ export class Turns {
   #came = 0;
   #spent = 0;
   #most = 0;
-  /** What whoever went last had used: nobody saves up by doing nothing. */
+  /** Units used by the last account served: idle accounts start from here, so that they cannot save up. */
   #floor = 0;
   #isPlanned = false;
 
-  /** The most units that one turn has taken so far. */
+  /** Maximum units of one turn so far. */
   get most(): number {
     return this.#most;
   }
@@ -124,7 +124,7 @@ export class Turns {
     return new Promise((go) => this.#line.add({ account, used, number: this.#came++, go }));
   }
 
-  /** Does the work in slices; undefined when it was given up because nobody wants it any more. */
+  /** Runs the work in slices; returns undefined if `isWanted` became false. */
   async run<T>(
     account: Account,
     work: Work<T>,
@@ -149,7 +149,7 @@ export class Turns {
     });
   }
 
-  /** Lets one of those who wait go on. */
+  /** Lets the next waiting account continue. */
   #begin(): void {
     const first = takeLeast(this.#line);
     if (!first) return;

@@ -1,30 +1,30 @@
 /**
- * Events on disk in order of arrival. An append resolves once it is synced; appends that wait are synced together.
- * When much of the log no longer counts, its oldest segment goes: what still counts in it is appended again first. Only
- * the oldest may go, so that an event never outlives on disk the deletion or the newer version that came after it.
+ * Log of events on disk in order of arrival. An append resolves once it is synced; waiting appends are synced together.
+ * When much of the log is obsolete, the oldest segment is removed, after its live events were appended again. Only the
+ * oldest segment is removed, so that an event on disk never outlives a later deletion or newer version of it.
  */
 import type { FileHandle } from 'node:fs/promises';
 import { encodeRecord, openSegment, readSegment, removeSegment, type Segment } from './segments.ts';
 
-/** While appends that wait for the disk hold more than this, the log is behind. */
+/** The log is behind while waiting appends exceed this size. */
 const BEHIND_BYTES = 8 << 20;
 
-/** What the log is kept for. */
+/** The live events of the store. */
 export interface LiveEvents {
-  /** Bytes of all events that count. */
+  /** Bytes of all live events. */
   readonly bytes: number;
-  /** The event of this id, if it counts. */
+  /** Returns the event of this id, if it is live. */
   find(id: string): object | undefined;
 }
 
 export interface LogOptions {
   readonly folder: string;
   readonly kept: LiveEvents;
-  /** A segment that has grown beyond this is followed by a new one. */
+  /** A segment larger than this is followed by a new one. */
   readonly segmentBytes: number;
 }
 
-/** Where the id is in an event's JSON as the relay writes it. */
+/** Position of the id in an event's JSON as the relay writes it. */
 const ID_START = '{"id":"'.length;
 
 const idOf = (json: Buffer): string => json.toString('latin1', ID_START, ID_START + 64);
@@ -36,14 +36,14 @@ export class EventLog {
   #number: number;
   #file: FileHandle;
   #bytes: number;
-  /** Events moved in this pass over the log, and the last segment that it goes over. */
+  /** Events moved in this pass over the log, and the last segment of the pass. */
   #moved = new WeakSet<object>();
   #passEnd = 0;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
-  /** The commit that will take what waits, when one is planned. */
+  /** The commit that will write the waiting appends, if one is planned. */
   #next: Promise<void> | undefined;
-  /** The latest commit; once one has failed, all later ones fail with it. */
+  /** The latest commit; once one has failed, all later ones fail too. */
   #last: Promise<void> = Promise.resolve();
 
   private constructor(options: LogOptions, full: Segment[], last: Segment, file: FileHandle) {
@@ -54,19 +54,19 @@ export class EventLog {
     this.#file = file;
   }
 
-  /** Continues the last of these segments. */
+  /** Opens the log and continues its last segment. */
   static async open(options: LogOptions, segments: readonly Segment[]): Promise<EventLog> {
     const last = segments.at(-1) ?? { number: 1, bytes: 0 };
     const file = await openSegment(options.folder, last.number);
     return new EventLog(options, segments.slice(0, -1), last, file);
   }
 
-  /** Whether more events are coming than the disk takes; whoever brings them should wait until `settled`. */
+  /** Whether events arrive faster than the disk writes; callers should wait for `settled`. */
   get isBehind(): boolean {
     return this.#waitingBytes > BEHIND_BYTES;
   }
 
-  /** Whether more than half of the log, and more than a segment, no longer counts. */
+  /** Whether more than half of the log, and more than one segment, is obsolete. */
   get isWasteful(): boolean {
     const { kept, segmentBytes } = this.#options;
     const bytes = this.#full.reduce((sum, segment) => sum + segment.bytes, this.#bytes);
@@ -81,7 +81,7 @@ export class EventLog {
     return this.#next;
   }
 
-  /** Rewrites all of the log, so that nothing is left on disk but what counts. */
+  /** Rewrites the whole log, so that only live events remain on disk. */
   rewrite(): Promise<void> {
     return this.#after(async () => {
       await this.#beginPass();
@@ -101,7 +101,7 @@ export class EventLog {
 
   #after(work: () => Promise<void>): Promise<void> {
     this.#last = this.#last.then(work);
-    this.#last.catch(() => undefined); // whoever asked for the work hears of it
+    this.#last.catch(() => undefined); // the caller handles the error
     return this.#last;
   }
 
@@ -129,14 +129,16 @@ export class EventLog {
     this.#file = file;
   }
 
-  /** What is moved from here on goes beyond the end of the pass, so that no segment of it holds a copy made in it. */
+  /**
+   * Starts a pass. Events moved from here on go to segments after its end, so that the pass does not move them again.
+   */
   async #beginPass(): Promise<void> {
     this.#moved = new WeakSet();
     this.#passEnd = this.#number;
     await this.#rotate();
   }
 
-  /** Removes the oldest segment, once what counts in it is on disk again. */
+  /** Removes the oldest segment, after appending its live events again. */
   async #shed(): Promise<void> {
     const { folder, kept } = this.#options;
     const { number } = this.#full[0]!;
@@ -148,7 +150,10 @@ export class EventLog {
     this.#full.shift();
   }
 
-  /** Whether an event is to be appended again: one that left and came back has two records, of which one is enough. */
+  /**
+   * Reports whether to append an event again: one that was deleted and came back has two records, of which one is
+   * enough.
+   */
   #moves(event: object | undefined): boolean {
     if (!event || this.#moved.has(event)) return false;
     this.#moved.add(event);
@@ -156,7 +161,7 @@ export class EventLog {
   }
 }
 
-/** Writes all buffers, however many calls it takes, and says how many bytes that was. */
+/** Writes all buffers, in as many calls as needed, and returns the number of bytes. */
 async function writeAll(file: FileHandle, buffers: readonly Buffer[]): Promise<number> {
   let written = 0;
   let rest = [...buffers];

@@ -1,5 +1,5 @@
 /**
- * Opens a folder, which belongs to one relay at a time: loads its log into the store and removes from disk what is
+ * Opens a store folder, which one relay uses at a time: loads its log into the store, and removes from disk what is
  * deleted, expired or replaced.
  */
 
@@ -12,16 +12,16 @@ import { listSegments, readSegment, type Segment } from './segments.ts';
 
 const SEGMENT_BYTES = 16 << 20;
 
-/** A log in use, and what was found in its folder. */
+/** An open log, and what was in its folder. */
 export interface Recovered {
   readonly log: EventLog;
   /** Bytes of the torn tail that was cut off. */
   readonly cutBytes: number;
-  /** Ends the log and leaves the folder to others. */
+  /** Closes the log and unlocks the folder. */
   close(): Promise<void>;
 }
 
-/** Fills the store from the folder, which is made if it is not there. */
+/** Fills the store from the folder; creates the folder if necessary. */
 export async function recover(
   folder: string,
   store: Store,
@@ -55,7 +55,7 @@ async function replay(folder: string, store: Store, nowSeconds: number) {
   return { segments, cutBytes };
 }
 
-/** The entry is parsed from a copy of the bytes, so that the segment they lie in can be freed. */
+/** Parses a record. The bytes are copied, so that the segment they are in can be freed. */
 function addRecord(store: Store, bytes: Buffer, nowSeconds: number): void {
   const arrival = parseArrival(JSON.parse(bytes.toString()));
   if (typeof arrival === 'string') throw new Error(`a record is no event: ${arrival}`);
@@ -63,10 +63,12 @@ function addRecord(store: Store, bytes: Buffer, nowSeconds: number): void {
   store.add({ id, pubkey, created_at, kind, tags, json }, nowSeconds);
 }
 
-/** Folders this process holds; a file with our own id that is not in here was left by an earlier process. */
+/**
+ * Folders locked by this process; a lock file with our process id that is not listed here is from an earlier process.
+ */
 const locked = new Set<string>();
 
-/** Takes the folder or throws; the answer gives it back. */
+/** Locks the folder, or throws; the returned function unlocks it. */
 async function lockFolder(folder: string): Promise<() => Promise<void>> {
   const file = join(resolve(folder), 'lock');
   if (locked.has(file)) throw new Error(`${folder} is in use by another relay of this process`);

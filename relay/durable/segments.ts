@@ -1,6 +1,6 @@
 /**
- * The numbered files of a log, oldest first. A file is created before it is written to and removed when no record in it
- * counts any more. A record is length and CRC-32 of the event's JSON, little-endian, then the JSON.
+ * The numbered segment files of a log, oldest first. A file is created before it is written, and removed when none of
+ * its records is live. A record is the length and CRC-32 of the event's JSON (little-endian), then the JSON.
  */
 import { type FileHandle, open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const NAME = /^(\d{8})\.log$/;
 const fileOf = (folder: string, number: number): string =>
   join(folder, `${String(number).padStart(8, '0')}.log`);
 
-/** Numbers of the segments in the folder, ascending. */
+/** Returns the numbers of the segments in the folder, ascending. */
 export async function listSegments(folder: string): Promise<readonly number[]> {
   const names = await readdir(folder);
   return names
@@ -26,14 +26,16 @@ export async function listSegments(folder: string): Promise<readonly number[]> {
     .sort((a, b) => a - b);
 }
 
-/** Opens a segment to append to, made if it is not there; its name survives a crash from here on. */
+/** Opens a segment for appending; creates it if necessary, and syncs its directory entry. */
 export async function openSegment(folder: string, number: number): Promise<FileHandle> {
   const file = await open(fileOf(folder, number), 'a');
   await syncFolder(folder);
   return file;
 }
 
-/** The JSON of every record of a segment. Of the last one a torn tail is cut off; damage elsewhere throws. */
+/**
+ * Returns the JSON of every record of a segment. Cuts off a torn tail of the last segment; throws for other damage.
+ */
 export async function readSegment(folder: string, number: number, isLast: boolean) {
   const name = fileOf(folder, number);
   const bytes = await readFile(name);
@@ -62,7 +64,7 @@ async function syncFolder(folder: string): Promise<void> {
 
 const HEAD_BYTES = 8;
 
-/** Head and body, to be written one after the other. */
+/** Returns header and body of a record, to be written one after the other. */
 export function encodeRecord(json: Buffer): readonly [Buffer, Buffer] {
   const head = Buffer.allocUnsafe(HEAD_BYTES);
   head.writeUInt32LE(json.length, 0);
@@ -70,7 +72,10 @@ export function encodeRecord(json: Buffer): readonly [Buffer, Buffer] {
   return [head, json];
 }
 
-/** The whole records of a segment, and where they end: all of it, or the first byte that is torn or damaged. */
+/**
+ * Returns the complete records of a segment, and the offset where they end: the end of the file, or the first torn or
+ * damaged byte.
+ */
 export function decodeRecords(segment: Buffer): { jsons: Buffer[]; end: number } {
   const jsons: Buffer[] = [];
   let end = 0;

@@ -1,4 +1,4 @@
-/** Faults of one connection beyond losing and delaying: lies, silence, and a slow line. */
+/** Faults of one connection besides loss and delay: false answers, silence, and a slow line. */
 
 import type { Frame } from '../messages.ts';
 import { Meter } from '../rates.ts';
@@ -6,31 +6,31 @@ import { createDraws } from './plan.ts';
 import type { FaultSettings } from './settings.ts';
 
 export interface Adversary {
-  /** Whether the next published event vanishes on arrival. */
+  /** Whether to drop the next published event without an answer. */
   swallows(): boolean;
-  /** Whether the next published event is one too many. */
+  /** Whether to refuse the next published event as rate-limited. */
   throttles(nowMs: number): boolean;
-  /** Whether the next event is accepted in words only. */
+  /** Whether to answer the next event with OK true and drop it. */
   discards(): boolean;
-  /** Whether the frame just read is the last one. */
+  /** Whether to disconnect after this frame. */
   hangsUp(): boolean;
-  /** Whether the next REQ is told at once that nothing is stored. */
+  /** Whether to answer the next REQ with EOSE at once, as if nothing were stored. */
   liesAtEose(): boolean;
-  /** Whether the next EOSE that is due never comes. */
+  /** Whether to withhold the next EOSE. */
   stallsEose(): boolean;
-  /** Whether the next REQ is closed at once. */
+  /** Whether to close the next REQ at once. */
   closesReq(): boolean;
-  /** False versions of an event's JSON, to go out before the true one. */
+  /** Returns false versions of an event's JSON, to send before the true one. */
   twinsOf(json: Buffer): readonly Buffer[];
 }
 
 const MINUTE_MS = 60_000;
 const YEAR_SECONDS = 31_536_000;
 
-/** Where the last hex digit of the signature is: `sig` is the last field we write. */
+/** Offset of the last hex digit of the signature from the end: `sig` is the last field. */
 const SIG_END = '"}'.length + 1;
 
-/** The event with one digit of the signature changed: the id still fits. */
+/** Returns the event with one digit of the signature changed; the id still matches. */
 function forge(json: Buffer): Buffer {
   const twin = Buffer.from(json);
   const at = twin.length - SIG_END;
@@ -38,7 +38,7 @@ function forge(json: Buffer): Buffer {
   return twin;
 }
 
-/** The event dated a year later; neither id nor signature fits. */
+/** Returns the event dated a year later; neither id nor signature matches. */
 const postdate = (json: Buffer): Buffer =>
   Buffer.from(
     json
@@ -88,7 +88,7 @@ export class Line {
     this.#send = send;
   }
 
-  /** Not sent yet. */
+  /** Bytes not sent yet. */
   get bytes(): number {
     return this.#bytes;
   }

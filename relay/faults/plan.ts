@@ -1,4 +1,6 @@
-/** Delivery faults (drop, duplicate, delay, reorder), drawn from a seed so that they repeat on every machine. */
+/**
+ * Delivery faults (drop, duplicate, delay, reorder), drawn from a seed, so that they are the same on every machine.
+ */
 import type { DelayDistribution, FaultSettings } from './settings.ts';
 
 /** Delay of each delivery of one event, in ms. Empty if the event is lost, two entries if it is duplicated. */
@@ -7,13 +9,13 @@ export type Delays = readonly number[];
 /** Changes the deliveries of one event. */
 export type Fault = (delays: Delays) => Delays;
 
-/** Makes the fault that the settings ask for, or undefined. */
+/** Creates the fault that the settings request, or returns undefined. */
 export type CreateFault = (settings: FaultSettings, draws: Draws) => Fault | undefined;
 
-/** Uniform numbers in [0, 1). */
+/** Returns uniform numbers in [0, 1). */
 export type Draws = () => number;
 
-/** FNV-1a over the name, mixed with the seed: where a stream starts. */
+/** Returns the start of a random stream: FNV-1a of its name, mixed with the seed. */
 function startOf(seed: number, name: string): number {
   let hash = (0x811c9dc5 ^ seed) >>> 0;
   for (let i = 0; i < name.length; i++) {
@@ -22,7 +24,7 @@ function startOf(seed: number, name: string): number {
   return hash;
 }
 
-/** An independent stream per name (SplitMix32: a Weyl sequence through a 32-bit finalizer). */
+/** Creates an independent random stream per name (SplitMix32: a Weyl sequence through a 32-bit finalizer). */
 export function createDraws(seed: number, name: string): Draws {
   let state = startOf(seed, name);
   return () => {
@@ -40,13 +42,13 @@ export const createDrop: CreateFault = ({ drop = 0 }, draws) =>
 const createDuplicate: CreateFault = ({ duplicate = 0 }, draws) =>
   duplicate > 0 ? (delays) => (draws() < duplicate ? [...delays, ...delays] : delays) : undefined;
 
-/** The delay that the next uniform draws in [0, 1) stand for, in ms. */
+/** Draws a delay, in ms. */
 function nextDelay(draws: Draws, delay: DelayDistribution): number {
   const draw = draws();
   if (delay.shape === 'uniform') return delay.minMs + draw * (delay.maxMs - delay.minMs);
   const long = -Math.log(1 - draw);
   if (delay.shape === 'exponential') return Math.min(delay.maxMs, long * delay.meanMs);
-  // Box and Muller; a 32-bit draw reaches 6.7 deviations at most
+  // Box-Muller transform; with 32-bit draws at most 6.7 standard deviations
   const normal = Math.sqrt(2 * long) * Math.cos(2 * Math.PI * draws());
   return Math.max(0, delay.meanMs + normal * delay.deviationMs);
 }

@@ -1,57 +1,57 @@
-/** Settings of injected faults, and their form as text: `drop=0.1,delay=20..80,oks`, or JSON. */
+/** Settings of injected faults, and their text form: `drop=0.1,delay=20..80,oks`, or JSON. */
 
 import { isCount, isRecord } from '../event.ts';
 
-/** How long a delivery takes: any length in a range, around a mean, or mostly short with a long tail. */
+/** Distribution of delivery delays: uniform in a range, normal around a mean, or exponential with a maximum. */
 export type DelayDistribution =
   | { readonly shape: 'uniform'; readonly minMs: number; readonly maxMs: number }
   | { readonly shape: 'normal'; readonly meanMs: number; readonly deviationMs: number }
   | { readonly shape: 'exponential'; readonly meanMs: number; readonly maxMs: number };
 
-/** What goes wrong on purpose. Shares are from 0 to 1; a field left out does nothing. */
+/** Faults to inject. Shares are from 0 to 1; an absent field injects nothing. */
 export interface FaultSettings {
-  /** Share of deliveries to subscribers that are lost. */
+  /** Share of deliveries to subscribers that are dropped. */
   readonly drop?: number;
-  /** Share of deliveries that arrive twice. */
+  /** Share of deliveries that are sent twice. */
   readonly duplicate?: number;
   readonly delay?: DelayDistribution;
-  /** Share of deliveries held back so that later ones overtake them. */
+  /** Share of deliveries that are delayed so that later ones overtake them. */
   readonly reorder?: number;
-  /** Longest such hold; 200 ms when left out. */
+  /** Maximum delay of such deliveries; default 200 ms. */
   readonly reorderMs?: number;
   /** Applies the four above to OK answers too. */
   readonly oks?: boolean;
-  /** Share of published events that vanish on arrival: not kept, not delivered, not answered. */
+  /** Share of published events that are dropped without an answer. */
   readonly swallow?: number;
-  /** Share of published events answered with OK true and then neither kept nor delivered. */
+  /** Share of published events that are answered with OK true and then dropped. */
   readonly discard?: number;
-  /** Refuses this many connections before it accepts one. */
+  /** Number of connections refused before one is accepted. */
   readonly refuseConnections?: number;
   /** Closes each connection after this many frames from it. */
   readonly disconnectAfter?: number;
-  /** Share of frames after which the connection they came by is closed. */
+  /** Share of frames after which the connection is closed. */
   readonly disconnect?: number;
-  /** Bytes per second that each connection gets; all it is sent waits its turn. */
+  /** Bytes per second of each connection; everything sent to it is queued. */
   readonly bandwidth?: number;
-  /** Events a minute taken from each connection; the rest is refused as `rate-limited`. */
+  /** Events accepted per minute from each connection; others are refused as `rate-limited`. */
   readonly throttle?: number;
-  /** Share of deliveries preceded by a twin with the same id and a wrong signature. */
+  /** Share of deliveries preceded by a copy with the same id and a wrong signature. */
   readonly forge?: number;
-  /** Share of deliveries preceded by a copy dated a year later, which fits neither id nor signature. */
+  /** Share of deliveries preceded by a copy dated a year later, which matches neither id nor signature. */
   readonly postdate?: number;
   /** Share of REQs answered with EOSE at once, as if nothing were stored. */
   readonly falseEose?: number;
-  /** Share of REQs whose EOSE never comes; what is stored does. */
+  /** Share of REQs that get their stored events but no EOSE. */
   readonly noEose?: number;
   /** Share of REQs that are closed at once. */
   readonly closeReqs?: number;
-  /** Takes connections and events, and never says a word. */
+  /** Accepts connections and events, and never answers. */
   readonly silent?: boolean;
-  /** Leading zero bits wanted of each event (NIP-13) that the relay's document says nothing of. */
+  /** Leading zero bits required of each event (NIP-13) that the NIP-11 document does not mention. */
   readonly work?: number;
-  /** Seconds after which a stored event is forgotten. */
+  /** Seconds after which a stored event is deleted. */
   readonly forgetAfter?: number;
-  /** The relay's document (NIP-11) names limits that it does not have: next to nothing is allowed. */
+  /** Reports limits in the NIP-11 document that the relay does not enforce: almost nothing is allowed. */
   readonly falseLimits?: boolean;
 }
 
@@ -102,7 +102,7 @@ const checks: Readonly<Record<keyof FaultSettings, Check>> = {
 const RANGE = /^(\d+(?:\.\d+)?)\.\.(\d+(?:\.\d+)?)$/;
 const SHAPE = /^(normal|exponential):(\d+(?:\.\d+)?),(\d+(?:\.\d+)?)$/;
 
-/** One `key=value` item; a key alone is true, `20..80` is a uniform delay, `normal:50,10` one around a mean. */
+/** Parses one `key=value` item; a key alone is true, `20..80` is a uniform delay, `normal:50,10` a normal one. */
 function parseItem(item: string): readonly [string, unknown] {
   const [key = '', text = 'true'] = item.split('=').map((part) => part.trim());
   const range = RANGE.exec(text);
@@ -127,14 +127,14 @@ function readText(text: string): unknown {
   }
 }
 
-/** The settings, or a sentence saying what is wrong with them. */
+/** Returns the settings, or a sentence that says what is wrong with them. */
 export function parseFaults(text: string): FaultSettings | string {
   const settings = readText(text);
   if (!isRecord(settings)) return 'not a JSON object';
   for (const [key, value] of Object.entries(settings)) {
     const check = Object.hasOwn(checks, key) ? checks[key as keyof FaultSettings] : undefined;
     if (!check) {
-      return `${JSON.stringify(key)} is no fault; there are ${Object.keys(checks).join(', ')}`;
+      return `${JSON.stringify(key)} is not a fault; choose from ${Object.keys(checks).join(', ')}`;
     }
     if (!check[0](value)) return `${key} must be ${check[1]}`;
   }

@@ -149,7 +149,7 @@ describe('the event loop', () => {
     for (let i = 0; i < 60; i++) await reader.publish({ ...eventOf(''), id: hexOf(i) });
     reader.say('COUNT', 'a', {}, { since: 1 });
     const closed = await reader.until((frame) => frame[0] === 'CLOSED');
-    expect(closed[2]).toMatch(/too much to look through/);
+    expect(closed[2]).toMatch(/match too many events to scan/);
   });
 
   test('of those who wait, whoever has used least goes first', async () => {

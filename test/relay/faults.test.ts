@@ -273,7 +273,7 @@ test.each([
 test.each([
   ['drop=2', /^drop must be a share/],
   ['drop=', /^drop must be/],
-  ['lag=1', /^"lag" is no fault; there are drop, /],
+  ['lag=1', /^"lag" is not a fault; choose from drop, /],
   ['toString=1', /is no fault/],
   ['delay=normal:0,5', /^delay must be/],
   ['delay=80..20', /^delay must be LEAST\.\.MOST/],

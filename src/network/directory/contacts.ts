@@ -1,5 +1,5 @@
 /**
- * Which holders a holder server knows: Kademlia's k-buckets (Maymounkov & Mazières 2002) around its own key, and the
+ * Holders that a holder server knows: Kademlia's k-buckets (Maymounkov & Mazières 2002) around its own key, and the
  * announced holders of objects, shared fairly among the addresses that announced them.
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -9,10 +9,10 @@ import { newer } from '../wire/judged.ts';
 /** Maximum records of one bucket, and of one answer. */
 export const BUCKET = 16;
 
-/** What is looked for: an object, or a holder by its key. */
+/** Target of a lookup: an object, or the key of a holder. */
 export type Target = Digest | WorkerId;
 
-/** Objects whose holders are stored, and holders of each. */
+/** Maximum objects whose holders are stored, and maximum holders of each. */
 const MOST_OBJECTS = 1024;
 const MOST_OF_OBJECT = 16;
 /** Holders of one object that one address may announce. */
@@ -20,7 +20,7 @@ const MOST_FROM_SOURCE = 2;
 
 /** The IP address (or IPv6 network) that sent an announcement. */
 export type AnnouncementSource = string;
-/** The source of what this machine looked up itself, and of machines in its own network: it has no limit of its own. */
+/** Source of records that this machine looked up itself or got from its own network; it has no limit. */
 export const friend: AnnouncementSource = 'friend';
 
 interface Announced {
@@ -28,7 +28,7 @@ interface Announced {
   readonly source: AnnouncementSource;
 }
 
-/** Whether `a` is nearer to the target than `b` by XOR; keys and targets are 64 lowercase hex digits. */
+/** Reports whether `a` is nearer to the target than `b` by XOR. Keys and targets are 64 lowercase hex digits. */
 export function isNearer(a: WorkerId, b: WorkerId, target: Target): boolean {
   for (let i = 0; i < 64; i++) {
     if (a[i] === b[i]) continue;
@@ -38,7 +38,7 @@ export function isNearer(a: WorkerId, b: WorkerId, target: Target): boolean {
   return false;
 }
 
-/** Leading bits that two keys share. */
+/** Returns the number of leading bits that two keys share. */
 export function sharedBits(a: string, b: string): number {
   let i = 0;
   while (i < 64 && a[i] === b[i]) i++;
@@ -47,7 +47,7 @@ export function sharedBits(a: string, b: string): number {
   return 4 * i + Math.clz32(differ) - 28;
 }
 
-/** The nearest to a target, nearest first. */
+/** Returns the items nearest to a target, nearest first. */
 export const nearest = <T extends { readonly key: WorkerId }>(
   records: Iterable<T>,
   target: Target,
@@ -55,10 +55,10 @@ export const nearest = <T extends { readonly key: WorkerId }>(
 ): readonly T[] =>
   [...records].sort((a, b) => (isNearer(a.key, b.key, target) ? -1 : 1)).slice(0, count);
 
-/** Who is known, and who says they hold what. */
+/** The known holders, and which holders announced which objects. */
 export class Contacts {
   readonly #localKey: WorkerId;
-  /** By bits shared with our key; the longest known first. */
+  /** Records by the number of bits shared with our key; in each bucket, the longest known first. */
   readonly #buckets = new Map<number, Map<WorkerId, HolderRecord>>();
   readonly #holders = new Map<Target, Map<WorkerId, Announced>>();
 
@@ -66,7 +66,7 @@ export class Contacts {
     this.#localKey = localKey;
   }
 
-  /** Records in buckets. */
+  /** Number of records in buckets. */
   get size(): number {
     let size = 0;
     for (const bucket of this.#buckets.values()) size += bucket.size;
@@ -83,7 +83,7 @@ export class Contacts {
     for (const object of record.held) this.#addHolder(object, { record, source }, now);
   }
 
-  /** Who does not answer is forgotten. */
+  /** Removes a holder that does not answer. */
   remove(key: WorkerId): void {
     this.#bucketOf(key).delete(key);
     for (const [object, holders] of this.#holders) {
@@ -91,7 +91,7 @@ export class Contacts {
     }
   }
 
-  /** Those that hold an object by their own word, then those nearest to it; expired ones never. */
+  /** Returns holders that announced an object, then those nearest to it; expired ones are left out. */
   answer(object: Target, now: number): readonly HolderRecord[] {
     const isGood = ({ expiresAt }: HolderRecord) => expiresAt > now;
     const announced = [...(this.#holders.get(object)?.values() ?? [])];
@@ -144,7 +144,9 @@ export class Contacts {
   }
 }
 
-/** The source with the most entries, of those with more than one that are no friends; undefined if there is none. */
+/**
+ * Returns the source with the most entries, of those with more than one, except `friend`; undefined if there is none.
+ */
 function largestOf(sources: readonly AnnouncementSource[]): AnnouncementSource | undefined {
   const counts = new Map<AnnouncementSource, number>();
   for (const each of sources) counts.set(each, (counts.get(each) ?? 0) + 1);

@@ -1,8 +1,8 @@
 /**
- * The directory of holders: whom a holder server knows, in Kademlia's k-buckets (Maymounkov & Mazières 2002), its
- * answers and announcements as texts, and the lookup hop by hop on disjoint paths (Baumgart & Mies 2007), so that a
- * liar leads only its own path astray. Everything that comes in is from strangers: bounded before it is read, and
- * verified.
+ * The directory of holders: the contacts of a holder server in Kademlia's k-buckets (Maymounkov & Mazières 2002), its
+ * answers and announcements as text, and the iterative lookup over disjoint paths (Baumgart & Mies 2007), so that a
+ * liar misleads only its own path. All input comes from strangers: its size is bounded before it is parsed, and
+ * signatures are verified.
  */
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
@@ -21,32 +21,32 @@ import {
   type Target,
 } from './contacts.ts';
 
-/** An announcement with its 64 objects and four contacts is shorter. */
+/** Maximum size of an announcement; one with 64 objects and four contacts is shorter. */
 export const MOST_EVENT_BYTES = 8192;
-/** Holders of an object and those nearest to it. */
+/** Maximum records per answer: holders of an object and those nearest to it. */
 const MOST_RECORDS = 2 * BUCKET;
 export const MOST_ANSWER_BYTES = MOST_RECORDS * MOST_EVENT_BYTES;
-/** Announcements whose signatures are checked in a minute, in all and from one address. */
+/** Maximum announcements per minute whose signatures are checked: in total, and from one address. */
 const MOST_A_MINUTE = 600;
 const MOST_FROM_ONE = 60;
 
 export interface DirectoryOptions {
   readonly localKey: WorkerId;
-  /** Unix seconds. */
+  /** Returns the current time in Unix seconds. */
   now(): number;
   readonly crypto: EventCrypto;
-  /** Contacts in private networks are fine. */
+  /** Whether contacts in private networks are allowed. */
   readonly allowPrivate: boolean;
 }
 
-/** What a holder server knows of others. */
+/** The directory of one holder server. */
 export class Directory {
   readonly contacts: Contacts;
   readonly #options: DirectoryOptions;
-  /** What this server says of itself: whoever asks it learns its key so. */
+  /** This server's own announcement; included in answers, so that others learn its key. */
   localRecord: SignedEvent | undefined;
   #minute = 0;
-  /** Signatures checked in this minute, by source. */
+  /** Signatures checked in the current minute, by source. */
   readonly #checked = new Map<AnnouncementSource, number>();
 
   constructor(options: DirectoryOptions) {
@@ -54,7 +54,7 @@ export class Directory {
     this.contacts = new Contacts(options.localKey);
   }
 
-  /** JSON for whoever asks for these 64 hex digits; undefined where they are none. */
+  /** Returns the answer to a lookup as JSON; undefined if the target is not 64 hex digits. */
   answer(target: string): string | undefined {
     if (!isHex32(target)) return undefined;
     const records = this.contacts.answer(target, this.#options.now()).slice(0, MOST_RECORDS - 1);
@@ -85,7 +85,7 @@ export class Directory {
   }
 }
 
-/** The records of an answer of anyone, verified, each key once; undefined where it is no answer. */
+/** Returns the verified records of an answer, each key once; undefined if it is malformed. */
 export function readAnswer(
   text: string,
   { now, crypto, allowPrivate }: Omit<DirectoryOptions, 'localKey'>,
@@ -102,7 +102,7 @@ export function readAnswer(
   return [...records.values()];
 }
 
-/** A verified announcement with the contacts that may be asked, of which there has to be one. */
+/** Returns a verified announcement with the contacts that may be queried; refuses it if there are none. */
 function recordOf(
   json: Json,
   now: number,
@@ -112,64 +112,61 @@ function recordOf(
 ): Result<HolderRecord> {
   const event: Result<SignedEvent> = parseEvent(json);
   if (!event.ok) return event;
-  // what an announcement says is cheaper to judge than its signature
+  // the fields are cheaper to check than the signature
   const record = readHolder(event.value, now);
   if (!record.ok) return record;
   const contacts = record.value.contacts.filter((url) => allowPrivate || isAskable(url));
-  if (contacts.length === 0) return refuse('no-contact', 'content', 'no contact that may be asked');
+  if (contacts.length === 0) return refuse('no-contact', 'content', 'no contact may be queried');
   if (!mayVerify()) return refuse('busy', '', 'too many announcements a minute');
   const verified = verifyEvent(event.value, crypto);
   return verified.ok ? ok({ ...record.value, contacts }) : verified;
 }
 
 /**
- * Whether an address that a stranger names may be asked as far as its form tells; where its name leads is judged
- * when it is dialled.
+ * Reports whether the form of an address from a stranger allows a query; the address it resolves to is checked on
+ * connecting.
  */
 export const isAskable = (url: string): boolean =>
   hintProblem(url.replace(/^http/, 'ws')) === undefined;
 
 export interface LookupOptions {
-  /** Known from before: from relays, or from who was asked last time. */
+  /** Contacts to start from: from relays, or from an earlier lookup. */
   readonly contacts: readonly HolderRecord[];
-  /** What a contact answers, verified; undefined or a rejection where it does not. */
+  /** Returns the verified answer of a contact; undefined or rejects if it does not answer. */
   ask(contact: HolderRecord, target: Target): Promise<readonly HolderRecord[] | undefined>;
-  /**
-   * Ends early when so many holders of the object have answered that they are there; 0 looks for the nearest
-   * contacts alone.
-   */
+  /** Number of answering holders of the object after which the lookup ends; 0 looks only for the nearest contacts. */
   readonly enough: number;
-  /** Asks in all. */
+  /** Maximum queries in total. */
   readonly mostAsks?: number | undefined;
 }
 
 export interface Lookup {
-  /** Who says by a signature that it holds the object, and answered; the first found first. */
+  /** Holders that announced the object and answered, in the order found. */
   readonly holders: readonly HolderRecord[];
-  /** Who answered, nearest to the target first; at most a bucket. */
+  /** Contacts that answered, nearest to the target first; at most BUCKET. */
   readonly nearest: readonly HolderRecord[];
   readonly asks: number;
-  /** Asks after each other on the way to the last holder found. */
+  /** Length of the chain of queries that led to the last holder found. */
   readonly hops: number;
-  /** Who did not answer. */
+  /** Contacts that did not answer. */
   readonly silent: readonly WorkerId[];
 }
 
 const PATHS = 3;
 const MOST_ASKS = 64;
-/** Nearest of a path that have to have answered before it ends. */
+/** Number of nearest contacts of a path that must have answered before the path ends. */
 const CLOSE = 8;
-/** Who named so many that were not there, and nobody who was, is not believed any more. */
+/** A contact is ignored once the dead contacts that it returned exceed the live ones by this number. */
 const MOST_FALSE = 3;
 
 interface Candidate {
   readonly record: HolderRecord;
   readonly hop: number;
-  /** Who named it; undefined of one known from before. */
+  /** The contact that returned it; undefined for a start contact. */
   readonly by: WorkerId | undefined;
 }
 
-/** Looks for holders of the target. */
+/** Looks up holders of the target. */
 export const searchDirectory = (target: Target, options: LookupOptions): Promise<Lookup> =>
   new Search(target, options).run();
 
@@ -180,7 +177,7 @@ class Search {
   readonly #answered = new Map<WorkerId, HolderRecord>();
   readonly #holders: HolderRecord[] = [];
   readonly #silent: WorkerId[] = [];
-  /** Names that led to nobody, less those that led to somebody, by who gave them. */
+  /** Dead minus live contacts that each contact returned. */
   readonly #falseNames = new Map<WorkerId, number>();
   #asks = 0;
   #hops = 0;
@@ -197,7 +194,7 @@ class Search {
     known.forEach((record, i) => {
       paths[i % PATHS]!.push({ record, hop: 1, by: undefined });
     });
-    // with fewer contacts than paths, the first answer is dealt among those that have none
+    // with fewer contacts than paths, the first answer is shared out among the paths
     const [first = []] = paths;
     if (known.length > 0 && known.length < PATHS) await this.#deal(paths, first);
     await Promise.all(paths.map((path) => this.#follow(path)));
@@ -228,7 +225,7 @@ class Search {
     });
   }
 
-  /** One path: always the nearest that was not asked, until the nearest have all answered. */
+  /** Follows one path: always queries the nearest new contact, until the nearest ones have all answered. */
   async #follow(path: Candidate[]): Promise<void> {
     let close: HolderRecord[] = [];
     while (!this.#isDone) {
@@ -255,7 +252,7 @@ class Search {
     return objects.includes(this.#target);
   }
 
-  /** Who says it holds the object first, then the nearest. */
+  /** Orders candidates: those that announced the object first, then by distance. */
   #rank(a: Candidate, b: Candidate): number {
     const [first, second] = [this.#claimsTarget(a.record), this.#claimsTarget(b.record)];
     return first === second ? this.#order(a.record, b.record) : first ? -1 : 1;
@@ -266,7 +263,7 @@ class Search {
     return isFalse || this.#seen.has(record.key);
   }
 
-  /** Asks one contact and gives whom it names; nobody where it does not answer. */
+  /** Queries one contact and returns the contacts that it names; an empty list if it does not answer. */
   async #askOne({ record, hop, by }: Candidate): Promise<readonly Candidate[]> {
     this.#seen.add(record.key);
     this.#asks++;
