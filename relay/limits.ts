@@ -17,9 +17,7 @@ export interface Limits {
   readonly maxEventBytes: number;
   /** Maximum content length in characters; undefined applies only `maxEventBytes`. */
   readonly maxContentLength: number | undefined;
-  /**
-   * Longest frame read before the connection is closed; undefined allows what is needed to answer an oversize event.
-   */
+  /** Longest frame read before the connection is closed; undefined is 1 MiB more than `maxMessageBytes`. */
   readonly frameBytes: number | undefined;
   /** Longer messages are answered with a NOTICE only; undefined disables that. */
   readonly noticeAboveBytes: number | undefined;

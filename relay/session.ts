@@ -34,7 +34,7 @@ const INBOX_BYTES = 256 << 10;
 /** Cost in units of the event loop: per message, per signature, and bytes per unit to receive and to parse. */
 const [MESSAGE_UNITS, SIGNATURE_UNITS] = [10, 250] as const;
 const [RECEIVED_BYTES, EVENT_BYTES, QUERY_BYTES] = [256, 256, 32] as const;
-/** Number of malformed messages that are answered before the connection is closed. */
+/** Maximum messages rejected as expensive to parse; beyond them, the connection is closed. */
 const MAX_UNREADABLE = 32;
 
 /** Identity of a connection: its number, its source, and the account of its work. */

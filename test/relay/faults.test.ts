@@ -274,7 +274,7 @@ test.each([
   ['drop=2', /^drop must be a share/],
   ['drop=', /^drop must be/],
   ['lag=1', /^"lag" is not a fault; choose from drop, /],
-  ['toString=1', /is no fault/],
+  ['toString=1', /is not a fault/],
   ['delay=normal:0,5', /^delay must be/],
   ['delay=80..20', /^delay must be LEAST\.\.MOST/],
   ['{"delay": {"shape": "square", "maxMs": 1}}', /^delay must be/],

@@ -70,7 +70,7 @@ test('large subscriptions are open up to a size, and closing one makes room agai
   };
   expect(await answer('a', large('a'))).toBe('EOSE');
   expect(await answer('b', large('b'))).toBe('EOSE');
-  expect(await answer('c', large('c'))).toMatch(/^error: .*too large together/);
+  expect(await answer('c', large('c'))).toMatch(/^error: .*too large in total/);
   expect(await answer('b', large('d'))).toBe('EOSE');
   reader.say('CLOSE', 'a');
   expect(await answer('c', large('c'))).toBe('EOSE');

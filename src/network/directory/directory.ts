@@ -7,7 +7,7 @@
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { WorkerId } from '../../run/ids.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
 import type { EventCrypto } from '../event-crypto.ts';
 import { hintProblem } from '../transport/relay-urls.ts';
