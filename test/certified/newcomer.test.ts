@@ -33,5 +33,5 @@ it('a newcomer is listed, and sends 84 bytes a round for three rounds: it sends 
   expect(noticesOf(newcomer).join()).toContain(
     'asked to join: contributes once an outcome lists it',
   );
-  expect(noticesOf(newcomer).join()).not.toContain('sent nothing yet');
+  expect(noticesOf(newcomer).join()).not.toContain('sends nothing yet');
 });

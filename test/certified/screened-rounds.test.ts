@@ -78,7 +78,9 @@ it('what harms is not listed, no view is lost, and events, votes and explanation
   expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
   const { counted, why } = explain(hostile, rounds[0]!, rounds[1], gathered);
   expect(counted).toBe(false);
-  expect(why.join(' ')).toMatch(/Screened: \d of the \d votes of its certificate say that it does/);
+  expect(why.join(' ')).toMatch(
+    /Screened: \d of the \d votes of its certificate say that it is harmful/,
+  );
 });
 
 it('scores are certified: who turns signs falls under the floor, loses its seat and weighs nothing', async () => {

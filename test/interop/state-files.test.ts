@@ -190,17 +190,20 @@ describeWith(pythonMissing)('what they write', () => {
   });
 
   it.each([
-    ['bad-open.pt', /it names (io|_io|builtins|__builtin__)\.open, which is not read/],
+    [
+      'bad-open.pt',
+      /it names (io|_io|builtins|__builtin__)\.open, which is not allowed in a state/,
+    ],
     ['bad-namespace.pt', /it names argparse\.Namespace/],
     ['bad-numpy.pt', /it names numpy\.\S+\.scalar/],
-    ['bad-legacy.pt', /no zip archive; PyTorch before 1\.6/],
+    ['bad-legacy.pt', /not a zip archive; PyTorch before 1\.6/],
     ['bad-expanded.pt', /a tensor \[1,1048576\] does not fit its storage of 1/],
     ['bad-big.pt', /opcode LONG1 holds 9 bytes/],
     ['bad-script.pt', /a TorchScript program/],
-    ['bad-object.npz', /arrays of type \|O/],
-    ['bad-complex.npz', /arrays of type <c16/],
-    ['bad-nan.npz', /w: has a value not finite/],
-    ['bad-empty.npz', /tensors: there is none/],
+    ['bad-object.npz', /unsupported array type \|O/],
+    ['bad-complex.npz', /unsupported array type <c16/],
+    ['bad-nan.npz', /w: has a value that is not finite/],
+    ['bad-empty.npz', /the state has no tensors/],
   ])('is refused by name: %s', async (name, message) => {
     await expect(readStateFile(file(name))).rejects.toThrow(message);
   });

@@ -77,7 +77,7 @@ describe('nostrain run-training', () => {
     expect(rounds[1]!.validationLoss!).toBeLessThan(rounds[0]!.validationLoss!);
     expect(rounds[1]!.sample!.length).toBeGreaterThan(50);
     const replaced = program.events.some(
-      (event) => event.type === 'notice' && /became spaces/.test(event.message),
+      (event) => event.type === 'notice' && /were replaced by spaces/.test(event.message),
     );
     expect(replaced).toBe(true);
 

@@ -44,7 +44,7 @@ it('T-21: what two workers trained is run again, bit for bit', { timeout: 240_00
       ...['--device', 'cpu', '--precision', 'bf16'],
     ]);
     expect(half.code).toBe(2);
-    expect(half.stderr).toContain('run again by others, in f32');
+    expect(half.stderr).toContain('recompute the steps of this run in f32');
     const pair = [1, 2].map((number) =>
       startProgram([
         ...['run', 'join', address, '--allow-private-relays', '--report', 'ndjson'],
@@ -71,8 +71,8 @@ it('T-21: what two workers trained is run again, bit for bit', { timeout: 240_00
     expect(JSON.parse(event.content)).toEqual({ run, ...check });
 
     const words = await runProgram([...asked, ...named]);
-    expect(words.stdout).toMatch(/^round {4}2 {2}npub1\w+ {2}the same bits \(/);
-    expect(words.stdout).toContain('1 the same, 0 near enough, 0 at fault, 0 not checked');
+    expect(words.stdout).toMatch(/^round {4}2 {2}npub1\w+ {2}identical bits \(/);
+    expect(words.stdout).toContain('1 identical, 0 within tolerance, 0 at fault, 0 not checked');
   } finally {
     await relay.close();
   }

@@ -77,7 +77,7 @@ describe('a certified run of a published model', { timeout: 180_000 }, () => {
       expect(one!.rounds).toBe(3);
 
       const without = await replay(file);
-      expect(without.stderr).toContain('no base is needed');
+      expect(without.stderr).toContain('the base is not needed');
       expect(without.stdout).toContain('ok: 3 rounds, all recomputed in full');
       const told = await replay(file, '--base', base, '--corpus', corpus, '--json');
       const report = JSON.parse(told.stdout);
@@ -94,7 +94,7 @@ describe('a certified run of a published model', { timeout: 180_000 }, () => {
     expect(one!.digest).toBe(two!.digest);
 
     const without = await replay(file);
-    expect(without.stderr).toContain('votes are checked, and the model is not');
+    expect(without.stderr).toContain('votes are checked but the model is not');
     expect(without.stdout).toContain('not checked in full: 0 of 3 rounds recomputed');
     const told = await replay(file, '--base', base, '--corpus', corpus);
     expect(told.stdout).toContain('ok: 3 rounds, all recomputed in full');

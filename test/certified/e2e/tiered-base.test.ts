@@ -129,7 +129,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
     expect(on).toMatchObject({ digest: before!.digest, rounds: 5 });
 
     const without = await replay(file);
-    expect(without.stderr).toContain('no base is needed');
+    expect(without.stderr).toContain('the base is not needed');
     expect(without.stdout).toContain('ok: 5 rounds, all recomputed in full');
     const told = await replay(file, '--base', base, '--corpus', corpus, '--json');
     const report = JSON.parse(told.stdout);

@@ -130,7 +130,7 @@ describe('nostrain archive --folder', () => {
   test('a folder of anything else is refused, and so are no place or two', async () => {
     await mkdir(inFolder('other'));
     const other = await runCommand('replay', '--events', inFolder('other'));
-    expect(other.stderr).toContain('is no folder of a run');
+    expect(other.stderr).toContain('is not a run folder');
     const both = await runCommand('archive', '--run', made.run, '--out', 'a', '--folder', 'b');
     expect(both.stderr).toContain('use --out FILE or --folder DIR');
     expect((await runCommand('archive', '--run', made.run)).stderr).toContain('flag/out');

@@ -31,7 +31,7 @@ describeWith(anvilMissing)('nostrain stake slash', () => {
     chain = await startAnvil();
     const deploy = ['stake', 'deploy', '--rpc', chain.url, '--slash-permille', '400'];
     const made = await runCommand(...deploy);
-    expect(made.stderr).toContain('nobody has audited it');
+    expect(made.stderr).toContain('it is not audited');
     contract = /registry (0x[0-9a-f]{40})/.exec(made.stdout)![1]!;
     for (const number of [1, 2, 3]) {
       const key = toNpub(signerOf(number).publicKey);
@@ -86,6 +86,6 @@ describeWith(anvilMissing)('nostrain stake slash', () => {
     const { contract: plain } = await chain.deploy();
     const argv = ['--contract', `0x${Buffer.from(plain).toString('hex')}`, '--rpc', chain.url];
     const said = await runCommand('stake', 'slash', ...argv, '--events', file('one.ndjson'));
-    expect(said.stderr).toContain('made with --slash-permille');
+    expect(said.stderr).toContain('deployed with --slash-permille');
   });
 });
