@@ -46,7 +46,7 @@ describe('nostrain run-training', () => {
     await program.event((event) => event.type === 'waiting');
     program.child.kill('SIGINT');
     expect(await program.exit).toBe(130);
-    expect(program.output.stderr).toMatch(/go on with: .* run-training --model linear/);
+    expect(program.output.stderr).toMatch(/resume with: .* run-training --model linear/);
     const [heartbeat] = await storedEvents(url, 37811);
     expect(JSON.parse(heartbeat?.content ?? '')).toMatchObject({ round: 0, status: 'leaving' });
   });

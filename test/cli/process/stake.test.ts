@@ -38,7 +38,7 @@ describe('of a list', () => {
     const id = await idOf('typed.json');
     expect(made.stderr).toBe(`snapshot ${id}: 2 keys at block 0\n`);
     const shown = await runCommand('stake', 'show', file('typed.json'));
-    expect(shown.stdout).toMatch(/2 keys, 400 stake in all/);
+    expect(shown.stdout).toMatch(/2 keys, 400 stake in total/);
     expect(shown.stdout).toMatch(new RegExp(`${toNpub(ALICE)} +300 +75\\.00 % +█{18}░{6}\n`));
     const checked = await runCommand('stake', 'verify', file('typed.json'), '--id', id);
     expect(checked).toMatchObject({ exitCode: 0 });
@@ -186,7 +186,7 @@ describeWith(anvilMissing)('of a registry', () => {
     const line = /read with: {2}nostrain (.*)\n/.exec(deployed.stdout)![1]!.split(' ');
     const out = file('commands.json');
     expect(await runCommand(...line.slice(0, -1), out)).toMatchObject({ exitCode: 0 });
-    expect((await runCommand('stake', 'show', out)).stdout).toContain('2 keys, 400 wei in all');
+    expect((await runCommand('stake', 'show', out)).stdout).toContain('2 keys, 400 wei in total');
     const spec = ['-o', file('run.json'), '--sec-key', '01'.repeat(32), '--founder', ALICE];
     const made = await runCommand('run', 'create', '--model', 'linear', '--stake', out, ...spec);
     expect(made.exitCode, made.stderr).toBe(0);
