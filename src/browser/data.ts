@@ -1,4 +1,4 @@
-/** What a tab trains on: data that the spec names or the person chose, or synthetic examples. */
+/** Opens the data that a tab trains on: data named by the spec or chosen by the user, or synthetic examples. */
 import { concatBytes } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
@@ -24,21 +24,21 @@ import type { TabStorage } from './storage.ts';
 
 export interface TabTask extends Pick<TrainerSetup, 'model' | 'data'> {
   readonly tokensPerExample: number;
-  /** Of text; 0 of rows. */
+  /** Average over the text; 0 if examples are rows. */
   readonly bytesPerToken: number;
 }
 
 export interface TaskSources {
   readonly storage: TabStorage;
-  /** How the names of this worker begin in it. */
+  /** Prefix of this worker's names in the storage. */
   readonly prefix: string;
   readonly chosen?: Chosen | undefined;
-  /** What everybody evaluates on, where the spec names such data. */
+  /** Data that all workers evaluate on, if the spec names it. */
   readonly evaluation?: Uint8Array | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Throws `tab/corpus`, or `tab/pictures` for a folder, if the page has to ask for other data. */
+/** Prepares the task. Throws `tab/corpus`, or `tab/pictures` for a folder, if the user must choose other data. */
 export async function prepareTabTask(
   spec: RunSpec,
   settings: Settings,
@@ -56,16 +56,16 @@ export async function prepareTabTask(
     return { model, data, tokensPerExample: 1, bytesPerToken: 0 };
   }
   const code = form === 'images' ? 'tab/pictures' : 'tab/corpus';
-  const { bytes, name } = await asAsked(code, () => bytesOf(spec, settings, sources));
-  const asked = { settings, dealt: dealtIn(spec), evaluation: sources.evaluation };
-  const task = await asAsked(code, async () => readers[form](bytes, asked));
-  // only what does is kept
+  const { bytes, name } = await withCode(code, () => bytesOf(spec, settings, sources));
+  const request = { settings, dealt: dealtIn(spec), evaluation: sources.evaluation };
+  const task = await withCode(code, async () => readers[form](bytes, request));
+  // data is stored only once it has proved usable
   if (name !== undefined) await sources.storage.put(name, bytes);
   return { model, ...task };
 }
 
-/** What is wrong with data that a person may choose anew is asked of the page. */
-const asAsked = <T>(code: string, read: () => Promise<T>): Promise<T> =>
+/** Rethrows errors about data with a code on which the page asks the user for other data. */
+const withCode = <T>(code: string, read: () => Promise<T>): Promise<T> =>
   read().catch((cause: unknown) => {
     if (!(cause instanceof ConfigError)) throw cause;
     const { message, hint = 'choose other data' } = cause;
@@ -81,7 +81,7 @@ interface DataRequest {
   readonly evaluation: Uint8Array | undefined;
 }
 
-type Read = (bytes: Uint8Array, asked: DataRequest) => Omit<TabTask, 'model'>;
+type Read = (bytes: Uint8Array, request: DataRequest) => Omit<TabTask, 'model'>;
 
 const csvOf = (bytes: Uint8Array) => parseSeriesCsv(new TextDecoder().decode(bytes));
 const readText: Read = (bytes, { settings, dealt, evaluation }) => {
@@ -90,7 +90,7 @@ const readText: Read = (bytes, { settings, dealt, evaluation }) => {
   const { context, shard } = settings;
   const held = evaluation && tokenizer.encode(evaluation).tokens;
   const parts = divideText(tokens, shard, { form: dealt, context, held });
-  // the built-in tokenizers have one for each byte, as far as they know the character
+  // the built-in tokenizers have one token per byte of the characters that they know
   return { data: { kind: 'tokens', ...parts }, tokensPerExample: context, bytesPerToken: 1 };
 };
 
@@ -111,11 +111,14 @@ const readers: Readonly<Record<FormName, Read>> = {
 
 interface LoadedData {
   readonly bytes: Uint8Array;
-  /** Where to keep it, if it is not there yet. */
+  /** Name to store it under; undefined if it is already stored. */
   readonly name?: string;
 }
 
-/** The data: chosen now or before, the built-in text, or what the server of the page has. Pictures are packed. */
+/**
+ * Returns the data: chosen now or stored before, the built-in text, or downloaded from the server of the page. Pictures
+ * are packed.
+ */
 async function bytesOf(
   spec: RunSpec,
   settings: Settings,
@@ -128,19 +131,20 @@ async function bytesOf(
   if (chosen !== undefined) {
     const bytes = await read(chosen, settings, sources);
     if (isWanted(bytes)) return { bytes, name };
-    throw missing(spec, settings, 'that is other data than the run trains on');
+    throw missing(spec, settings, 'the run trains on other data');
   }
   const kept = await storage.get(name);
   if (kept instanceof Uint8Array && isWanted(kept)) return { bytes: kept };
   if (wanted === undefined)
-    throw missing(spec, settings, 'each worker of this run trains on data of its own');
+    throw missing(spec, settings, 'each worker of this run trains on its own data');
   const play = writePlay();
   if (isWanted(play)) return { bytes: play };
   const served = await fetchData(wanted);
   if (served !== undefined) return { bytes: served, name };
-  throw missing(spec, settings, 'the data of the run is not here');
+  throw missing(spec, settings, 'this browser does not have the data of the run');
 }
 
+/** Maximum bytes of data in a tab. */
 const MOST_BYTES = 64 << 20;
 
 async function read(
@@ -173,10 +177,10 @@ async function bounded(file: File, most: number): Promise<Uint8Array> {
 
 const tooLong = (name: string, bytes: number, most: number): ConfigError =>
   new ConfigError('tab/corpus', `${name} has ${bytes} bytes, more than ${most}`, {
-    hint: 'choose less, or join with the program: nostrain run join naddr1…',
+    hint: 'choose less data, or join with the program: nostrain run join naddr1…',
   });
 
-/** From the server of this page and no other; undefined where it has none, or other bytes. */
+/** Downloads data from the server of this page only; undefined if it is missing or has another hash. */
 async function fetchData(sha256: string): Promise<Uint8Array | undefined> {
   const answer = await fetch(new URL(`corpus/${sha256}`, import.meta.url)).catch(() => undefined);
   if (!answer?.ok || Number(answer.headers.get('content-length') ?? 0) > MOST_BYTES) {
@@ -189,8 +193,7 @@ async function fetchData(sha256: string): Promise<Uint8Array | undefined> {
 function missing({ dataFrom }: RunSpec, settings: Settings, message: string): ConfigError {
   const choice = CHOICES[formOf(settings)];
   return new ConfigError('tab/corpus', message, {
-    hint:
-      dataFrom === '' ? choice : `${choice}; whoever made the run says that it is at ${dataFrom}`,
+    hint: dataFrom === '' ? choice : `${choice}; the run spec says it is at ${dataFrom}`,
   });
 }
 
@@ -198,5 +201,5 @@ const CHOICES: Readonly<Record<FormName, string>> = {
   tokens: 'choose the text',
   rows: 'choose the file',
   series: 'choose a CSV with a column of times',
-  images: 'choose a folder that has a folder of PNG and JPEG files for each class',
+  images: 'choose a folder with one folder of PNG and JPEG files per class',
 };

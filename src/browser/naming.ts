@@ -1,8 +1,7 @@
 /**
- * In whose name a tab takes part, in a run with sessions: under its own key, or for an owner whose signer agreed once
- * (NIP-07 in the page, or a NIP-46 bunker). An owner's secret key never comes here.
+ * Determines the identity of a tab in a run with sessions: its own key, or a delegation that the owner's signer signs
+ * once (NIP-07 in the page, or a NIP-46 bunker). The tab never has the owner's secret key.
  */
-
 import { systemClock } from '../base/async.ts';
 import { parseJson } from '../base/canonical-json.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -17,7 +16,7 @@ import type { TabStorage } from './storage.ts';
 
 export type Name =
   | { readonly kind: 'own' }
-  /** What a signer in the page (NIP-07) returned. */
+  /** The event that a signer in the page (NIP-07) returned. */
   | { readonly kind: 'signed'; readonly event: unknown }
   | { readonly kind: 'bunker'; readonly address: string };
 
@@ -29,7 +28,10 @@ export interface NamingOptions extends SessionOf {
   readonly signal: AbortSignal;
 }
 
-/** The kept name, else the given one; null for the tab's own key. Throws `tab/name` with a draft to sign if neither. */
+/**
+ * Returns the stored or given delegation; null for the tab's own key. Throws `tab/name` with a draft to sign if there
+ * is none.
+ */
 export async function nameOf(
   { sessions, training }: RunSpec,
   options: NamingOptions,
@@ -44,15 +46,15 @@ export async function nameOf(
     if (name !== undefined) return name;
   }
   const draft = draftDelegation(options, training.rounds - 1, Math.floor(Date.now() / 1000));
-  if (given === undefined) throw unsaid('say in whose name this tab takes part', draft);
+  if (given === undefined) throw needsName('choose the identity of this tab in the run', draft);
   const name = given.kind === 'own' ? null : await signedName(given, draft, options);
   await storage.put(key, JSON.stringify(name));
   return name;
 }
 
-const unsaid = (message: string, draft: object) =>
+const needsName = (message: string, draft: object) =>
   new ConfigError('tab/name', message, {
-    hint: 'the key of this tab will do, or let your own signer delegate to it',
+    hint: 'use the key of this tab, or let your signer delegate to it',
     data: { draft },
   });
 
@@ -65,7 +67,7 @@ async function signedName(
     given.kind === 'signed' ? parseEvent(given.event) : await fromBunker(given, draft, options);
   const read = event.ok ? readDelegation(event.value, options) : event;
   if (read.ok) return read.value;
-  throw unsaid(`what the signer returned does not count: ${read.issue.message}`, draft);
+  throw needsName(`the signer returned an invalid delegation: ${read.issue.message}`, draft);
 }
 
 async function fromBunker(
@@ -74,11 +76,11 @@ async function fromBunker(
   { onNotice, signal }: NamingOptions,
 ): Promise<{ readonly ok: true; readonly value: SignedEvent }> {
   const bunker = parseBunker(address);
-  if (!bunker.ok) throw unsaid(bunker.issue.message, draft);
+  if (!bunker.ok) throw needsName(bunker.issue.message, draft);
   const relays = createRelaySet(bunker.value.relays, { openSocket, clock: systemClock });
   try {
     await relays.ready(signal);
-    onNotice('waiting for your signer: it may ask you first');
+    onNotice('waiting for your signer: it may ask for your approval');
     const onAuth = (url: string) => onNotice(`your signer asks you to open ${url}`);
     const means = { relays, clock: systemClock, signal, onAuth };
     return { ok: true, value: await askBunker(draft, bunker.value, means) };

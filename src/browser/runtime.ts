@@ -1,4 +1,4 @@
-/** onnxruntime-web as trainer threads use it; each script brings the build that it needs. */
+/** The onnxruntime-web runtime for trainer threads; each thread script passes its own build. */
 import type { Env, InferenceSession, Tensor } from 'onnxruntime-common';
 import { ConfigError } from '../base/errors.ts';
 import type { ThreadRequest, ThreadResponse } from '../trainer/messages.ts';
@@ -11,17 +11,17 @@ export interface WebBuild {
   readonly InferenceSession: typeof InferenceSession;
 }
 
-/** Where the server of the page has the WebAssembly files. */
+/** Folder of the WebAssembly files on the server of the page. */
 const FILES = new URL('ort/', import.meta.url).href;
 
 function webRuntime({ env, Tensor, InferenceSession }: WebBuild): Runtime {
   env.wasm.wasmPaths = FILES;
   return {
     Tensor,
-    // results are made anew: onnxruntime-web keeps what it wrote into a caller's tensor to itself
+    // onnxruntime-web does not copy results back into a caller's tensor
     writesInPlace: false,
     createSession: (model, device, threads, resident = []) => {
-      // looked at once, when the first session is made
+      // read only once, when the first session is created
       env.wasm.numThreads = crossOriginIsolated ? threads : 1;
       return InferenceSession.create(model, {
         executionProviders: [device === 'webgpu' ? 'webgpu' : 'wasm'],
@@ -37,10 +37,10 @@ function webRuntime({ env, Tensor, InferenceSession }: WebBuild): Runtime {
   };
 }
 
-/** Makes this Web Worker a trainer thread on that build. */
+/** Runs a trainer thread with this build in the current Web Worker. */
 export function serveThread(build: WebBuild): void {
   const openStored = () => {
-    throw new ConfigError('training/data', 'a page holds its text in memory, not in files');
+    throw new ConfigError('training/data', 'a page has its text in memory, not in files');
   };
   const post = (answer: ThreadResponse, transfer: ArrayBuffer[]) =>
     self.postMessage(answer, transfer);

@@ -1,4 +1,4 @@
-/** One worker in a tab, from the link to the last round of a certified run; all it keeps is in the browser. */
+/** Runs one worker of a certified run in a tab, from the link to the last round; its data stays in the browser. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { type Scope, systemClock, withScope } from '../base/async.ts';
 import { ConfigError, RelayError } from '../base/errors.ts';
@@ -29,20 +29,22 @@ export interface TabSession {
   readonly link: TabLink;
   readonly chosen?: Chosen | undefined;
   readonly name?: Name | undefined;
-  /** Whether anybody sees the page: only then the worker asks for seats, in a run whose joins say so. */
+  /** Reports whether the page is visible. A worker in a hidden page asks for no committee seats, if the run allows. */
   readonly isVisible: () => boolean;
   readonly report: (event: RunEvent) => void;
   readonly signal: AbortSignal;
 }
 
+/** Milliseconds to wait for the spec. */
 const FETCH_MS = 15_000;
+/** Milliseconds to wait for the evaluation slice. */
 const SLICE_MS = 120_000;
-/** Longer events are passed over: what is larger travels in chunks. */
+/** Maximum bytes of an event; longer ones are ignored, since larger data is sent in chunks. */
 const LONGEST_EVENT_BYTES = 512 << 10;
-/** Batches of validation windows looked at after each round but the last, which takes all. */
+/** Batches of validation windows evaluated after each round; the last round evaluates all. */
 const EVALUATE_BATCHES = 4;
 
-/** Trains to the end of the run; called again, after a reload, it goes on where it was. */
+/** Trains to the end of the run and returns the final state. Called again after a reload, it resumes. */
 export const runTab = (options: TabSession): Promise<CertifiedState> =>
   withScope(async (scope) => {
     const { report, signal, isVisible: wantsSeats } = options;
@@ -73,7 +75,7 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
       },
       stakes: {
         find: (id) => findStakes(id, tab.relaySession),
-        // whoever derives a table from its chain publishes it
+        // a tab reads no chain, so it has no table to publish
         publish: async () => undefined,
       },
     });
@@ -82,7 +84,7 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     return await worker.run();
   });
 
-/** What a tab has before it knows its run: storage, the key it plays with, connected relays. */
+/** An open tab before its run is known: storage, key and connected relays. */
 type Tab = Awaited<ReturnType<typeof openTab>>;
 
 async function openTab({ link, signal }: TabSession, scope: Scope) {
@@ -104,7 +106,7 @@ async function openTab({ link, signal }: TabSession, scope: Scope) {
   return { storage, prefix, secretKey, me: signer.publicKey, relays, relaySession };
 }
 
-/** The run as this tab plays it: the spec, in whose name, its settings and its data. */
+/** The run of this tab: spec, delegation, settings and data. */
 type TabRun = Awaited<ReturnType<typeof prepareRun>>;
 
 async function prepareRun(tab: Tab, { link, name: given, chosen, report, signal }: TabSession) {
@@ -158,17 +160,15 @@ function helloOf(
 /** Locks this worker until the tab closes: two would contradict each other. Throws `run/busy` if another has it. */
 async function takeLock(prefix: string): Promise<() => void> {
   return await new Promise((resolve, reject) => {
-    const held = navigator.locks.request(`nostrain/${prefix}`, { ifAvailable: true }, (lock) => {
+    const request = navigator.locks.request(`nostrain/${prefix}`, { ifAvailable: true }, (lock) => {
       if (lock === null) {
         throw new ConfigError('run/busy', 'another tab of this browser trains in this run', {
-          hint:
-            'close it, or add &slot=second to the link for another worker with a key ' +
-            'of its own',
+          hint: 'close it, or add &slot=second to the link for another worker with another key',
         });
       }
       return new Promise<void>((release) => resolve(release));
     });
-    held.catch(reject);
+    request.catch(reject);
   });
 }
 
@@ -181,7 +181,7 @@ async function keyOf(storage: TabStorage, prefix: string): Promise<Uint8Array> {
   return secretKey;
 }
 
-/** The spec as kept, else as relays have it; what it hashes to is in the link. */
+/** Returns the stored spec, or downloads it from relays; its hash must be the id in the link. */
 async function specOf(
   { address }: TabLink,
   storage: TabStorage,
@@ -191,14 +191,14 @@ async function specOf(
   const kept = await storage.get(`${run}/spec`);
   const read = typeof kept === 'string' ? parseRunSpec(kept) : undefined;
   if (read !== undefined && runIdOf(read) === run) return read;
-  const found = await fetchRun(address, { ...relaySession, timeoutMs: FETCH_MS });
-  if (!found.ok) {
-    throw new RelayError('run/not-found', `run ${run}: ${found.issue.message}`, {
-      hint: 'add &relay=wss://… of a relay that has it, or ask whoever made the run',
+  const result = await fetchRun(address, { ...relaySession, timeoutMs: FETCH_MS });
+  if (!result.ok) {
+    throw new RelayError('run/not-found', `run ${run}: ${result.issue.message}`, {
+      hint: 'add &relay=wss://… of a relay that has it, or ask the creator of the run',
     });
   }
-  await storage.put(`${run}/spec`, canonicalSpec(found.value));
-  return found.value;
+  await storage.put(`${run}/spec`, canonicalSpec(result.value));
+  return result.value;
 }
 
 function assertJoinable(spec: RunSpec, me: string): void {
@@ -206,12 +206,12 @@ function assertJoinable(spec: RunSpec, me: string): void {
   if (spec.beacon.kind === 'none') return;
   throw new ConfigError(
     'tab/beacon',
-    'the draws of this run need endpoints that a page does not have',
+    'this run needs a randomness beacon, which a page cannot read',
     { hint: 'join with the program: nostrain run join naddr1…' },
   );
 }
 
-/** The data that everybody evaluates on, as kept, else from relays; undefined where the spec names none. */
+/** Returns the evaluation slice, stored or from relays; undefined if the spec names none. */
 async function sliceOf(
   { evaluation, author }: RunSpec,
   storage: TabStorage,
@@ -221,20 +221,24 @@ async function sliceOf(
   const name = `slice/${evaluation.sha256}`;
   const kept = await storage.get(name);
   if (kept instanceof Uint8Array) return kept;
-  const found = await fetchSlice(evaluation, author, { ...relaySession, timeoutMs: SLICE_MS });
-  if (!found.ok) {
-    throw new RelayError('run/slice', `the evaluation slice is not there: ${found.issue.message}`, {
-      hint: 'add &relay=wss://… of a relay that has it, or have its author publish the run again',
-    });
+  const result = await fetchSlice(evaluation, author, { ...relaySession, timeoutMs: SLICE_MS });
+  if (!result.ok) {
+    throw new RelayError(
+      'run/slice',
+      `the evaluation slice is not available: ${result.issue.message}`,
+      {
+        hint: 'add &relay=wss://… of a relay that has it, or ask the author to publish it again',
+      },
+    );
   }
-  await storage.put(name, found.value);
-  return found.value;
+  await storage.put(name, result.value);
+  return result.value;
 }
 
 async function findStakes(id: string, relaySession: RelaySession) {
-  const found = await findSnapshot(id, relaySession);
-  if (found.ok) return found.value;
-  throw new RelayError('run/stakes', `no relay has the stakes ${id}: ${found.issue.message}`, {
+  const result = await findSnapshot(id, relaySession);
+  if (result.ok) return result.value;
+  throw new RelayError('run/stakes', `no relay has the stakes ${id}: ${result.issue.message}`, {
     hint: 'add &relay=wss://… of a relay that has them',
   });
 }

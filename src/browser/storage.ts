@@ -1,6 +1,6 @@
 /**
- * What a worker in a tab keeps in IndexedDB: key, spec, state, votes, earlier rounds, text. Every write is whole and
- * on disk before anybody hears of it, so that a closed tab resumes.
+ * Stores a tab worker's key, spec, state, votes, earlier rounds and text in IndexedDB. Each write is atomic and on disk
+ * before its promise resolves, so that a closed tab can resume.
  */
 import { CheckpointError } from '../base/errors.ts';
 import { KEPT_STATES } from '../certified/features/disclosure.ts';
@@ -12,7 +12,8 @@ import type { Store } from '../worker/ports.ts';
 import { decodeState, encodeState } from '../worker/state-file.ts';
 
 const NAME = 'nostrain';
-const KEPT = 'kept';
+/** Name of the object store. */
+const STORE = 'kept';
 
 export interface TabStorage {
   get(name: string): Promise<unknown>;
@@ -21,29 +22,29 @@ export interface TabStorage {
   close(): void;
 }
 
-/** Opens the storage of this origin. Throws `tab/storage` where the browser has none, as in some private windows. */
+/** Opens the storage of this origin. Throws `tab/storage` if the browser has none, as in some private windows. */
 export async function openStorage(): Promise<TabStorage> {
   const database = await new Promise<IDBDatabase>((resolve, reject) => {
-    const asked = indexedDB.open(NAME, 1);
-    asked.onupgradeneeded = () => asked.result.createObjectStore(KEPT);
-    asked.onsuccess = () => resolve(asked.result);
-    asked.onerror = () => reject(asked.error);
+    const request = indexedDB.open(NAME, 1);
+    request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
   }).catch((cause: unknown) => {
-    throw unusable('opens no storage for this page', cause);
+    throw unusable('does not open a storage for this page', cause);
   });
   return {
     get: (name) =>
       new Promise((resolve, reject) => {
-        const asked = database.transaction(KEPT).objectStore(KEPT).get(name);
-        asked.onsuccess = () => resolve(asked.result);
-        asked.onerror = () => reject(unusable('cannot read what it kept', asked.error));
+        const request = database.transaction(STORE).objectStore(STORE).get(name);
+        request.onsuccess = () => resolve(request.result);
+        request.onerror = () => reject(unusable('cannot read its storage', request.error));
       }),
     put: (name, value) =>
       new Promise((resolve, reject) => {
-        const work = database.transaction(KEPT, 'readwrite', { durability: 'strict' });
-        work.objectStore(KEPT).put(value, name);
+        const work = database.transaction(STORE, 'readwrite', { durability: 'strict' });
+        work.objectStore(STORE).put(value, name);
         work.oncomplete = () => resolve();
-        work.onabort = () => reject(unusable('keeps no more for this page', work.error));
+        work.onabort = () => reject(unusable('cannot write to its storage', work.error));
       }),
     close: () => database.close(),
   };
@@ -52,19 +53,19 @@ export async function openStorage(): Promise<TabStorage> {
 const unusable = (what: string, cause: unknown): CheckpointError =>
   new CheckpointError('tab/storage', `the browser ${what}`, {
     hint:
-      'free disk space, and leave private windows: a worker that keeps nothing cannot go on ' +
+      'free disk space, and do not use a private window: without storage a worker cannot resume ' +
       'after a reload',
     cause,
   });
 
-/** A private state that may have to be shown, and which of several it is. */
+/** A private state that may have to be disclosed, with a number that increases with each save. */
 interface PrivateState {
   readonly root: Digest;
   readonly bytes: Uint8Array;
   readonly number: number;
 }
 
-/** The last few, each in the place of the oldest. */
+/** Returns a store of the newest private states; a new one replaces the oldest. */
 function privateStates(storage: TabStorage, prefix: string): PrivateStore {
   const keys = Array.from({ length: KEPT_STATES }, (_, i) => `${prefix}/private/${i}`);
   const all = async () =>
@@ -85,7 +86,7 @@ export interface WorkerStorage {
   readonly journal: Journal;
 }
 
-/** State and votes of the worker whose names begin so. */
+/** Returns the storage of the state and votes of the worker with this prefix. */
 export function workerStorage(storage: TabStorage, prefix: string): WorkerStorage {
   const at = (name: string) => `${prefix}/${name}`;
   const textAt = async (name: string) => {
@@ -100,9 +101,13 @@ export function workerStorage(storage: TabStorage, prefix: string): WorkerStorag
         const read =
           bytes instanceof Uint8Array ? decodeState(bytes, layout, certifiedMembers) : 'no bytes';
         if (typeof read !== 'string') return read;
-        throw new CheckpointError('run/state', `what this browser kept cannot be used: ${read}`, {
-          hint: 'clear the data of this site to begin again, with a new key',
-        });
+        throw new CheckpointError(
+          'run/state',
+          `the state in this browser cannot be used: ${read}`,
+          {
+            hint: 'clear the data of this site to start over with a new key',
+          },
+        );
       },
       save: (next) => storage.put(at('state'), encodeState(next, certifiedMembers)),
       phase: {
@@ -128,5 +133,5 @@ export function workerStorage(storage: TabStorage, prefix: string): WorkerStorag
   };
 }
 
-/** How the names of one worker begin; `slot` tells several workers of one browser apart. */
+/** Returns the prefix of one worker's names; `slot` distinguishes several workers in one browser. */
 export const prefixOf = (run: Digest, slot: string): string => `${run}/${slot}`;

@@ -1,5 +1,5 @@
 /**
- * The Web Worker of a tab: relays, storage, votes, trainer threads. It is apart from the page's thread, whose timers
+ * Entry point of the Web Worker of a tab, which trains and votes. It is separate from the page's thread, whose timers
  * browsers slow down in the background.
  */
 import { systemClock } from '../base/async.ts';
@@ -46,7 +46,7 @@ async function join({
   }
 }
 
-/** Everything that relays have of the run, replayed here: nothing is believed but signatures. */
+/** Downloads the events of the run from relays and replays it; only signatures are trusted. */
 async function verify(): Promise<void> {
   if (link === undefined) return;
   const startedMs = systemClock.now();

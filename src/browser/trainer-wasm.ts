@@ -1,4 +1,4 @@
-/** The trainer thread of a tab on WebAssembly; bundled as a script of its own. */
+/** Entry point of a trainer thread on WebAssembly; bundled as a separate script. */
 import { env, InferenceSession, Tensor } from 'onnxruntime-web/wasm';
 import { serveThread } from './runtime.ts';
 

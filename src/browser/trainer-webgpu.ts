@@ -1,4 +1,4 @@
-/** The trainer thread of a tab on WebGPU; bundled as a script of its own. */
+/** Entry point of a trainer thread on WebGPU; bundled as a separate script. */
 import { env, InferenceSession, Tensor } from 'onnxruntime-web/webgpu';
 import { serveThread } from './runtime.ts';
 

@@ -1,4 +1,4 @@
-/** Training in a browser: threads are Web Workers that run onnxruntime-web, on WebAssembly or on WebGPU. */
+/** Training in a browser, in Web Workers that run onnxruntime-web on WebAssembly or WebGPU. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import type { OpenStored } from '../model/data/tokens.ts';
 import type { StartThread } from '../trainer/engine.ts';
@@ -8,12 +8,12 @@ import { NO_DEVICE, type Opening, type OpenTrainer, openOn } from '../trainer/se
 import { createTrainerOn, type EngineTrainer } from '../trainer/trainer.ts';
 
 const hints: Readonly<Record<Device, string>> = {
-  cpu: 'WebAssembly with SIMD is needed: every browser since 2023 has it',
-  cuda: 'a browser has no CUDA: choose webgpu',
-  webgpu: 'the browser shows no GPU to this page; leave device=webgpu out of the address',
+  cpu: 'use a browser with WebAssembly SIMD: all have it since 2023',
+  cuda: 'browsers have no CUDA: use webgpu',
+  webgpu: 'the browser gives this page no GPU: remove device=webgpu from the address',
 };
 
-/** One script for each build of onnxruntime: the one with WebGPU is twice the size. */
+/** Thread script per device. Each bundles another build of onnxruntime; the one with WebGPU is twice as large. */
 const scripts: Readonly<Record<Device, string>> = {
   cpu: 'trainer-wasm.js',
   cuda: 'trainer-wasm.js',
@@ -26,39 +26,39 @@ const startOn =
     const worker = new Worker(new URL(scripts[device], import.meta.url), { type: 'module' });
     worker.onmessage = ({ data }: MessageEvent<ThreadResponse>) => onAnswer(data);
     worker.onerror = ({ message }) => onEnd(`the trainer thread failed: ${message}`);
-    worker.onmessageerror = () => onEnd('the trainer thread sent what cannot be read');
+    worker.onmessageerror = () => onEnd('the trainer thread sent an unreadable message');
     return {
       post: (ask, transfer) => worker.postMessage(ask, [...transfer]),
       terminate: async () => worker.terminate(),
     };
   };
 
-/** A page has no files of tokens. */
+/** Throws: a page has no token files. */
 const openStored: OpenStored = () => {
-  throw new ConfigError('training/data', 'a page holds its text in memory, not in files');
+  throw new ConfigError('training/data', 'a page has its text in memory, not in files');
 };
 
-/** Without isolation threads share no memory: one of them takes all steps, with the whole batch. */
-function openHere(device: Device, opening: Opening): Promise<OpenTrainer> {
+/** Opens a trainer on a device. Without isolation threads cannot share memory, so one thread takes the full batch. */
+function openOnDevice(device: Device, opening: Opening): Promise<OpenTrainer> {
   const parts = crossOriginIsolated ? opening.parts : 1;
   return openOn(device, { ...opening, parts }, { start: startOn(device), hints });
 }
 
 async function open(wanted: 'auto' | Device, opening: Opening): Promise<OpenTrainer> {
-  if (wanted !== 'auto') return await openHere(wanted, opening);
-  if (!('gpu' in navigator)) return await openHere('cpu', opening);
+  if (wanted !== 'auto') return await openOnDevice(wanted, opening);
+  if (!('gpu' in navigator)) return await openOnDevice('cpu', opening);
   try {
-    return await openHere('webgpu', opening);
+    return await openOnDevice('webgpu', opening);
   } catch (error) {
     if (!(error instanceof TrainingError) || error.code !== NO_DEVICE) throw error;
     return {
-      ...(await openHere('cpu', opening)),
+      ...(await openOnDevice('cpu', opening)),
       notice: `training on the CPU: ${error.message}`,
     };
   }
 }
 
-/** Most threads that a tab takes unasked: the page, its browser and other tabs want some too. */
+/** Default limit of threads: the page, its browser and other tabs need some too. */
 const MOST_THREADS = 4;
 
 const usualThreads = (): number =>
@@ -66,7 +66,7 @@ const usualThreads = (): number =>
     ? Math.max(1, Math.min(MOST_THREADS, Math.floor(navigator.hardwareConcurrency / 2)))
     : 1;
 
-/** Starts the trainer threads of a tab. More than one only where the page is isolated (COOP and COEP). */
+/** Starts the trainer threads of a tab; more than one only if the page is isolated (COOP and COEP). */
 export const createTabTrainer = (setup: TrainerSetup): Promise<EngineTrainer> => {
   const threads = crossOriginIsolated ? setup.threads : 1;
   const given = threads === undefined ? setup : { ...setup, threads };

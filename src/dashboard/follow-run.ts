@@ -1,6 +1,6 @@
 /**
- * Follows a certified run over relays without a key, or opens an archive: events in, pictures out. Keeps only what
- * members sign, within an archive's limits, so that strangers cannot fill a page.
+ * Follows a certified run over relays without a key, or opens an archive, and turns its events into a `RunPicture`.
+ * Only events of members are stored, within the limits of an archive, so that strangers cannot fill the memory.
  */
 import type { Clock } from '../base/async.ts';
 import { ConfigError, safeLine } from '../base/errors.ts';
@@ -28,17 +28,17 @@ import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { isOfText } from '../run/settings.ts';
 import { featureSet } from '../run/spec/features.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import { tellRun } from './picture-of.ts';
+import { computeProgress } from './picture-of.ts';
 import type { RefusalPicture, RelayPicture, RunPicture } from './run-picture.ts';
 
 export interface FollowOptions extends Hashing {
   readonly relays: RelaySet;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Where no relay may have it. */
+  /** The spec, if relays may not have it. */
   readonly spec?: RunSpec | undefined;
   beacon?(spec: RunSpec): BeaconSource | undefined;
-  /** How many events have come while stored ones are read. */
+  /** Called with the number of events read so far, while stored events are read. */
   onProgress?(have: number): void;
   onPicture(picture: RunPicture): void;
   onFailed(error: unknown): void;
@@ -48,23 +48,25 @@ export interface OpenRun {
   readonly run: Digest;
   readonly spec: RunSpec;
   readonly picture: RunPicture;
-  /** Why a contribution counted or not, as far as known without the model; undefined for unknown rounds. */
+  /** Explains why a contribution counted or not, as far as known without the model; undefined for unknown rounds. */
   explain(worker: WorkerId, round: number): Explanation | undefined;
-  /** All that is needed to replay it; asks relays for payloads. */
+  /** Returns everything needed to replay the run; downloads payloads from relays. */
   archive(onProgress?: (have: number) => void): Promise<Opened>;
-  /** Stops following; called once everything stored is in the picture, or nobody waits for it. */
+  /** Stops following the run. */
   close(): void;
 }
 
-/** Between two pictures: at least so long, and so many times as long as the last one took. */
+/** Minimum pause between two pictures, in milliseconds. */
 const LEAST_MS = 250;
-const BREATHS = 4;
-/** Between two questions for what live events do not bring: bodies in chunks, newcomers, what a relay lost. */
-const ASK_MS = 5000;
-const ASK_ALL_MS = 60_000;
-/** Who is silent is told at least so often. */
+/** The pause is also at least this many times as long as the last picture took. */
+const PAUSE_FACTOR = 4;
+/** Milliseconds between queries for events that are not live: bodies in chunks, newcomers, events that a relay lost. */
+const QUERY_MS = 5000;
+/** Milliseconds between queries for all events. */
+const QUERY_ALL_MS = 60_000;
+/** Maximum milliseconds between pictures, so that silent workers are shown as away. */
 const REDRAW_MS = 10_000;
-/** Live events are asked for from so long before. */
+/** Live events are subscribed to from this many seconds before now. */
 const OVERLAP_SECONDS = 120;
 
 export async function openArchive(
@@ -86,13 +88,13 @@ export async function openArchive(
   };
 }
 
-/** Follows a run; resolves once its spec is here. Throws `run/not-found` where no relay has it. */
+/** Follows a run; resolves once its spec is known. Throws a ConfigError (`run/not-found`) if no relay has the spec. */
 export async function followRun(run: Digest, options: FollowOptions): Promise<OpenRun> {
   const { relays, signal, sha256 } = options;
   const spec = options.spec ?? (await collectSpec(run, { relays, signal, sha256 })).spec;
   if (spec === undefined) {
     throw new ConfigError('run/not-found', `no relay here has the spec of run ${run}`, {
-      hint: 'name the relays of the run; whoever made it knows them',
+      hint: 'name the relays of the run; its creator knows them',
     });
   }
   return new Follower(run, spec, options);
@@ -111,11 +113,11 @@ class Follower implements OpenRun {
   #isDirty = true;
   #isCaughtUp = false;
   #isBehind = true;
-  /** The next picture is drawn from the first round on. */
+  /** The next picture replays all rounds from the first. */
   #isWhole = true;
   #drawnMs = Number.NEGATIVE_INFINITY;
-  #askedMs = Number.NEGATIVE_INFINITY;
-  #askedKeys = 0;
+  #queriedMs = Number.NEGATIVE_INFINITY;
+  #queriedKeys = 0;
 
   constructor(run: Digest, spec: RunSpec, options: FollowOptions) {
     this.run = run;
@@ -163,7 +165,7 @@ class Follower implements OpenRun {
     this.#stop.abort(new Error('closed'));
   }
 
-  /** Subscribes, reads what is stored, and draws again whenever something came. */
+  /** Subscribes to live events, reads stored ones, and redraws when something changed. */
   async #live(): Promise<void> {
     const { clock, relays, onPicture } = this.#options;
     const { signal } = this.#stop;
@@ -180,7 +182,7 @@ class Follower implements OpenRun {
     });
     try {
       while (!signal.aborted) {
-        await this.#ask();
+        await this.#query();
         const startedMs = clock.now();
         if (this.#isDirty || startedMs - this.#drawnMs > REDRAW_MS) {
           this.#isDirty = false;
@@ -188,8 +190,8 @@ class Follower implements OpenRun {
           await this.#draw();
           onPicture(this.#picture);
         }
-        await clock.sleep(Math.max(LEAST_MS, BREATHS * (clock.now() - startedMs)), signal);
-        if (clock.now() - this.#askedMs > ASK_ALL_MS) this.#isBehind = true;
+        await clock.sleep(Math.max(LEAST_MS, PAUSE_FACTOR * (clock.now() - startedMs)), signal);
+        if (clock.now() - this.#queriedMs > QUERY_ALL_MS) this.#isBehind = true;
       }
     } finally {
       listening.close();
@@ -204,22 +206,22 @@ class Follower implements OpenRun {
     const context = { run: this.run, nowSeconds: this.#now() };
     const heartbeat = toPresence(event, context, featureSet(this.spec.features));
     if (heartbeat.ok) this.#view.hear(heartbeat.value);
-    // what strangers sign is asked for once members name it
+    // an event of an unknown key may matter once a member names the key
     else if (!this.#view.knows(event.pubkey)) this.#isBehind = true;
     else if (this.#kept.keep(event)) this.#view.addEvents([event]);
     this.#isDirty = true;
   }
 
-  /** What live events do not bring: everything at first, then what is new, not too often. */
-  async #ask(): Promise<void> {
+  /** Queries events that are not live, at limited rate: at first all of them, later new ones. */
+  async #query(): Promise<void> {
     const { clock, relays, sha256, crypto, beacon, onProgress } = this.#options;
     const { signal } = this.#stop;
     const keys = this.#view.keys;
-    const isNew = keys > this.#askedKeys || this.#picture.open?.lacks !== undefined;
+    const isNew = keys > this.#queriedKeys || this.#picture.open?.lacks !== undefined;
     if (!this.#isBehind && !isNew) return;
-    if (clock.now() - this.#askedMs < ASK_MS) return;
-    this.#askedMs = clock.now();
-    this.#askedKeys = keys;
+    if (clock.now() - this.#queriedMs < QUERY_MS) return;
+    this.#queriedMs = clock.now();
+    this.#queriedKeys = keys;
     this.#isBehind = false;
     const known = this.#kept.events();
     const latest = known.reduce((last, { created_at }) => Math.max(last, created_at), 0);
@@ -272,9 +274,11 @@ const relayPicture = (status: ReturnType<RelaySet['status']>[number]): RelayPict
   error: status.state === 'open' ? '' : safeLine(status.lastError),
 });
 
-/** Newest rounds that are replayed for each picture, beside those that the run may take back. */
+/** Newest rounds replayed for each picture, in addition to those that a fork may undo. */
 const UNSETTLED = 8;
+/** Maximum number of refused events in a picture. */
 const MOST_REFUSED = 200;
+/** Maximum number of keys outside the roster that are tracked. */
 const MOST_KEYS = 4096;
 
 class RunView {
@@ -296,7 +300,7 @@ class RunView {
     this.#members = new Set(spec.founders);
   }
 
-  /** How many keys have had a place in the roster. */
+  /** Number of keys that are or were in the roster. */
   get keys(): number {
     return this.#members.size;
   }
@@ -340,8 +344,8 @@ class RunView {
   ): RunPicture {
     const seen = { heartbeats: this.#heartbeats, lastSigns: this.#lastSigns, nowSeconds };
     const settled = this.#settled(isWhole);
-    const told = tellRun({ start: this.#start, gathered, settled, ...seen });
-    const { rounds, workers, open, replayed } = told;
+    const progress = computeProgress({ start: this.#start, gathered, settled, ...seen });
+    const { rounds, workers, open, replayed } = progress;
     this.#gathered = gathered;
     this.#replayed = replayed;
     this.#members = new Set([...this.#spec.founders, ...workers.map(({ worker }) => worker)]);
@@ -367,7 +371,7 @@ class RunView {
     };
   }
 
-  /** Rounds long decided: a fork that deep is found when all is replayed again. */
+  /** Returns rounds that are too old to be undone; a deeper fork is found when all rounds are replayed again. */
   #settled(isWhole: boolean): readonly ReplayedRound[] {
     const depth = UNSETTLED + this.#spec.timing.reorgDepth;
     return isWhole ? [] : this.#replayed.slice(0, Math.max(0, this.#replayed.length - depth));
@@ -379,7 +383,7 @@ class RunView {
   }
 }
 
-/** Events that members signed and that say nothing of any use. */
+/** Returns refusals for unreadable events of members. */
 const unreadable = ({ messages }: Gathered): readonly RefusalPicture[] =>
   [...messages.values()]
     .flatMap((message) =>

@@ -1,4 +1,4 @@
-/** Makes the picture of a certified run from its verified messages: pure, and without the model. */
+/** Computes the picture of a certified run from its verified messages: a pure function, without the model. */
 import { type Chain, electorateOf, stakesOf, withEntropy } from '../certified/decisions/chain.ts';
 import type { Gathered } from '../certified/decisions/evidence.ts';
 import { type ReplayedRound, replay, withoutModel } from '../certified/decisions/replay.ts';
@@ -17,31 +17,32 @@ import type {
 } from './run-picture.ts';
 
 export interface Seen {
-  /** Where it starts; the model is not needed. */
+  /** State of the run before its first round, without the model. */
   readonly start: Chain;
   readonly gathered: Gathered;
   readonly heartbeats: ReadonlyMap<WorkerId, Heartbeat>;
-  /** When events of keys were signed last, in Unix seconds. */
+  /** Time of the last event of each key, in Unix seconds. */
   readonly lastSigns: ReadonlyMap<WorkerId, number>;
   readonly nowSeconds: number;
-  /** Rounds that were replayed before and are not looked at again; `start` is still the run's. */
+  /** Rounds already replayed, which are not replayed again; `start` is still the start of the run. */
   readonly settled?: readonly ReplayedRound[] | undefined;
 }
 
-/** The rounds, the round under way and the workers of a picture, and the state after the last round. */
+/** The finished rounds, the current round and the workers of a picture, and the replayed rounds. */
 export interface RunProgress extends Pick<RunPicture, 'rounds' | 'workers'> {
   readonly open: OpenRoundPicture | undefined;
   readonly replayed: readonly ReplayedRound[];
 }
 
-/** A million stands for a loss of 1, in what contributions report. */
+/** Contributions report losses in millionths. */
 const MILLION = 1e6;
 const lossOf = (millionths: number | null | undefined): number | undefined =>
   typeof millionths === 'number' ? millionths / MILLION : undefined;
-/** Heartbeats that may be missed before a worker counts as away. */
+/** A worker counts as away after this many missed heartbeats. */
 const MOST_MISSED = 3;
 
-export function tellRun(seen: Seen): RunProgress {
+/** Replays the run as far as its messages go, and returns its progress. */
+export function computeProgress(seen: Seen): RunProgress {
   const { start, gathered, settled = [] } = seen;
   const byRound = manifestsByRound(gathered);
   const last = settled.at(-1);
@@ -51,8 +52,8 @@ export function tellRun(seen: Seen): RunProgress {
   for (; !next.done; next = playing.next()) replayed.push(next.value);
   const tip = next.value.state;
   const rounds = replayed.flatMap((each) => {
-    const told = roundOf(each, gathered, byRound, seen.heartbeats);
-    return told === undefined ? [] : [told];
+    const picture = roundOf(each, gathered, byRound, seen.heartbeats);
+    return picture === undefined ? [] : [picture];
   });
   const isOver = tip.round >= start.spec.training.rounds;
   const problem = replayed.at(-1)?.decided ? undefined : replayed.at(-1);
@@ -78,18 +79,18 @@ function groupBy<K, T>(items: readonly T[], keyOf: (item: T) => K): ReadonlyMap<
   return groups;
 }
 
-/** One of each worker. */
+/** Returns the contributions announced in a round, one per member. */
 function sentIn(byRound: ByRound, round: number, roster: readonly WorkerId[]): SentPicture[] {
   const members = new Set(roster);
   const once = new Map<WorkerId, SentPicture>();
   for (const { worker, bytes, createdAt: at, features } of byRound.get(round) ?? []) {
     if (!members.has(worker) || once.has(worker)) continue;
-    const own = features?.telemetry?.own;
+    const millionths = features?.telemetry?.own;
     once.set(worker, {
       worker,
       bytes,
       at,
-      loss: lossOf(own),
+      loss: lossOf(millionths),
     });
   }
   return [...once.values()].sort((a, b) => a.at - b.at || (a.worker < b.worker ? -1 : 1));
@@ -106,7 +107,7 @@ function roundOf(
   const roster = before.ledger.members.map(({ key }) => key);
   const keyOf = (index: number) => roster[index] ?? '';
   const sent = sentIn(byRound, round, roster);
-  const own = sent.flatMap(({ loss }) => (loss === undefined ? [] : [loss]));
+  const losses = sent.flatMap(({ loss }) => (loss === undefined ? [] : [loss]));
   return {
     round,
     result: outcome.result,
@@ -128,7 +129,8 @@ function roundOf(
     forks,
     modelRoot: outcome.modelRoot,
     ledgerRoot: outcome.ledgerRoot,
-    ownLoss: own.length > 0 ? own.reduce((sum, loss) => sum + loss, 0) / own.length : undefined,
+    ownLoss:
+      losses.length > 0 ? losses.reduce((sum, loss) => sum + loss, 0) / losses.length : undefined,
     ...sharedAfter(round, roster, byRound, heartbeats),
     problem: invalid && `${invalid.code}: ${invalid.message}`,
   };
@@ -137,7 +139,7 @@ function roundOf(
 const faultOf = (message: ProtocolMessage | undefined) =>
   message?.type === 'fault' ? [{ worker: message.culprit, kind: message.kind }] : [];
 
-/** What members report at the start of the next round: the middle of their numbers, and the first text by key. */
+/** Returns what members report at the start of the next round: the median of each number, and the first text by key. */
 function sharedAfter(
   round: number,
   roster: readonly WorkerId[],
@@ -146,7 +148,7 @@ function sharedAfter(
 ): Pick<RoundPicture, 'sharedLoss' | 'bitsPerByte' | 'accuracy' | 'sample'> {
   const members = new Set(roster);
   const next = round + 1;
-  const said = [
+  const reports = [
     ...(byRound.get(next) ?? []).map(({ worker, features }) => ({ worker, features })),
     ...[...heartbeats.values()].filter((each) => each.round === next),
   ]
@@ -156,21 +158,21 @@ function sharedAfter(
       features?.telemetry ? [{ right: null, ...features.telemetry, ...features.accuracy }] : [],
     );
   const numbers = (name: 'shared' | 'bits' | 'right') =>
-    said.flatMap((each) => (each[name] === null ? [] : [each[name] / MILLION]));
+    reports.flatMap((each) => (each[name] === null ? [] : [each[name] / MILLION]));
   return {
-    sharedLoss: middle(numbers('shared')),
-    bitsPerByte: middle(numbers('bits')),
-    accuracy: middle(numbers('right')),
-    sample: said.find((each) => each.sample !== '')?.sample,
+    sharedLoss: median(numbers('shared')),
+    bitsPerByte: median(numbers('bits')),
+    accuracy: median(numbers('right')),
+    sample: reports.find((each) => each.sample !== '')?.sample,
   };
 }
 
-function middle(values: readonly number[]): number | undefined {
+function median(values: readonly number[]): number | undefined {
   const rising = [...values].sort((a, b) => a - b);
   return rising[(rising.length - 1) >> 1];
 }
 
-/** Who voted how in the round that nobody has decided yet. */
+/** Describes the current round: votes so far, and committee members not heard of. */
 function openRound(
   tip: Chain,
   gathered: Gathered,
@@ -238,7 +240,7 @@ function votesIn(tip: Chain, { messages }: Gathered, roster: ReadonlySet<WorkerI
   };
 }
 
-/** The committee of the newest epoch that members speak of. */
+/** Returns the committee of the newest recovery epoch that members name; undefined if it is not known yet. */
 function committeeOf(tip: Chain, gathered: Gathered, { attempt, viewChanges }: Votes) {
   const ready = withEntropy(tip, gathered);
   if (!ready.ok) return undefined;
@@ -249,7 +251,7 @@ function committeeOf(tip: Chain, gathered: Gathered, { attempt, viewChanges }: V
   return isRecovering ? electorate.draw(attempt, viewChanges) : electorate.committee;
 }
 
-/** Everybody who is or was in the roster, by key. */
+/** Returns all workers that are or were in the roster, by key. */
 function workersOf(
   tip: Chain,
   rounds: readonly RoundPicture[],
@@ -267,8 +269,8 @@ function workersOf(
   return [...keys].sort().map((worker): WorkerPicture => {
     const member = members.get(worker);
     const heartbeat = seen.heartbeats.get(worker);
-    const own = sent.get(worker) ?? [];
-    const last = own.reduce<Manifest | undefined>(
+    const contributions = sent.get(worker) ?? [];
+    const last = contributions.reduce<Manifest | undefined>(
       (a, b) => (a && a.round >= b.round ? a : b),
       undefined,
     );
@@ -286,8 +288,8 @@ function workersOf(
       isAway: isAway(worker, seen),
       round: Math.max(heartbeat?.round ?? 0, last?.round ?? 0),
       counted: counted.get(worker)?.length ?? 0,
-      sent: own.length,
-      bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
+      sent: contributions.length,
+      bytes: contributions.reduce((sum, { bytes }) => sum + bytes, 0),
       device: report?.device || undefined,
       loss: lossOf(last?.features?.telemetry?.own),
       score: history.length > 0 ? rollingScore(history) : undefined,
@@ -296,7 +298,7 @@ function workersOf(
   });
 }
 
-/** A key whose heartbeat is overdue while nothing else of it came either. */
+/** Reports whether a worker's heartbeat is overdue and no other event of it arrived. */
 function isAway(worker: WorkerId, { heartbeats, lastSigns, nowSeconds }: Seen): boolean {
   const heartbeat = heartbeats.get(worker);
   if (heartbeat === undefined) return true;

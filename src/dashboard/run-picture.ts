@@ -1,14 +1,14 @@
-/** Shapes of a certified run that the run page, `nostrain watch` and metrics share: plain data from its events. */
+/** Types of the picture of a certified run that the run page, `nostrain watch` and metrics share: plain data. */
 import type { Digest, WorkerId } from '../run/ids.ts';
 
-/** A contribution as its author announced it; losses are its own words. */
+/** A contribution as its author announced it; the loss is what the author reports. */
 export interface SentPicture {
   readonly worker: WorkerId;
-  /** Of the payload. */
+  /** Size of the payload. */
   readonly bytes: number;
   /** Unix seconds, as signed. */
   readonly at: number;
-  /** Mean training loss of its inner steps, where it says so. */
+  /** Mean training loss of its inner steps, if reported. */
   readonly loss?: number | undefined;
 }
 
@@ -22,10 +22,10 @@ export interface RoundPicture {
   readonly attempt: number;
   readonly view: number;
   readonly roster: readonly WorkerId[];
-  /** By rank. */
+  /** Members by rank. */
   readonly committee: readonly WorkerId[];
   readonly quorum: number;
-  /** Whose commits certify it. */
+  /** Keys whose commits certify the round. */
   readonly signers: readonly WorkerId[];
   readonly accepted: readonly { readonly worker: WorkerId; readonly late: boolean }[];
   readonly rejected: readonly { readonly worker: WorkerId; readonly reason: string }[];
@@ -38,61 +38,62 @@ export interface RoundPicture {
   readonly ledgerRoot: Digest;
   /** Mean of the training losses that contributors report. */
   readonly ownLoss?: number | undefined;
-  /** Middle of what workers report of the shared parameters after the round. */
+  /** Median of the losses of the shared parameters after the round, as workers report them. */
   readonly sharedLoss?: number | undefined;
   readonly bitsPerByte?: number | undefined;
-  /** Share of held-out pictures that the shared parameters have right, from 0 to 1. */
+  /** Share of validation pictures that the shared parameters classify correctly, from 0 to 1. */
   readonly accuracy?: number | undefined;
-  /** Text by the shared parameters, as a worker reports it. */
+  /** Text sample from the shared parameters, as a worker reports it. */
   readonly sample?: string | undefined;
-  /** What a check found wrong. */
+  /** Why the round is invalid. */
   readonly problem?: string | undefined;
 }
 
 export interface OpenRoundPicture {
   readonly round: number;
-  /** Unix seconds of the outcome before; 0 in the first round. */
+  /** Unix seconds of the previous outcome; 0 in the first round. */
   readonly since: number;
   readonly attempt: number;
   readonly view: number;
   readonly roster: readonly WorkerId[];
-  /** By rank; empty while its draw is not known. */
+  /** Members by rank; empty while the draw is not known. */
   readonly committee: readonly WorkerId[];
   readonly quorum: number;
   readonly sent: readonly SentPicture[];
   readonly proposed: readonly { readonly worker: WorkerId; readonly view: number }[];
   readonly prepared: readonly WorkerId[];
   readonly committed: readonly WorkerId[];
-  /** Who asks for another committee. */
+  /** Keys that vote for another committee. */
   readonly viewChanges: readonly WorkerId[];
-  /** Seats that have not been heard of in it. */
+  /** Committee members without an event in this round. */
   readonly missing: readonly WorkerId[];
-  /** What a reader lacks to follow it. */
+  /** Missing data that a reader needs to follow the round. */
   readonly lacks?: string | undefined;
 }
 
-/** One key that has, or had, a part in the run. */
+/** A key that is or was a worker of the run. */
 export interface WorkerPicture {
   readonly worker: WorkerId;
   readonly inRoster: boolean;
   readonly hasSeat: boolean;
-  /** In whose name it takes part, where that is another key. */
+  /** The key it acts for, if that is another one. */
   readonly principal?: WorkerId | undefined;
   readonly isFaulted: boolean;
   readonly joined: number;
-  /** The newest of its events, in Unix seconds; 0 without any. */
+  /** Unix seconds of its newest event; 0 without any. */
   readonly lastSign: number;
-  /** Its heartbeat is overdue, or it said goodbye. */
+  /** Its heartbeat is overdue, or it left. */
   readonly isAway: boolean;
-  /** The round its newest event is of. */
+  /** Round of its newest event. */
   readonly round: number;
-  /** Contributions that outcomes list, and those it announced. */
+  /** Number of its contributions that outcomes list. */
   readonly counted: number;
+  /** Number of contributions that it announced. */
   readonly sent: number;
   readonly bytes: number;
   readonly device?: string | undefined;
   readonly loss?: number | undefined;
-  /** Mean of its last scores, in millionths of a loss; in runs with scores. */
+  /** Mean of its last scores, in millionths of a loss; only in runs with scores. */
   readonly score?: number | undefined;
   readonly isLow?: boolean | undefined;
 }
@@ -121,23 +122,23 @@ export interface RunPicture {
   readonly name: string;
   readonly model: string;
   readonly tier: string;
-  /** Rounds in all. */
+  /** Number of rounds of the run. */
   readonly planned: number;
   readonly innerSteps: number;
   readonly seats: number;
   readonly hasText: boolean;
-  /** What losses count, in words. */
+  /** Unit of losses, in words. */
   readonly lossUnit: string;
-  /** Whether contributions say how training went. */
+  /** Contributions report losses. */
   readonly reports: boolean;
   readonly rounds: readonly RoundPicture[];
-  /** Absent once the run is over. */
+  /** The current round; absent once the run is over. */
   readonly open?: OpenRoundPicture | undefined;
   readonly workers: readonly WorkerPicture[];
   readonly relays: readonly RelayPicture[];
-  /** The newest last; bounded. */
+  /** Refused events, the newest last; limited in number. */
   readonly refused: readonly RefusalPicture[];
   readonly events: number;
-  /** All stored events that relays have are here. */
+  /** All stored events of the relays were read. */
   readonly isCaughtUp: boolean;
 }

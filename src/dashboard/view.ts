@@ -1,4 +1,4 @@
-/** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/terminal. */
+/** State of the live view: a pure fold over the events of a run's workers. src/terminal renders it. */
 import type { CertifiedRound, RunEvent } from '../certified/rounds/events.ts';
 import { type Digest, roundName, roundNumber, type WorkerId } from '../run/ids.ts';
 import {
@@ -15,30 +15,31 @@ interface Notice {
 }
 
 export interface View {
-  /** Empty until a worker has said hello. */
+  /** Empty until the first `hello` event. */
   readonly task: string;
   readonly parameters: number;
   readonly rounds: number;
-  /** Those of this screen. */
+  /** Workers on this screen. */
   readonly workers: readonly WorkerView[];
-  /** The others, in the order they were first heard of. */
+  /** Other workers, in the order of their first event. */
   readonly peers: readonly PeerView[];
-  /** What others start rounds from, where the round before is not finished here; by round. */
-  readonly held: ReadonlyMap<number, ReadonlyMap<WorkerId, Digest>>;
-  /** By index. */
+  /** State digests of others at the start of rounds whose previous round is not finished here, by round. */
+  readonly early: ReadonlyMap<number, ReadonlyMap<WorkerId, Digest>>;
+  /** Finished rounds, by index. */
   readonly finished: readonly RoundView[];
-  /** Rounds from whose start two states are known to differ. */
+  /** Rounds at whose start two workers have different states. */
   readonly diverged: ReadonlySet<number>;
-  /** The newest last. */
+  /** Notices, the newest last. */
   readonly notices: readonly Notice[];
 }
 
-/** `alone` where nobody else says what it holds, `open` while others have yet to finish the round. */
+/** `alone` if no other worker reports its state, `open` while others have not finished the round. */
 export type Agreement = 'same' | 'differ' | 'open' | 'alone';
 
+/** Maximum number of notices kept. */
 const MAX_NOTICES = 20;
-/** Rounds that others are in and that are not finished here. */
-const MAX_HELD = 8;
+/** Maximum number of rounds in `early`. */
+const MAX_EARLY = 8;
 
 export const createView = (names: readonly string[]): View => ({
   task: '',
@@ -46,13 +47,13 @@ export const createView = (names: readonly string[]): View => ({
   rounds: 0,
   workers: names.map(createWorkerView),
   peers: [],
-  held: new Map(),
+  early: new Map(),
   finished: [],
   diverged: new Set(),
   notices: [],
 });
 
-/** The view after an event of worker `name`; unknown names are ignored. */
+/** Returns the view after an event of worker `name`; events of unknown names are ignored. */
 export function fold(view: View, name: string, event: RunEvent): View {
   const at = view.workers.findIndex((worker) => worker.name === name);
   if (at < 0) return view;
@@ -76,10 +77,10 @@ export function fold(view: View, name: string, event: RunEvent): View {
     case 'peer':
       return hear(next, event);
     case 'round': {
-      const held = new Map(view.held);
-      const peers = held.get(event.index + 1) ?? new Map();
-      held.delete(event.index + 1);
-      return { ...next, held, finished: foldRound(view.finished, name, event, peers) };
+      const early = new Map(view.early);
+      const peers = early.get(event.index + 1) ?? new Map();
+      early.delete(event.index + 1);
+      return { ...next, early, finished: foldRound(view.finished, name, event, peers) };
     }
     case 'stalled':
     case 'voids':
@@ -98,13 +99,13 @@ export function fold(view: View, name: string, event: RunEvent): View {
 
 function hear(view: View, event: Extract<RunEvent, { type: 'peer' }>): View {
   const { worker, round, digest } = event;
-  if (view.workers.some((own) => own.worker === worker)) return view;
+  if (view.workers.some((local) => local.worker === worker)) return view;
   const next = { ...view, peers: foldPeer(view.peers, event) };
   if (digest === undefined) return next;
   const at = view.finished.findIndex(({ index }) => index === round - 1);
   if (at < 0) {
-    const of = new Map([...(view.held.get(round) ?? []), [worker, digest] as const]);
-    return { ...next, held: new Map([...view.held, [round, of] as const].slice(-MAX_HELD)) };
+    const of = new Map([...(view.early.get(round) ?? []), [worker, digest] as const]);
+    return { ...next, early: new Map([...view.early, [round, of] as const].slice(-MAX_EARLY)) };
   }
   const before = view.finished[at]!;
   const peers = new Map([...before.peers, [worker, digest] as const]);
@@ -117,21 +118,21 @@ export const notify = (view: View, name: string, message: string): View => ({
   notices: [...view.notices, { name, message }].slice(-MAX_NOTICES),
 });
 
-/** Whether all workers that could have finished a round hold one state after it. */
+/** Reports whether all workers that could have finished a round have the same state after it. */
 export function agreementOf({ workers, peers, diverged }: View, round: RoundView): Agreement {
   const { digests, index } = round;
   if (new Set(digests.values()).size > 1 || diverged.has(index + 1)) return 'differ';
   const missing = workers.some(({ name, phase }) => phase !== 'failed' && !digests.has(name));
-  const holders = digests.size + round.peers.size;
-  if (!missing && holders > 1) return 'same';
+  const reporting = digests.size + round.peers.size;
+  if (!missing && reporting > 1) return 'same';
   const tells = workers.length > 1 || peers.some(({ digest }) => digest !== undefined);
   return tells ? 'open' : 'alone';
 }
 
-/** Rounds that the time of one is taken from. */
+/** Number of last rounds that the duration of a round is averaged over. */
 const RECENT = 3;
 
-/** Seconds until the last round ends, at the speed of the last rounds; undefined before the first has ended. */
+/** Estimates the seconds until the last round ends, from the last rounds; undefined before the first has ended. */
 export function secondsLeft({ workers, rounds, finished }: View): number | undefined {
   const recent = finished.slice(-RECENT);
   const active = workers.filter(({ phase }) => phase !== 'failed');
@@ -141,7 +142,7 @@ export function secondsLeft({ workers, rounds, finished }: View): number | undef
   return Math.max(0, rounds - played) * seconds;
 }
 
-/** Rounds a worker has behind it, the steps of the one it is in as a part. */
+/** Returns the rounds that a worker has played, including the finished part of its current round. */
 function playedBy({ phase, round, step, steps }: WorkerView): number {
   if (phase === 'training' && steps > 0) return round + step / steps;
   return phase === 'sending' || phase === 'collecting' ? round + 1 : round;
@@ -149,32 +150,33 @@ function playedBy({ phase, round, step, steps }: WorkerView): number {
 
 export interface RoundView {
   readonly index: number;
-  /** Who finished it, with which state. */
+  /** State digest of each worker that finished it. */
   readonly digests: ReadonlyMap<string, Digest>;
-  /** What the others say they hold after it. */
+  /** State digests that other workers report after it. */
   readonly peers: ReadonlyMap<WorkerId, Digest>;
-  /** Mean over those who finished it. */
+  /** Mean over the workers that finished it. */
   readonly trainingLoss: number;
   readonly validationLoss?: number | undefined;
   readonly bitsPerByte?: number | undefined;
   readonly accuracy?: number | undefined;
-  /** Contributions counted: the fewest any worker had. */
+  /** Contributions counted, the minimum over workers. */
   readonly accepted: number;
-  /** Events refused: the most any worker had. */
+  /** Events refused, the maximum over workers. */
   readonly refused: number;
-  /** The largest payload and event any worker sent. */
+  /** Largest payload of any worker. */
   readonly payloadBytes: number;
+  /** Largest event of any worker. */
   readonly eventBytes: number;
   readonly seconds: number;
   readonly sample?: string | undefined;
-  /** How a committee ended it, where one did. */
+  /** The certificate of the round, in a certified run. */
   readonly certified?: CertifiedRound | undefined;
 }
 
-/** The last rounds that are shown: a run may have any number of them. */
+/** Maximum number of finished rounds kept. */
 const MOST_FINISHED = 256;
 
-/** The rounds after a worker has told of one; `peers` is what others are known to hold after it. */
+/** Adds a worker's round event to the finished rounds; `peers` are known state digests of others after that round. */
 function foldRound(
   finished: readonly RoundView[],
   name: string,
@@ -184,7 +186,7 @@ function foldRound(
   const before = finished.find(({ index }) => index === event.index);
   const digests = new Map([...(before?.digests ?? []), [name, event.digest] as const]);
   const share = before?.digests.has(name) ? 0 : 1 / digests.size;
-  // who only followed a round has no loss
+  // a worker that only followed a round has no loss
   const isNew = Number.isFinite(event.trainingLoss);
   const isFirst = before === undefined || !Number.isFinite(before.trainingLoss);
   const trainingLoss =
@@ -230,8 +232,8 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
     }
     case 'voids':
       return (
-        `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; ` +
-        'find out who is missing, or make a new run that waits longer ' +
+        `${at}: ALERT, ${event.count} rounds in a row were void, so no contribution counts: ` +
+        'find out which workers are missing, or create a new run that waits longer ' +
         '(run create with a larger --timing-grace-min-ms)'
       );
     case 'fault':
@@ -241,10 +243,11 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
       );
     case 'screened': {
       const { worker, gain, bound } = event;
-      const loss = gain === null ? 'to no number any more' : `by ${(-gain).toPrecision(3)}`;
+      const loss =
+        gain === null ? 'to a value that is not a number' : `by ${(-gain).toPrecision(3)}`;
       return (
-        `${at}: SCREENED, what ${short(worker)} sent raises the loss ${loss} on data ` +
-        `of this worker, ${(-bound).toPrecision(3)} is allowed`
+        `${at}: SCREENED, the contribution of ${short(worker)} raises the loss ${loss} on ` +
+        `this worker's data; the limit is ${(-bound).toPrecision(3)}`
       );
     }
     case 'conflict':
@@ -267,14 +270,13 @@ type Fork = Extract<RunEvent, { type: 'fork' }>;
 /** Why a worker does not follow another branch automatically, and what its user can do. */
 const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
   'too-deep': ({ depth, ours, theirs }) =>
-    `${depth} rounds would be undone, more than the run lets a worker decide: start ` +
-    `again with --branch ${theirs} to follow, --branch ${ours} to stay`,
+    `${depth} rounds would be undone, more than a worker may undo automatically: restart ` +
+    `with --branch ${theirs} to switch, or --branch ${ours} to stay`,
   'ours-unseen': ({ theirs }) =>
-    `and no relay here has this worker's branch to compare with: ask more relays, or ` +
-    `start again with --branch ${theirs} to follow the other one`,
+    `and no relay has this worker's branch to compare with: add relays, or ` +
+    `restart with --branch ${theirs} to switch to the other branch`,
   'not-whole': ({ theirs }) =>
-    `${short(theirs)} is better, but not all of what it counts is on a relay; it is ` +
-    'asked for again',
+    `${short(theirs)} is better, but relays lack some of its contributions; trying again`,
 };
 
 const short = (id: string): string => id.slice(0, 8);

@@ -1,4 +1,4 @@
-/** The workers of this screen, which report everything; and other workers, as they are heard of. */
+/** State of one worker on this screen, from all of its events, and of other workers, from what they publish. */
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 
@@ -8,21 +8,23 @@ export interface WorkerView {
   readonly name: string;
   readonly phase: Phase;
   readonly worker?: WorkerId | undefined;
-  /** From 0; equal to the number of rounds when there is none left. */
+  /** Index of the current round, from 0; the number of rounds when all are played. */
   readonly round: number;
   readonly step: number;
   readonly steps: number;
-  /** Workers or gradients it has while joining or collecting, and how many it waits for. */
+  /** Workers it knows while joining, or gradients it has while collecting. */
   readonly have: number;
+  /** How many it waits for. */
   readonly want?: number | undefined;
-  /** Who it waits for, as far as they are known. */
+  /** Keys it waits for, as far as known. */
   readonly missing: readonly WorkerId[];
-  /** All event JSON of its newest gradient. */
+  /** Bytes of all events of its newest gradient. */
   readonly sentBytes?: number | undefined;
-  /** Transfer progress: chunks sent or fetched so far, and how many there are. */
+  /** Transfer progress: chunks sent or downloaded so far, and in all. */
   readonly moved?: { readonly have: number; readonly of: number } | undefined;
-  /** The newest training loss, and all of them. */
+  /** The newest training loss. */
   readonly loss?: number | undefined;
+  /** All training losses. */
   readonly losses: Curve;
   readonly tokensPerSecond?: number | undefined;
   readonly failure?: string | undefined;
@@ -33,9 +35,9 @@ export interface PeerView {
   readonly worker: WorkerId;
   readonly state: 'training' | 'sent' | 'away';
   readonly round: number;
-  /** What it starts that round from. */
+  /** State digest at the start of that round. */
   readonly digest?: Digest | undefined;
-  /** All event JSON of its newest gradient. */
+  /** Bytes of all events of its newest gradient. */
   readonly sentBytes?: number | undefined;
 }
 
@@ -68,13 +70,13 @@ export function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
     case 'trained': {
       const { round, loss, tokens, seconds } = event;
       // without progress events, the round's mean loss is the newest known
-      const told = before.round === round && before.step > 0;
+      const isKnown = before.round === round && before.step > 0;
       return {
         ...before,
         phase: 'sending',
         round,
         step: before.steps,
-        ...(told ? {} : { loss, losses: addPoint(before.losses, loss) }),
+        ...(isKnown ? {} : { loss, losses: addPoint(before.losses, loss) }),
         ...(seconds > 0 ? { tokensPerSecond: tokens / seconds } : {}),
       };
     }
@@ -84,7 +86,7 @@ export function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
     }
     case 'published': {
       const { eventBytes: sentBytes } = event;
-      // a slow relay may answer when the worker is long in another phase
+      // a slow relay may answer after the worker has entered another phase
       if (before.phase !== 'sending' || before.round !== event.round)
         return { ...before, sentBytes };
       const idle = { have: 0, want: undefined, moved: undefined, missing: [] };
@@ -101,7 +103,7 @@ export function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
   }
 }
 
-/** A worker that starts, or starts again. */
+/** Returns the view of a worker that has started or restarted. */
 function helloOf(
   { name, losses }: WorkerView,
   { worker, round, innerSteps }: Extract<RunEvent, { type: 'hello' }>,
@@ -110,7 +112,7 @@ function helloOf(
   return { name, phase: 'starting', worker, round, losses, ...start };
 }
 
-/** The others after one was heard of; a gradient that is here is not forgotten for a heartbeat of the same round. */
+/** Adds an event of another worker. A known gradient is not replaced by a heartbeat of the same round. */
 export function foldPeer(
   peers: readonly PeerView[],
   { worker, state, round, digest, eventBytes }: Extract<RunEvent, { type: 'peer' }>,
@@ -138,6 +140,7 @@ export interface Curve {
   readonly count: number;
 }
 
+/** Maximum number of points; above it, neighbors are averaged. */
 const MAX_POINTS = 128;
 
 export const emptyCurve: Curve = { points: [], stride: 1, sum: 0, count: 0 };
@@ -155,6 +158,6 @@ export function addPoint(curve: Curve, value: number): Curve {
   return { points: halved, stride: 2 * curve.stride, sum: 0, count: 0 };
 }
 
-/** All points, the unfinished one included. */
+/** Returns all points, including the unfinished one. */
 export const pointsOf = ({ points, sum, count }: Curve): readonly number[] =>
   count === 0 ? points : [...points, sum / count];

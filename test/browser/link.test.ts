@@ -21,18 +21,18 @@ it('dials relays of a private network only from a page that this machine serves'
   const both = `#${naddr(PUBLIC, LOCAL)}`;
   expect(parseLink(both, 'example.org').relays).toEqual([PUBLIC]);
   expect(parseLink(both, '127.0.0.1').relays).toEqual([PUBLIC, LOCAL]);
-  expect(() => parseLink(`#${naddr(LOCAL)}`, 'example.org')).toThrow(/no relay/);
+  expect(() => parseLink(`#${naddr(LOCAL)}`, 'example.org')).toThrow(/no allowed relay/);
   const said = `#${naddr(PUBLIC)}&relay=${encodeURIComponent(LOCAL)}`;
-  expect(() => parseLink(said, 'example.org')).toThrow(/no relay/);
+  expect(() => parseLink(said, 'example.org')).toThrow(/no allowed relay/);
 });
 
 it.each([
   ['', /names no run/],
-  ['#naddr1qq', /what the link names is/],
-  [`#${naddr(PUBLIC)}&device=cuda`, /no way to train/],
-  [`#${naddr(PUBLIC)}&threads=0`, /no number of threads/],
-  [`#${naddr(PUBLIC)}&threads=1e9`, /no number of threads/],
-  [`#${naddr(PUBLIC)}&slot=../x`, /no short name/],
+  ['#naddr1qq', /the run in the link is/],
+  [`#${naddr(PUBLIC)}&device=cuda`, /is unknown/],
+  [`#${naddr(PUBLIC)}&threads=0`, /not a number of threads/],
+  [`#${naddr(PUBLIC)}&threads=1e9`, /not a number of threads/],
+  [`#${naddr(PUBLIC)}&slot=../x`, /not a short name/],
 ])('says what is wrong with %s', (hash, words) => {
   expect(() => parseLink(hash, 'example.org')).toThrow(words);
 });

@@ -149,7 +149,7 @@ describe('a run that forked', () => {
     await swarm.secondsUntil(tellsOfFork(alone), HOUR);
     const [told] = forksOf(alone);
     expect(told).toMatchObject({ obstacle: 'too-deep', fork: 1, depth: 2 });
-    const ways = `--branch ${told!.theirs} to follow, --branch ${told!.ours} to stay`;
+    const ways = `--branch ${told!.theirs} to switch, or --branch ${told!.ours} to stay`;
     expect(noticesOf(alone).at(-1)).toContain(ways);
     expect(switchesOf(alone)).toEqual([]);
     await kill(alone);

@@ -19,7 +19,7 @@ it('names who has not voted, in words', () => {
 
 it('says how a run gets more time', () => {
   expect(troubleOf({ type: 'voids', round: 2, count: 3 })).toBe(
-    "round 3: ALERT, 3 rounds in a row were void: nobody's work counts; find out who is missing, or make a new run that waits longer (run create with a larger --timing-grace-min-ms)",
+    'round 3: ALERT, 3 rounds in a row were void, so no contribution counts: find out which workers are missing, or create a new run that waits longer (run create with a larger --timing-grace-min-ms)',
   );
 });
 

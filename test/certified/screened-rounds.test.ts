@@ -71,7 +71,9 @@ it('what harms is not listed, no view is lost, and events, votes and explanation
       [0, 1, 2].map((round) => [hostile, round]),
     );
     for (const { gain, bound } of told) expect(gain).toBeLessThan(bound);
-    expect(troubleOf(told[0]!)).toMatch(/^round 1: SCREENED, what \w{8} sent raises the loss by /);
+    expect(troubleOf(told[0]!)).toMatch(
+      /^round 1: SCREENED, the contribution of \w{8} raises the loss by /,
+    );
   }
   const events = await historyOf(url, spec, layout, undefined, stage);
   const { rounds, gathered } = replayed(spec, layout, events);

@@ -7,7 +7,7 @@ import { createRelay } from 'nostrain/relay';
 import { runIdOf } from 'nostrain/run';
 import { describe, expect, it, vi } from 'vitest';
 import { followRun, openArchive } from '../../src/dashboard/follow-run.ts';
-import { tellRun } from '../../src/dashboard/picture-of.ts';
+import { computeProgress } from '../../src/dashboard/picture-of.ts';
 import type { RunPicture } from '../../src/dashboard/run-picture.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 import { OWNER } from '../support/delegated.ts';
@@ -60,7 +60,7 @@ describe('a picture', () => {
   const start = openingOf(spec, {});
   const nothing = { heartbeats: new Map(), lastSigns: new Map(), nowSeconds: 1_790_000_000 };
   const tell = (events: readonly SignedEvent[], settled?: readonly ReplayedRound[]) =>
-    tellRun({ start, gathered: gather(events, { run, spec }), settled, ...nothing });
+    computeProgress({ start, gathered: gather(events, { run, spec }), settled, ...nothing });
 
   it('is the same where rounds long decided are not replayed again', () => {
     const whole = tell(made.events);

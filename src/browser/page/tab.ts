@@ -1,24 +1,23 @@
-/**
- * The page of a tab that trains: starts its Web Worker, shows its reports as text, and tells it if the page is
- * visible.
- */
+/** The page of a tab that trains: starts the Web Worker, shows its reports, and reports whether the page is visible. */
 import type { Chosen, FromWorker, ToWorker } from '../link.ts';
 import type { Name } from '../naming.ts';
 
 const worker = new Worker(new URL('tab-worker.js', import.meta.url), { type: 'module' });
-const tell = (message: ToWorker): void => worker.postMessage(message);
+const post = (message: ToWorker): void => worker.postMessage(message);
 
 const at = (id: string): HTMLElement => {
-  const found = document.getElementById(id);
-  if (found === null) throw new TypeError(`the page has no ${id}`);
-  return found;
+  const element = document.getElementById(id);
+  if (element === null) throw new TypeError(`the page has no ${id}`);
+  return element;
 };
 
+/** Maximum number of pictures taken from a folder. */
 const MOST_FILES = 100_000;
 
+/** Maximum number of lines in the log. */
 const MOST_LINES = 200;
 
-/** Whatever it says came from relays: it is text, never HTML. */
+/** Adds a line to the log, as text and never HTML, since it may come from relays. */
 function line(words: string): void {
   const item = document.createElement('li');
   item.textContent = words;
@@ -69,14 +68,14 @@ function showEvent(event: TabEvent): void {
 
 const ordinal = (index: number): string => `${index + 1}.`;
 
-function hear(message: FromWorker): void {
+function receive(message: FromWorker): void {
   if (message.type === 'event') showEvent(message.event);
   else if (message.type === 'ended') {
     show('status', `the run is over after ${message.rounds} rounds; root ${message.root}`);
     at('verify').hidden = false;
   } else if (message.type === 'verified') {
     const { ok, rounds, root, seconds } = message;
-    const words = ok ? 'every round is as a committee certified it' : 'something is wrong with it';
+    const words = ok ? 'every round is as its committee certified it' : 'the replay does not match';
     show('proof', `${rounds} rounds replayed here in ${seconds.toFixed(1)} s: ${words}; ${root}`);
   } else {
     show('status', `${message.message}${message.hint === undefined ? '' : `. ${message.hint}`}`);
@@ -84,17 +83,17 @@ function hear(message: FromWorker): void {
     at('many').hidden = message.code !== 'tab/pictures';
     if (message.code === 'tab/name') askName(message.draft);
   }
-  if (isTelling) tellServer(message);
+  if (isReporting) reportToServer(message);
 }
 
-const asked = new URLSearchParams(location.hash.split('&').slice(1).join('&'));
-/** `nostrain demo browser`: the server of this page hears what happens and may ask for something. */
-const isTelling = asked.has('tell');
-let told: Promise<void> = Promise.resolve();
+const params = new URLSearchParams(location.hash.split('&').slice(1).join('&'));
+/** Set by `nostrain demo browser`: the server of this page receives the messages and may reply with a command. */
+const isReporting = params.has('tell');
+let sending: Promise<void> = Promise.resolve();
 
-function tellServer(message: FromWorker): void {
-  told = told.then(async () => {
-    const body = JSON.stringify({ slot: asked.get('slot'), message });
+function reportToServer(message: FromWorker): void {
+  sending = sending.then(async () => {
+    const body = JSON.stringify({ slot: params.get('slot'), message });
     const answer = await fetch('told', { method: 'POST', body }).catch(() => undefined);
     const wish = answer?.ok ? await answer.text() : '';
     if (wish === 'reload') location.reload();
@@ -102,11 +101,11 @@ function tellServer(message: FromWorker): void {
   });
 }
 
-/** The page of the run, of the same server, replays what all of them made; it takes the place of this one. */
+/** Replaces this page by the run page of the same server, which replays the run. */
 function openRunPage(): void {
   const [run = ''] = location.hash.slice(1).split('&');
   const named = new URLSearchParams({ run, verify: '', tell: '' });
-  for (const relay of asked.getAll('relay')) named.append('relay', relay);
+  for (const relay of params.getAll('relay')) named.append('relay', relay);
   location.assign(`./#${named}`);
 }
 
@@ -122,7 +121,7 @@ let toSign: unknown;
 function askName(draft: unknown): void {
   toSign = draft;
   at('name').hidden = false;
-  // extensions put it there once the page is loaded
+  // extensions inject the signer once the page is loaded
   at('sign').hidden = browserSigner() === undefined;
 }
 
@@ -144,7 +143,7 @@ at('name').addEventListener('submit', (event) => {
   event.preventDefault();
   const field = at('bunker') as HTMLInputElement;
   const address = field.value;
-  // it is good for one connection, and a secret key that was typed in all the same is not to stay there
+  // the address is valid for one connection; a secret key typed in by mistake must not stay in the field
   field.value = '';
   joinAs({ kind: 'bunker', address });
 });
@@ -152,19 +151,19 @@ at('name').addEventListener('submit', (event) => {
 async function join(chosen?: Chosen, name?: Name): Promise<void> {
   const { hash, hostname: host } = location;
   show('status', 'joining');
-  // asked for again by every tab; a browser that refuses may clear what it kept when storage is short
+  // without persistent storage the browser may delete the worker's data when disk space is low
   await navigator.storage?.persist?.().catch(() => false);
-  tell({ type: 'join', hash, host, chosen, name });
+  post({ type: 'join', hash, host, chosen, name });
 }
 
-worker.onmessage = ({ data }: MessageEvent<FromWorker>) => hear(data);
+worker.onmessage = ({ data }: MessageEvent<FromWorker>) => receive(data);
 worker.onerror = ({ message }) => show('status', `the worker of this page ended: ${message}`);
 at('file').addEventListener('change', ({ target }) => {
   const [file] = (target as HTMLInputElement).files ?? [];
   if (file) void join({ kind: 'file', file });
 });
 at('folder').addEventListener('change', ({ target }) => {
-  // folder/class/picture.png; what lies elsewhere is no picture of a class
+  // pictures are at folder/class/picture.png; other files are ignored
   const all = [...((target as HTMLInputElement).files ?? [])].map((file) => {
     const [folder = '', name = '', ...rest] = file.webkitRelativePath.split('/');
     return { folder, class: name, file, isPicture: rest.length === 1 && !name.startsWith('.') };
@@ -173,16 +172,16 @@ at('folder').addEventListener('change', ({ target }) => {
   const folder = all[0]?.folder;
   if (folder !== undefined) void join({ kind: 'folder', folder, files });
 });
-at('verify').addEventListener('click', () => tell({ type: 'verify' }));
+at('verify').addEventListener('click', () => post({ type: 'verify' }));
 
-/** A page that nobody sees may be suspended: where the run lets it say so, its worker then asks for no seat. */
-function tellVisible(): void {
+/** Reports visibility to the worker: a hidden page may be suspended, so its worker then asks for no committee seat. */
+function reportVisibility(): void {
   const isVisible = document.visibilityState === 'visible';
-  tell({ type: 'visible', isVisible });
-  if (!isVisible) line('in the background: it trains on, and asks for no seat in committees');
+  post({ type: 'visible', isVisible });
+  if (!isVisible) line('in the background: keeps training, and asks for no committee seat');
 }
 
-document.addEventListener('visibilitychange', tellVisible);
-tellVisible();
+document.addEventListener('visibilitychange', reportVisibility);
+reportVisibility();
 addEventListener('hashchange', () => location.reload());
 void join();
