@@ -43,7 +43,7 @@ const DIGIT = new Uint8Array(128).fill(NO_DIGIT);
 const LEAST_BITS = 1.44;
 const MOST_BITS = 1.45;
 
-/** Prepares keys and weights for draws. Throws a RangeError if a key is invalid or repeated, or a weight is not allowed. */
+/** Prepares keys and weights for draws. Throws a RangeError for an invalid or repeated key, or an invalid weight. */
 export function createCandidates(members: readonly Weighted[]): Candidates {
   const keys = new Uint32Array(members.length * WORDS);
   const weights = new Float64Array(members.length);
