@@ -86,11 +86,13 @@ describe('T-21: cheats among members that check by themselves', { timeout: 120_0
 });
 
 describe('T-21: what an outcome may list', () => {
-  const founders = foundersOf(5);
-  const rules = madeSpec({
-    ...{ founders, jury: 2 },
-    rerun: { permille: 1000, relays: ['wss://relay.example'] },
-  });
+  const rulesOf = (founders: number): RunSpec =>
+    madeSpec({
+      founders: foundersOf(founders),
+      jury: 2,
+      rerun: { permille: 1000, relays: ['wss://relay.example'] },
+    });
+  const rules = rulesOf(5);
   const play = (convicted: NonNullable<Round['convicted']>, last: Round = {}) =>
     generateRun([{}, {}, {}, { absent: [5], ...last, convicted }, {}], rules);
   const rosterAfter = (run: ReturnType<typeof play>) => run.state.ledger.members.length;
@@ -133,6 +135,24 @@ describe('T-21: what an outcome may list', () => {
       JURY_ROUNDS + 2,
     );
     expect(() => generateRun([...rounds, { absent: [5], convicted }], long)).toThrow(/not enough/);
+  });
+
+  it('not those of the jurors who stay when others have left: the quorum is of the committee as it sat', () => {
+    const convicted = { culprit: 6, checked: 0, by: [3, 4, 5] };
+    const afterLeaving = () =>
+      generateRun([{}, {}, { leaves: [1, 2] }, { absent: [6], convicted }], rulesOf(6));
+    expect(afterLeaving).toThrow(/not enough/);
+    const { state } = generateRun([{}, {}, { leaves: [1, 2] }], rules);
+    expect(state.ledger.features.jury?.left.map(([key]) => key)).toEqual(
+      [1, 2].map((index) => signerOf(index).publicKey).sort(),
+    );
+    // committees of that size are forgotten at the same time as those of members that stay
+    const later = Array.from({ length: JURY_ROUNDS }, (): Round => ({}));
+    const ended = generateRun([{}, {}, { leaves: [1, 2] }, ...later], {
+      ...rules,
+      training: { ...rules.training, rounds: 20 },
+    });
+    expect(ended.state.ledger.features.jury?.left).toEqual([]);
   });
 
   it('nothing of the kind in a run without a jury: a verdict says nothing there', () => {

@@ -248,8 +248,8 @@ const LEAST_VERDICTS = 2;
 const juries = new WeakMap<Ledger, Map<number, Committee>>();
 
 /**
- * Returns the jury on contributions of round `checked`: the members of the next round's committee that are still in the
- * roster, with their current weights.
+ * Returns the jury on contributions of round `checked`: the next round's committee as it sat, with current weights. Its
+ * size and quorum include members that have left since, so that those who stay cannot convict with fewer verdicts.
  */
 export function juryOf(chain: Chain, checked: number, evidence: Evidence): Committee {
   const drawn = juries.get(chain.ledger) ?? new Map<number, Committee>();
@@ -264,22 +264,29 @@ function drawJury(chain: Chain, checked: number, evidence: Evidence): Committee 
   const stakes = unwrapRuling(stakesOf(chain.ledger, evidence));
   const { committee: rules } = chain.spec;
   const sat = checked + 1;
-  const seated = (): readonly WorkerId[] =>
-    chain.ledger.members
-      .filter(({ features }) => features?.jury?.sat.includes(sat))
-      .map(({ key }) => key);
+  const seated = (): readonly WorkerId[] => {
+    const { members, features } = chain.ledger;
+    const former = features.jury?.left ?? [];
+    const sitting = members.map(
+      (member) => [member.key, member.features?.jury?.sat ?? []] as const,
+    );
+    const keys = [...sitting, ...former].filter(([, rounds]) => rounds.includes(sat));
+    return [...new Set(keys.map(([key]) => key))].sort();
+  };
   const eligible = sat === chain.round ? electorateOf(chain, stakes).committee.members : seated();
-  const weighed = weigh({ eligible, stakes, rules });
-  const quorum = quorumOf(rules.quorum, weighed.length);
+  const weights = new Map(
+    weigh({ eligible, stakes, rules }).map(({ key, weight }) => [key, weight]),
+  );
+  const quorum = quorumOf(rules.quorum, eligible.length);
   return {
     round: sat,
     attempt: 0,
     ctx: '',
-    size: weighed.length,
+    size: eligible.length,
     quorum,
-    members: weighed.map(({ key }) => key),
+    members: eligible,
     weights: cappedStakes(
-      weighed.map(({ weight }) => weight),
+      eligible.map((key) => weights.get(key) ?? 0n),
       quorum,
     ),
   };

@@ -5,7 +5,7 @@
 
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
-import { JURY_ROUNDS, principalOf } from '../../run/spec/feature-fields.ts';
+import { type FormerJuror, JURY_ROUNDS, principalOf } from '../../run/spec/feature-fields.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import { nextSizes } from '../aggregate/norm-bound.ts';
 import { drawnOf, seenUndrawn } from '../committee/draw.ts';
@@ -120,6 +120,7 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   ballots: null,
   features: ledgerFeatures(rules, {
     defer: { late: [] },
+    jury: { left: [] },
     stake: { snapshot: rules.stake.snapshot ?? '', next: rules.stake.snapshot ?? '' },
     widths: { sizes: Array.from({ length: rules.tiers ?? 0 }, () => []) },
   }),
@@ -127,10 +128,11 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
 
 /** Keeps the values of those features that the run uses. */
 const ledgerFeatures = (
-  { late, stake, tiers = 0 }: MembershipRules,
+  { late, stake, jury, tiers = 0 }: MembershipRules,
   values: Required<Ledger['features']>,
 ): Ledger['features'] => ({
   ...(late === 'defer' && { defer: values.defer }),
+  ...(jury && { jury: values.jury }),
   ...(stake.source !== 'none' && { stake: values.stake }),
   ...(tiers > 0 && { widths: values.widths }),
 });
@@ -167,12 +169,13 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   const principals = ledger.members.filter(({ key }) => culprits.has(key)).map(principalOf);
   const faulted = ascending([...ledger.faulted, ...culprits, ...principals]);
   const gone = new Set([...faulted, ...change.leaves]);
-  const members = nextMembers(rules, ledger, change, finals).filter(
-    (member) =>
-      !gone.has(member.key) &&
-      !isAbsent(member, finals, rules.absentRounds) &&
-      !isOver(member, round + 1),
-  );
+  const stays = (member: Member): boolean =>
+    !gone.has(member.key) &&
+    !isAbsent(member, finals, rules.absentRounds) &&
+    !isOver(member, round + 1);
+  const all = nextMembers(rules, ledger, change, finals);
+  const members = all.filter(stays);
+  const leavers = all.filter((member) => !stays(member));
   const accepted = new Set(change.accepted);
   const snapshot = nextSnapshotOf(ledger) ?? '';
   const next: Ledger = {
@@ -187,6 +190,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
     ballots: change.viewChangeKeys && ascending(change.viewChangeKeys),
     features: ledgerFeatures(rules, {
       defer: { late: keysOf(members, (member) => isOwed(member, round, accepted)) },
+      jury: { left: formerJurorsOf(ledger, leavers) },
       stake: { snapshot, next: change.snapshot || snapshot },
       widths: {
         sizes: (ledger.features.widths?.sizes ?? []).map((history, i) =>
@@ -262,6 +266,23 @@ function sitting(
     const sat = all.filter((each) => each > round - JURY_ROUNDS);
     return { ...member, features: { ...member.features, jury: { sat } } };
   });
+}
+
+/** Returns the former members that sat in recent committees: a jury keeps its size when members leave. */
+function formerJurorsOf(
+  { round, features }: Ledger,
+  leavers: readonly Member[],
+): readonly FormerJuror[] {
+  const rounds = new Map<WorkerId, Set<number>>();
+  const sat = leavers.map(({ key, features: own }): FormerJuror => [key, own?.jury?.sat ?? []]);
+  for (const [key, each] of [...(features.jury?.left ?? []), ...sat]) {
+    const recent = each.filter((one) => one > round - JURY_ROUNDS);
+    if (recent.length > 0) rounds.set(key, new Set([...(rounds.get(key) ?? []), ...recent]));
+  }
+  return ascending([...rounds.keys()]).map((key) => [
+    key,
+    [...rounds.get(key)!].sort((a, b) => a - b),
+  ]);
 }
 
 /** Updates, for each member, whether it wants seats now and whether it did before the outcome. */

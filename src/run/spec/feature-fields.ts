@@ -126,6 +126,21 @@ export const lastRounds = field(
   isAscending(isRound, JURY_ROUNDS, same),
 );
 
+/** A former member's key, and the last rounds in whose committee it sat. */
+export type FormerJuror = readonly [WorkerId, readonly number[]];
+
+const isFormerJuror = (pair: unknown): pair is FormerJuror =>
+  Array.isArray(pair) &&
+  pair.length === 2 &&
+  isKey(pair[0]) &&
+  isAscending(isRound, JURY_ROUNDS, same)(pair[1]);
+
+/** Former members that sat in committees of the last rounds. */
+export const formerJurors = field(
+  `a list of pairs of a public key in hex, ascending, and at most ${JURY_ROUNDS} rounds, ascending`,
+  isAscending(isFormerJuror, Number.POSITIVE_INFINITY, ([key]) => key),
+);
+
 /** A measure in millionths. */
 export const millionths = field(
   'a whole number, or null where there is none',

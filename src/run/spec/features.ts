@@ -16,6 +16,7 @@ import {
   digest,
   digests,
   type FeatureField,
+  formerJurors,
   hits,
   joinProof,
   keyOrNone,
@@ -118,6 +119,7 @@ export const features = {
     says:
       'members run drawn contributions again by themselves; whom a quorum of a committee ' +
       'finds at fault is out',
+    ledger: { left: formerJurors('former members that sat in committees of the last rounds') },
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
   pace: {
