@@ -1,4 +1,4 @@
-/** Nostr events (NIP-01): strict reading, ids, BIP-340 signatures. Says nothing about what an event means. */
+/** Nostr events (NIP-01): strict parsing, ids and BIP-340 signatures. Does not interpret events. */
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
@@ -20,7 +20,7 @@ export interface SignedEvent extends EventDraft {
   readonly sig: string;
 }
 
-/** A key that signs events: in memory (`createSigner`), or held by another program. */
+/** A key that signs events: in memory (`createSigner`), or held by a remote signer. */
 export interface Signer {
   /** X-only, 64 lowercase hex characters. */
   readonly publicKey: string;
@@ -35,7 +35,7 @@ const MAX_TAG_ITEM_LENGTH = 8192;
 export const eventId = (publicKey: string, draft: EventDraft, hash = pureCrypto.sha256Text) =>
   toHex(eventDigest(publicKey, draft, hash));
 
-/** `isPlain`: nothing in the content is written with an escape, which spares looking through it. */
+/** Hashes the canonical array. `isPlain`: the content has no escape sequences, so it is not searched for them. */
 function eventDigest(
   publicKey: string,
   { created_at, kind, tags, content }: EventDraft,
@@ -46,7 +46,7 @@ function eventDigest(
   return hash(`${start},${isPlain ? `"${content}"` : JSON.stringify(content)}]`);
 }
 
-/** A signer that uses no randomness: the same draft always gets the same id and signature. */
+/** Creates a signer that uses no randomness: the same draft always gets the same id and signature. */
 export function createSigner(
   secretKey: Uint8Array,
   { sha256Text, schnorr }: EventCrypto = pureCrypto,
@@ -64,14 +64,14 @@ export function createSigner(
 
 function publicKeyOf(secretKey: Uint8Array): string {
   if (!secp256k1.utils.isValidSecretKey(secretKey)) {
-    throw new ConfigError('key/invalid', 'these bytes are not a secret key', {
-      hint: 'a key is 32 bytes, not zero and below the order of secp256k1',
+    throw new ConfigError('key/invalid', 'invalid secret key', {
+      hint: 'use 32 bytes that are not zero and below the order of secp256k1',
     });
   }
   return toHex(schnorr.getPublicKey(secretKey));
 }
 
-/** Whether a BIP-340 signature (hex) over 32 bytes holds; anything malformed does not. */
+/** Reports whether a BIP-340 signature (hex) over 32 bytes is valid; malformed input is not. */
 export function verifySignature(
   sig: string,
   message: Uint8Array,
@@ -83,7 +83,10 @@ export function verifySignature(
   return signature !== undefined && key !== undefined && schnorr.verify(signature, message, key);
 }
 
-/** The event, or `bad-id` or `bad-signature`. `isPlain` promises JSON without any backslash, which needs no escapes. */
+/**
+ * Returns the event, or refuses it with `bad-id` or `bad-signature`. `isPlain` says that its JSON had no backslash, so
+ * no string needs escaping.
+ */
 export function verifyEvent(
   event: SignedEvent,
   { sha256Text, schnorr }: EventCrypto = pureCrypto,
@@ -104,7 +107,7 @@ const isCount = (value: unknown, max: number): value is number =>
 
 const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';
 
-/** A well-formed event with unknown fields dropped; not verified. Never throws. */
+/** Returns a well-formed event without unknown fields; does not verify it. Never throws. */
 export function parseEvent(json: unknown): Result<SignedEvent> {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     return refuse('malformed', '', 'an event is an object');
@@ -124,7 +127,7 @@ export function parseEvent(json: unknown): Result<SignedEvent> {
   return draft.ok ? ok({ id, pubkey, ...draft.value, sig }) : draft;
 }
 
-/** What is signed of an event: its own members, well-formed, with unknown ones dropped. */
+/** Returns the fields that the signature covers, well-formed, without unknown ones. */
 export function parseDraft(json: Readonly<Record<string, unknown>>): Result<EventDraft> {
   const { created_at, kind, tags, content } = json;
   if (!isCount(created_at, Number.MAX_SAFE_INTEGER)) {
@@ -158,7 +161,7 @@ function parseTags(tags: unknown): Result<readonly (readonly string[])[]> {
   return ok(tags as string[][]);
 }
 
-/** Bytes of an event's JSON once it is signed, which adds a key, an id and a signature of fixed length. */
+/** Returns the size of an event's JSON once it is signed; key, id and signature have a fixed length. */
 export function signedEventBytes(draft: EventDraft): number {
   const placeholders = { id: '0'.repeat(64), pubkey: '0'.repeat(64), sig: '0'.repeat(128) };
   return utf8(JSON.stringify({ ...draft, ...placeholders })).length;

@@ -4,19 +4,20 @@ import { anySignal, type Clock, within } from '../base/async.ts';
 import { type EventDraft, eventId, type SignedEvent, type Signer } from './event.ts';
 import { pureCrypto } from './event-crypto.ts';
 
-/** An event to find a nonce for: its id depends on the author, so that is known before the signature. */
+/** An event that needs a nonce. Its id depends on the author, so the key must be known before signing. */
 export interface WorkDraft extends EventDraft {
   readonly pubkey: string;
 }
 
 /**
- * Finds a `nonce` that gives the id so many bits. Rejects with `signal.reason`, or a `RangeError` beyond the limits.
+ * Finds a `nonce` with which the id has this many leading zero bits. Rejects with `signal.reason`, or with a RangeError
+ * beyond MAX_WORK_BITS or MAX_WORK_BYTES.
  */
 export type Mine = (draft: WorkDraft, bits: number, signal: AbortSignal) => Promise<EventDraft>;
 
-/** No more is ever done: about ten seconds of one core. */
+/** Maximum work: about ten seconds on one core. */
 export const MAX_WORK_BITS = 20;
-/** Every try hashes the whole event, so larger ones are not worked on. */
+/** Maximum event size to work on, since each try hashes the whole event. */
 export const MAX_WORK_BYTES = 2048;
 
 export function leadingZeroBits(id: string): number {
@@ -25,7 +26,7 @@ export function leadingZeroBits(id: string): number {
   return zeros * 4 + (digit === undefined ? 0 : Math.clz32(Number.parseInt(digit, 16)) - 28);
 }
 
-/** The draft with the first nonce, counted from 0, that gives its id the bits; blocks until it is found. */
+/** Returns the draft with the first nonce, counted from 0, that gives the id these bits; blocks until then. */
 export function mineDraft(
   { pubkey, kind, created_at, tags, content }: WorkDraft,
   bits: number,
@@ -39,7 +40,7 @@ export function mineDraft(
   }
 }
 
-/** Work is done for so long in a minute, all events together; what is left is signed as it is. */
+/** Time for work per minute, over all events; beyond it, events are signed without work. */
 const WORK_MS = 10_000;
 const MINUTE_MS = 60_000;
 
@@ -51,7 +52,7 @@ export interface WorkingSignerOptions {
   readonly signal: AbortSignal;
 }
 
-/** Signs small events after the work that relays want of them, within a budget of time. */
+/** Creates a signer that first does the work that relays require of small events, within a time budget. */
 export function createWorkingSigner({
   signer,
   clock,

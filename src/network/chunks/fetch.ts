@@ -1,8 +1,7 @@
 /**
- * Fetches chunks from many sources at once: relays, holders, Blossom and web servers, folders. Each chunk is asked
- * of the source that should deliver it first; again elsewhere if it takes far longer than that (hedging); and a
- * chunk that does not have its hash is fetched from another source, while nothing more is asked of the one that
- * lied.
+ * Fetches chunks from many sources at once: relays, holders, Blossom and web servers, folders. Requests each chunk from
+ * the source that should deliver it first, and from another one if that takes far longer (hedging). A chunk with a
+ * wrong hash is fetched elsewhere, and its source is not used any more.
  */
 
 import type { Clock } from '../../base/async.ts';
@@ -23,19 +22,19 @@ export type FetchEvent =
   | FetchProgress
   | { readonly type: 'demoted' | 'away'; readonly source: string; readonly message: string };
 
-/** Takes the bytes of one attempt. A CheckpointError that it throws concerns this machine, not the source. */
+/** Receives the bytes of one attempt. A CheckpointError that it throws concerns this machine, not the source. */
 export interface ChunkSink {
   write(bytes: Uint8Array): Promise<void> | void;
-  /** Keeps the chunk if its bytes have its hash; false if they do not. */
+  /** Stores the chunk and returns true if its bytes have its hash; false if they do not. */
   finish(): Promise<boolean>;
   discard(): Promise<void>;
 }
 
-/** What the fetcher has to know of a chunk. */
+/** What the fetcher needs to know of a chunk. */
 type AnyChunk = Pick<Piece, 'name' | 'bytes'>;
 
 export interface FetchOptions<C extends AnyChunk = Piece> {
-  /** Names the manifest: sources are asked which of its chunks they have. */
+  /** Digest of the manifest, to ask sources which of its chunks they have. */
   readonly digest: Digest;
   /** The chunks, each with its index in the order of `piecesOf`. */
   readonly wanted: readonly { readonly piece: C; readonly index: number }[];
@@ -43,23 +42,23 @@ export interface FetchOptions<C extends AnyChunk = Piece> {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   openSink(piece: C): Promise<ChunkSink>;
-  /** Whether a chunk is wanted now, or later, or is known by other means; default all are wanted. */
+  /** Returns whether a chunk is wanted now or later, or was received elsewhere; default all are wanted. */
   statusOf?(piece: C): 'wanted' | 'later' | 'here';
-  /** Hears of each chunk that has come. */
+  /** Called with each chunk that was received. */
   onChunk?(piece: C): void;
   report?(event: FetchEvent): void;
-  /** Most chunks requested of one source at once, and of all together. */
+  /** Maximum chunks requested at once from one source, and in total. */
   readonly perSource?: number | undefined;
   readonly atOnce?: number | undefined;
-  /** An attempt that brings nothing for this long is given up. */
+  /** An attempt that receives nothing for this long is aborted. */
   readonly stallMs?: number | undefined;
-  /** How long to wait, after the last chunk came, for chunks that a source may still get. */
+  /** How long to wait after the last received chunk for chunks that a source may still get. */
   readonly patienceMs?: number | undefined;
   /** Bytes after which the fetch fails, wrong and duplicate ones included. */
   readonly mostBytes?: number | undefined;
-  /** Time before which no chunk is asked of a second source. */
+  /** Minimum time before a chunk is also requested from a second source. */
   readonly hedgeMs?: number | undefined;
-  /** How often stalled and slow attempts are looked for. */
+  /** Interval of the checks for stalled and slow attempts. */
   readonly tickMs?: number | undefined;
 }
 
@@ -67,7 +66,7 @@ export interface Fetched<C = Piece> {
   /** Chunks that no source has. */
   readonly missing: readonly C[];
   readonly sources: readonly SourceReport[];
-  /** All bytes that came, wrong and duplicate ones included. */
+  /** All received bytes, including wrong and duplicate ones. */
   readonly bytes: number;
 }
 
@@ -77,17 +76,17 @@ const STALL_MS = 10_000;
 const PATIENCE_MS = 15_000;
 const TICK_MS = 100;
 const PROGRESS_MS = 1000;
-/** How often a source is asked which chunks it has. */
+/** Interval at which a source is asked which chunks it has. */
 const ASK_EVERY_MS = 1000;
-/** A source that lacks a chunk is asked for it again after this, doubling. */
+/** Wait before a source is asked again for a chunk that it lacks; doubles each time. */
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 8000;
-/** Chunks looked at for the next one to request: those whose source is busy, and in all. */
+/** Maximum chunks examined to find the next request: those whose source is busy, and in total. */
 const MAX_BUSY_CHUNKS = 16;
 const MAX_EXAMINED_CHUNKS = 1024;
 const HEDGE_MS = 500;
 const MOST_RETRY_REST_MS = 200;
-/** Spared sources are not asked for what takes no longer than this elsewhere. */
+/** Spared sources are not used for chunks that take no longer than this elsewhere. */
 const SPARE_MS = 2000;
 
 /** One request of a chunk from one source. */
@@ -95,7 +94,7 @@ interface Attempt<C> {
   readonly state: SourceState<C>;
   readonly stop: AbortController;
   readonly startedMs: number;
-  /** When its last bytes came. */
+  /** When the last bytes arrived. */
   heardMs: number;
   bytes: number;
 }
@@ -108,10 +107,13 @@ interface Task<C> {
   readonly without: Map<SourceState<C>, { readonly times: number; readonly untilMs: number }>;
 }
 
-/** The chunk is here; the source lacks it; it sent other bytes; or it failed with this error. */
+/** Result of an attempt: the chunk was received, the source lacks it, it sent other bytes, or it failed. */
 type AttemptResult = 'right' | 'absent' | 'wrong' | SourceError;
 
-/** Resolves when every chunk is here or no source has it. Throws if too many bytes come, or the signal's reason. */
+/**
+ * Fetches the chunks; resolves when all were received or no source has the rest. Throws if too many bytes arrive, or
+ * the signal's reason.
+ */
 export const fetchChunks = <C extends AnyChunk>(options: FetchOptions<C>): Promise<Fetched<C>> =>
   new ChunkFetch(options).run();
 
@@ -174,7 +176,7 @@ class ChunkFetch<C extends AnyChunk> {
     };
   }
 
-  /** Looks for attempts that stalled, sources that may have more by now, and chunks that take too long. */
+  /** Checks for stalled attempts, sources that may have more by now, and slow chunks. */
   async #tick(signal: AbortSignal): Promise<void> {
     const { clock, stallMs = STALL_MS, tickMs = TICK_MS, report } = this.#options;
     let reportedMs = clock.now();
@@ -184,7 +186,7 @@ class ChunkFetch<C extends AnyChunk> {
       for (const { attempts } of this.#running) {
         for (const { stop, heardMs } of attempts) {
           if (now - heardMs > stallMs) {
-            stop.abort(new SourceError(`nothing for ${stallMs / 1000} s`));
+            stop.abort(new SourceError(`no data for ${stallMs / 1000} s`));
           }
         }
       }
@@ -214,13 +216,13 @@ class ChunkFetch<C extends AnyChunk> {
     );
   }
 
-  /** Starts what can be started; ends the fetch when nothing is left to do. */
+  /** Starts all requests that are possible; ends the fetch if nothing is left to do. */
   #pump(): void {
     if (this.#isOver) return;
     const { atOnce = AT_ONCE, statusOf, clock } = this.#options;
     const now = clock.now();
     for (const state of this.#states) state.refresh();
-    // skips chunks that no source has now, and waits for those whose best source is busy
+    // skips chunks that no source has at the moment, and chunks whose best source is busy
     let busy = 0;
     let examined = 0;
     for (const task of this.#waiting) {
@@ -245,7 +247,7 @@ class ChunkFetch<C extends AnyChunk> {
     return this.#options.perSource ?? PER_SOURCE;
   }
 
-  /** With no attempt running: whether none will be. */
+  /** Reports whether no attempt can follow; called while none is running. */
   #isHopeless(now: number): boolean {
     const open = this.#states.filter((state) => !state.isOut);
     const mayStill = [...this.#waiting].some(({ without, index }) =>
@@ -269,7 +271,7 @@ class ChunkFetch<C extends AnyChunk> {
     }
     const [usual, spared] = best;
     if (usual === undefined || spared === undefined) return (usual ?? spared)?.state;
-    // nobody knows how long a source takes from which nothing came yet
+    // without any measurement, the time so far is the estimate
     const lateMs = usual.state.rate === undefined ? now - this.#startedMs : usual.ms;
     return lateMs > SPARE_MS && spared.ms < usual.ms ? spared.state : usual.state;
   }
@@ -289,7 +291,7 @@ class ChunkFetch<C extends AnyChunk> {
     if (elapsed < this.#hedgeMs) return;
     const state = this.#best(task, now);
     if (!state || state.active >= this.#perSource) return;
-    // a source that answers many requests in turn is not slow while it delivers others
+    // a source that answers many requests in order is not slow while it delivers others
     if (attempt.bytes === 0 && now - attempt.state.heardMs < this.#hedgeMs) return;
     const left = task.piece.bytes - attempt.bytes;
     const leftMs = attempt.bytes > 0 ? (elapsed * left) / attempt.bytes : Number.POSITIVE_INFINITY;
@@ -335,7 +337,7 @@ class ChunkFetch<C extends AnyChunk> {
     }
   }
 
-  /** Reads one chunk from one source into a sink, up to its length. Rejects only with what concerns the whole fetch. */
+  /** Downloads one chunk from one source, up to its length. Rejects only with what concerns the whole fetch. */
   async #read(piece: C, attempt: Attempt<C>): Promise<AttemptResult> {
     const { signal, openSink } = this.#options;
     const { state, stop } = attempt;
@@ -365,7 +367,7 @@ class ChunkFetch<C extends AnyChunk> {
     }
   }
 
-  /** Counts what came; false if it is more than the chunk has. */
+  /** Counts received bytes; returns false if they are more than the chunk has. */
   #take(piece: C, attempt: Attempt<C>, bytes: number): boolean {
     const { clock, mostBytes = Number.POSITIVE_INFINITY } = this.#options;
     const { state } = attempt;
@@ -382,14 +384,15 @@ class ChunkFetch<C extends AnyChunk> {
 
   #finish(task: Task<C>, state: SourceState<C>, now: number): void {
     this.#running.delete(task);
-    for (const { stop } of task.attempts) stop.abort(new SourceError('it came from elsewhere'));
+    for (const { stop } of task.attempts)
+      stop.abort(new SourceError('it arrived from another source'));
     state.succeed(task.piece.bytes);
     this.#newestMs = now;
     this.#right += task.piece.bytes;
     this.#options.onChunk?.(task.piece);
   }
 
-  /** Notes what a failed attempt says of its source. */
+  /** Records what a failed attempt says about its source. */
   #judge(
     { piece, without }: Task<C>,
     state: SourceState<C>,
@@ -406,7 +409,7 @@ class ChunkFetch<C extends AnyChunk> {
       return;
     }
     if (result === 'wrong') {
-      const message = `${piece.name} is not what its hash says`;
+      const message = `${piece.name} does not match its hash`;
       if (!state.isDemoted) report?.({ type: 'demoted', source: name, message });
       state.demote(message);
       return;
@@ -423,6 +426,6 @@ class ChunkFetch<C extends AnyChunk> {
 }
 
 const tooMuch = (most: number): CheckpointError =>
-  new CheckpointError('checkpoint/too-much', `more than ${most} bytes came`, {
-    hint: 'sources send wrong or slow chunks repeatedly: name better ones, or raise --max-bytes',
+  new CheckpointError('checkpoint/too-much', `more than ${most} bytes arrived`, {
+    hint: 'sources repeatedly send wrong or duplicate chunks: name other sources, or raise --max-bytes',
   });

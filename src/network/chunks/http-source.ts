@@ -1,6 +1,6 @@
 /**
- * Chunks over HTTP: from any server that has them under their hash (a Blossom server, a holder, a folder on the
- * web), and to Blossom servers.
+ * Chunks over HTTP: downloads from servers that store them under their hash (Blossom servers, holders, static folders),
+ * and uploads to Blossom servers.
  */
 
 import type { Clock } from '../../base/async.ts';
@@ -13,12 +13,12 @@ import { withoutSecrets } from '../transport/relay-urls.ts';
 import { MOST_PIECES } from './manifest.ts';
 import { type Blob, type ChunkSource, readUpTo, SourceError } from './source.ts';
 
-/** An answer whose body is read in pieces, or given up. */
+/** A response whose body can be read in pieces, or cancelled. */
 export interface HttpAnswer {
   readonly status: number;
   header(name: string): string | undefined;
   readonly body: AsyncIterable<Uint8Array>;
-  /** Ends it without the rest of its body. */
+  /** Ends the response without reading the rest of its body. */
   cancel(): void;
 }
 
@@ -29,7 +29,7 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
 }
 
-/** One request; redirects are followed where they may be, and refused elsewhere. Throws what went wrong. */
+/** Sends one request. Follows redirects where they are allowed, and refuses others. Throws the failure. */
 export type AskHttp = (url: string, request: HttpRequest) => Promise<HttpAnswer>;
 
 export interface HttpSourceOptions {
@@ -41,26 +41,26 @@ export interface HttpSourceOptions {
 /** Signs authorizations of uploads. */
 export interface Uploading {
   readonly signer: Signer;
-  /** Longest upload of one blob. */
+  /** Validity of an upload authorization, in seconds. */
   readonly lifetimeSeconds?: number;
-  /** Of all that is stored, for whoever serves it to browsers; default no particular one. */
+  /** Content type of uploads, for servers that serve them to browsers; default none. */
   readonly contentType?: string;
 }
 
 const AUTHORIZATION_KIND = 24_242;
 const LIFETIME_SECONDS = 600;
-/** Of what a holder says it has. */
+/** Content type of a holder's list of the chunks that it has. */
 export const HAVE_TYPE = 'application/vnd.nostrain.have';
 const LONGEST_ANSWER = 2 ** 16;
-/** Blossom's words of refusal, by the names they had and have. */
+/** Headers in which Blossom servers state a refusal, under current and former names. */
 const REASONS = ['x-reason', 'blossom-upload-message', 'x-upload-error'];
 const BUSY = new Set([408, 425, 429, 500, 502, 503, 504]);
 const LONGEST_RETRY_MS = 60_000;
 
-/** The address without what may follow it, ready for a name behind it. */
+/** Returns the address without query and fragment, ready to append a name. */
 const baseOf = (url: string): string => url.replace(/[?#].*$/s, '').replace(/\/*$/, '');
 
-/** Reads from whoever serves `<base>/<sha256>`. */
+/** Creates a source that reads `<base>/<sha256>`. */
 export function createHttpSource(url: string, { ask, isNear }: HttpSourceOptions): ChunkSource {
   const base = baseOf(url);
   const name = withoutSecrets(base);
@@ -76,7 +76,7 @@ export function createHttpSource(url: string, { ask, isNear }: HttpSourceOptions
     },
     async holds(digest, signal) {
       const answer = await asking(name, ask(`${base}/${digest}.have`, { signal }), signal);
-      // others give the manifest for this name
+      // other servers return the manifest for this name
       const says = answer.header('content-type') === HAVE_TYPE;
       if (answer.status === 200 && says) return readBody(answer, MOST_PIECES / 8);
       answer.cancel();
@@ -85,14 +85,14 @@ export function createHttpSource(url: string, { ask, isNear }: HttpSourceOptions
   };
 }
 
-/** The same, and uploads to a Blossom server (BUD-02) what it has not got. */
+/** Creates an HTTP source that also uploads missing blobs to a Blossom server (BUD-02). */
 export function createBlossomSource(
   url: string,
   options: HttpSourceOptions & Uploading,
 ): ChunkSource & {
-  /** Whether it has a blob (BUD-01). */
+  /** Reports whether the server has a blob (BUD-01). */
   has(blob: Blob, signal: AbortSignal): Promise<boolean>;
-  /** Asks it to fetch a blob from another server (BUD-04). */
+  /** Asks the server to copy a blob from another server (BUD-04). */
   mirror(blob: Blob, from: string, signal: AbortSignal): Promise<void>;
 } {
   const { ask } = options;
@@ -125,7 +125,7 @@ export function createBlossomSource(
     }
     const taken = hashIn(await readBody(answer, LONGEST_ANSWER));
     if (taken === blob.sha256) return;
-    throw new SourceError(`${name} says that it took another blob than ${blob.sha256}`);
+    throw new SourceError(`${name} stored another blob than ${blob.sha256}`);
   };
   return {
     ...source,
@@ -142,7 +142,7 @@ export function createBlossomSource(
   };
 }
 
-/** Signed leave to upload one blob to one server, for ten minutes (BUD-11): of no use for anything else. */
+/** Returns a signed authorization (BUD-11) to upload one blob to one server. */
 function authorize(
   base: string,
   sha256: Digest,

@@ -26,11 +26,11 @@ export interface Hashes {
 
 /** Hashes and chunks of one file. */
 export interface FileManifest extends Hashes {
-  /** Length of the file. */
+  /** File size. */
   readonly bytes: number;
-  /** The root of its 44 KiB chunk events, which outcomes of certified runs name; null of a file too long for them. */
+  /** Root of its 44 KiB chunk events, which outcomes of certified runs name; null if the file is too long for them. */
   readonly root: Digest | null;
-  /** Length of every chunk but the last. */
+  /** Length of every chunk except the last. */
   readonly chunkBytes: number;
   /** Erasure code of the file: every k = `data` chunks have m = `parity` more, any k of the k + m restore the rest. */
   readonly erasure: ErasureCode | null;
@@ -52,36 +52,36 @@ export interface Piece extends Hashes {
   readonly offset: number | undefined;
 }
 
-/** One erasure-coded group: its chunks, and its parity chunks after them. */
+/** One erasure-coded group: its chunks, then its parity chunks. */
 export interface ErasureGroup {
   readonly data: readonly Piece[];
   readonly parity: readonly Piece[];
-  /** Length that its chunks have when parity is reckoned, with zeros after the end. */
+  /** Length of its chunks in the parity computation; shorter ones are padded with zeros. */
   readonly bytes: number;
 }
 
 export const LEAST_CHUNK_BYTES = 2 ** 14;
 export const MOST_CHUNK_BYTES = 2 ** 26;
-/** 64 GiB: a manifest that claims more is refused before anything is asked for. */
+/** Maximum file size, 64 GiB; larger manifests are refused before anything is fetched. */
 const MOST_FILE_BYTES = 2 ** 36;
-/** Chunks and parity chunks of one manifest, whose text is then at most 36 MB. */
+/** Maximum chunks and parity chunks of a manifest, whose text is then at most 36 MB. */
 export const MOST_PIECES = 2 ** 18;
 export const MOST_MANIFEST_BYTES = 2 ** 22 * 10;
 const FORMAT = 'nostrain/chunks/1';
 const MOST_ROWS = 256;
 
-/** Chunks of a file of that length. */
+/** Returns the number of chunks of a file. */
 export const chunkCount = (bytes: number, chunkBytes: number): number =>
   Math.ceil(bytes / chunkBytes);
 
 /** Returns the number of data chunks in a group; without parity each chunk is a group. */
 const groupSize = (erasure: ErasureCode | null): number => erasure?.data ?? 1;
 
-/** Parity chunks of a file with that many chunks. */
+/** Returns the number of parity chunks of a file with this many chunks. */
 const parityCount = (chunks: number, erasure: ErasureCode | null): number =>
   erasure === null ? 0 : Math.ceil(chunks / erasure.data) * erasure.parity;
 
-/** Why a file cannot be cut so; undefined where it can. */
+/** Returns why a file cannot be cut like this; undefined if it can. */
 export function layoutProblem(
   bytes: number,
   { chunkBytes, erasure }: Pick<FileManifest, 'chunkBytes' | 'erasure'>,
@@ -132,13 +132,13 @@ export function erasureGroups(manifest: FileManifest): readonly ErasureGroup[] {
   });
 }
 
-/** Every chunk and parity chunk. */
+/** Returns every chunk and parity chunk. */
 export const piecesOf = (manifest: FileManifest): readonly Piece[] =>
   erasureGroups(manifest).flatMap(({ data, parity }) => [...data, ...parity]);
 
 const pairOf = ({ blake3, sha256: address }: Hashes): Json => [blake3, address];
 
-/** Canonical JSON: the same bytes for everybody. */
+/** Returns the manifest as canonical JSON: the same bytes on every machine. */
 export function manifestText(manifest: FileManifest): string {
   const { bytes, root, chunkBytes, erasure, chunks, parity, blake3, sha256: address } = manifest;
   return canonicalJson({
@@ -154,11 +154,11 @@ export function manifestText(manifest: FileManifest): string {
   });
 }
 
-/** SHA-256 of the text: names a manifest, and is its own address as a blob. */
+/** Returns the SHA-256 of the text, which names a manifest and is its address as a blob. */
 export const manifestDigest = (manifest: FileManifest, hash: Sha256 = sha256): Digest =>
   toHex(hash(utf8(manifestText(manifest))));
 
-/** The manifest inside a text from anybody: every count judged, every member known, and the text canonical. */
+/** Parses a manifest from an untrusted text; refuses wrong counts, unknown members, and text that is not canonical. */
 export function parseManifest(text: string): Result<FileManifest> {
   if (text.length > MOST_MANIFEST_BYTES) {
     return refuse('too-large', 'manifest', `${text.length} characters`);
@@ -178,13 +178,13 @@ export function parseManifest(text: string): Result<FileManifest> {
     parity: reader.take('parity', listOfHashes, []),
   };
   if (reader.problem !== undefined) {
-    return refuse('bad-manifest', reader.problem, `\`${reader.problem}\` is not of its form`);
+    return refuse('bad-manifest', reader.problem, `\`${reader.problem}\` is invalid`);
   }
   const problem = layoutProblem(manifest.bytes, manifest) ?? contradiction(manifest);
   if (problem !== undefined) return refuse('bad-manifest', 'manifest', problem);
   return manifestText(manifest) === text
     ? ok(manifest)
-    : refuse('not-canonical', 'manifest', 'it has other members, or is not canonical JSON');
+    : refuse('not-canonical', 'manifest', 'it has unknown members, or is not canonical JSON');
 }
 
 const isDigest = (value: Json): Digest | undefined =>
@@ -214,40 +214,40 @@ function listOfHashes(value: Json | undefined): readonly Hashes[] | undefined {
   return pairs;
 }
 
-/** What of a manifest contradicts itself; undefined where nothing does. */
+/** Returns how a manifest contradicts itself; undefined if it does not. */
 function contradiction(manifest: FileManifest): string | undefined {
   const { bytes, chunkBytes, erasure, chunks, parity } = manifest;
   const count = chunkCount(bytes, chunkBytes);
   if (chunks.length !== count) {
-    return `${chunks.length} chunks where ${bytes} bytes have ${count} of ${chunkBytes}`;
+    return `${chunks.length} chunks, but ${bytes} bytes make ${count} of ${chunkBytes}`;
   }
   const expected = parityCount(count, erasure);
-  if (parity.length !== expected) return `${parity.length} parity chunks where ${expected} belong`;
+  if (parity.length !== expected) return `${parity.length} parity chunks instead of ${expected}`;
   const known = new Map<Digest, Piece>();
   for (const piece of piecesOf(manifest)) {
     const same = known.get(piece.sha256);
     if (same && (same.blake3 !== piece.blake3 || same.bytes !== piece.bytes)) {
-      return `${same.name} and ${piece.name} have one SHA-256 and differ`;
+      return `${same.name} and ${piece.name} have the same SHA-256 but differ`;
     }
     known.set(piece.sha256, piece);
   }
   return undefined;
 }
 
-/** Hashes one thing after another; not two at once. */
+/** Hashes one sequence of bytes after the other. */
 export interface Digester {
   update(bytes: Uint8Array): void;
-  /** Of all bytes since it was made or this was last called. */
+  /** Returns the hashes of all bytes since the last call, and starts anew. */
   digest(): Hashes;
 }
 
-/** Begins anew after `digest`, which is lowercase hex. */
+/** A BLAKE3 hasher; starts anew after `digest`, which returns lowercase hex. */
 export interface Blake3 {
   update(bytes: Uint8Array): void;
   digest(): Digest;
 }
 
-/** A digester; its hashes are the machine's own where they are passed. */
+/** Creates a digester; uses the machine's own hash functions if they are passed. */
 export async function createDigester(
   createSha256: CreateSha256,
   createOther: () => Promise<Blake3> = createBlake3,
@@ -267,7 +267,7 @@ export async function createDigester(
   };
 }
 
-/** BLAKE3 in WebAssembly. */
+/** Creates a BLAKE3 hasher in WebAssembly. */
 export async function createBlake3(): Promise<Blake3> {
   const hasher = await createBLAKE3();
   return {
@@ -280,7 +280,7 @@ export async function createBlake3(): Promise<Blake3> {
   };
 }
 
-/** The root over the 44 KiB parts of a payload that comes in pieces, without holding it. */
+/** Computes the root over the 44 KiB parts of a payload that arrives in pieces, without storing it. */
 export class RootHasher {
   readonly #createSha256: CreateSha256;
   readonly #leaves: Uint8Array[] = [];
@@ -316,12 +316,12 @@ export class RootHasher {
     this.#leaf = this.#begin();
   }
 
-  /** Null of more than chunk events can carry; of at least one byte. */
+  /** Returns the root of at least one byte; null if the payload is too long for chunk events. */
   digest(): Digest | null {
     return this.tree()?.root ?? null;
   }
 
-  /** All hashes above its parts; undefined where `digest` is null. */
+  /** Returns all hashes above the parts; undefined if `digest` is null. */
   tree(): ChunkTree | undefined {
     if (this.#inLeaf > 0) this.#end();
     if (this.#leaves.length > MAX_CHUNKS) return undefined;

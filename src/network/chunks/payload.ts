@@ -57,16 +57,20 @@ export function chunkTree(payload: Uint8Array, hash: Sha256 = sha256): ChunkTree
 export function verifyChunk(chunk: Chunk, hash: Sha256 = sha256): Result<VerifiedChunk> {
   const { root, bytes, index, data, path } = chunk;
   if (!isChunkIndex(index, bytes)) {
-    return refuse('wrong-index', 'index', `no chunk ${index} in a payload of ${bytes} bytes`);
+    return refuse(
+      'wrong-index',
+      'index',
+      `no chunk ${index} exists in a payload of ${bytes} bytes`,
+    );
   }
   const length = chunkLength(index, bytes);
   if (data.length !== length) {
-    return refuse('wrong-length', 'data', `${data.length} bytes where ${length} belong`);
+    return refuse('wrong-length', 'data', `${data.length} bytes instead of ${length}`);
   }
   const count = chunkCount(bytes);
   const needed = pathLength(index, count);
   if (path.length !== needed || path.some((each) => each.length !== HASH_BYTES)) {
-    return refuse('wrong-path', 'path', `${path.length} hashes where ${needed} lead to the root`);
+    return refuse('wrong-path', 'path', `${path.length} hashes instead of ${needed}`);
   }
   return rootFrom(data, index, path, { count, bytes }, hash) === root
     ? ok(chunk as VerifiedChunk)
@@ -87,13 +91,13 @@ const isCount = (value: number, most: number): boolean =>
 export const isChunkIndex = (index: number, bytes: number): boolean =>
   isCount(bytes, CHUNK_BYTES * MAX_CHUNKS) && isCount(index + 1, Math.ceil(bytes / CHUNK_BYTES));
 
-/** Returns the number of chunks of a payload of at least one byte. */
+/** Returns the number of chunks of a payload. Throws a RangeError unless it has at least one byte. */
 export function chunkCount(bytes: number): number {
   if (!isChunkIndex(0, bytes)) throw new RangeError(`a payload of ${bytes} bytes`);
   return Math.ceil(bytes / CHUNK_BYTES);
 }
 
-/** Returns the only length that chunk `index` of such a payload can have. */
+/** Returns the length of chunk `index` of a payload; no other length is valid. */
 export function chunkLength(index: number, bytes: number): number {
   if (!isChunkIndex(index, bytes)) throw new RangeError(`chunk ${index} of ${bytes} bytes`);
   return Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES);
@@ -177,10 +181,10 @@ export function toChunk(
   return proven.ok ? accept(proven.value) : reject(event, 'malformed', proven.issue.message);
 }
 
-/** Returns the `c` tag by which a chunk is asked for: short enough for every relay to index. */
+/** Returns the `c` tag under which a chunk is requested: short enough for every relay to index. */
 export const chunkKey = (root: Digest, index: number): string => `${root.slice(0, 16)}/${index}`;
 
-/** Reports whether a chunk has to be sent: zeros are not, but for the first chunk, from which all can be learned. */
+/** Reports whether a chunk has to be sent: chunks of zeros are not, except the first, whose path proves the others. */
 export const isSent = (chunk: Uint8Array, index: number): boolean =>
   index === 0 || chunk.some((byte) => byte !== 0);
 
@@ -247,17 +251,17 @@ export type Assembled =
 /** A payload that is put together from verified chunks, in any order. */
 export interface Assembly extends PayloadRoot {
   readonly count: number;
-  /** Number of chunks that are here. */
+  /** Number of received chunks. */
   readonly received: number;
   has(index: number): boolean;
-  /** Takes a chunk; the value is false if it was here already. Refuses chunks of other payloads. */
+  /** Adds a chunk; the value is false if it was added before. Refuses chunks of other payloads. */
   add(chunk: VerifiedChunk): Result<boolean>;
   /** Returns the payload, or what is missing. */
   result(): Assembled;
 }
 
 export interface AssemblyOptions {
-  /** A larger payload is refused. */
+  /** Maximum size; larger payloads are refused. */
   readonly maxBytes: number;
   /** Default pure JavaScript. */
   readonly sha256?: Sha256 | undefined;
@@ -321,7 +325,7 @@ export const cutParts = (
   erasure: ErasureCode | undefined,
 ): readonly Uint8Array[] => (erasure ? encodeGroup(payload, erasure) : [payload]);
 
-/** Returns the parts to ask for; any `need` of them are enough. */
+/** Returns the parts to fetch; any `need` of them are enough. */
 export function partsOf(payload: ErasureCoded): {
   readonly need: number;
   readonly roots: readonly PayloadRoot[];
@@ -350,7 +354,7 @@ export function erasureOf({ need, shards }: ErasureCoded): ErasureCode | undefin
   return { data: need, parity: shards.length - need };
 }
 
-/** Puts a payload together; undefined if a chunk is missing, or if it has more than `maxBytes`. */
+/** Assembles a payload; undefined if a chunk is missing, or if it has more than `maxBytes`. */
 export type ChunkHeap = (payload: ErasureCoded) => Uint8Array | undefined;
 
 /** Collects the chunks among verified events that belong to payloads of at most `maxBytes`. */

@@ -34,7 +34,7 @@ export const parityMatrix = (code: ErasureCode, columns: number): Matrix =>
     Array.from({ length: columns }, (__, column) => coefficient(code, row, column)),
   );
 
-/** Returns how to restore the lost ones of `columns` data shards, or undefined if too few rows are held. */
+/** Returns how to restore the lost ones of `columns` data shards, or undefined if too few rows are available. */
 export function recoveryOf(
   code: ErasureCode,
   columns: number,
@@ -120,7 +120,7 @@ export type Restored =
   /** Too few shards: `have` of the `need` that are enough. */
   | { readonly ok: false; readonly have: number; readonly need: number };
 
-/** Restores a payload of `bytes` bytes from the shards at hand, data first, `undefined` where one is lost. */
+/** Restores a payload of `bytes` bytes from the available shards, data first, `undefined` where one is lost. */
 export function restoreGroup(
   shards: readonly (Uint8Array | undefined)[],
   code: ErasureCode,

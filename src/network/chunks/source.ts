@@ -18,13 +18,13 @@ export interface Blob {
 export interface ChunkSource<C = Blob> {
   /** Address without secrets, for errors and reports. */
   readonly name: string;
-  /** The person or spec that named it says it is near: asked first until its speed is known. */
+  /** Whether the user or the spec called it near: preferred until its speed is known. */
   readonly isNear?: boolean | undefined;
-  /** Reading from it costs others: it is asked only for what is not soon available elsewhere. */
+  /** Whether using it costs others: it is used only for what is not soon available elsewhere. */
   readonly isSpared?: boolean | undefined;
-  /** False while it cannot be asked, such as a relay that is not connected. */
+  /** False while it cannot be used, such as a relay that is not connected. */
   readonly isReady?: boolean | undefined;
-  /** It may get a chunk later that it lacks now, so it is asked again. */
+  /** Whether it may get a chunk later that it lacks now, so that it is asked again. */
   readonly isGrowing?: boolean | undefined;
   /** Which chunks it should have, one bit each in the order of `piecesOf`, until it reports them itself. */
   readonly expected?: Uint8Array | undefined;
@@ -77,13 +77,13 @@ export async function readUpTo(
   return concatBytes(...parts);
 }
 
-/** What a source did in a fetch, for people. */
+/** What a source did in a fetch, for reports. */
 export interface SourceReport {
   readonly name: string;
   /** Bytes of correct chunks. */
   readonly bytes: number;
   readonly chunks: number;
-  /** Chunks that did not have their hash. */
+  /** Number of chunks that did not match their hash. */
   readonly corrupt: number;
   readonly failures: number;
   readonly state: 'good' | 'demoted' | 'away';
@@ -91,18 +91,18 @@ export interface SourceReport {
   readonly message: string;
 }
 
-/** Weight of old measurements when a new one comes. */
+/** Weight of old measurements relative to a new one. */
 const FADING = 0.7;
-/** Latency assumed of a source that nobody called near, where others are. */
+/** Assumed latency of a source that is not called near, if others are. */
 const FAR_MS = 100;
 const FIRST_REST_MS = 500;
 const LONGEST_REST_MS = 15_000;
-/** Consecutive failures after which a source is not asked any more. */
+/** Consecutive failures after which a source is not used any more. */
 const MOST_FAILURES = 5;
 
 export class SourceState<C = Blob> {
   readonly source: ChunkSource<C>;
-  /** Chunks that are requested now, and how many of their bytes are still to come. */
+  /** Number of chunks requested at the moment, and how many of their bytes are outstanding. */
   active = 0;
   outstanding = 0;
   isDemoted = false;
@@ -111,9 +111,9 @@ export class SourceState<C = Blob> {
   isSpared = false;
   restUntilMs = 0;
   heardMs = Number.NEGATIVE_INFINITY;
-  /** Which chunks it reports, or should have; undefined if unknown. */
+  /** Chunks that it reports, or is expected to have; undefined if unknown. */
   have: Uint8Array | undefined;
-  /** When to ask again what it has; undefined if it does not say. */
+  /** When to ask again which chunks it has; undefined if it does not report them. */
   askMs: number | undefined;
   #bytes = 0;
   #busyMs = 0;
@@ -137,7 +137,7 @@ export class SourceState<C = Blob> {
     return this.askMs !== undefined || this.source.isGrowing === true;
   }
 
-  /** Notes what the source reports of itself, once for many chunks. */
+  /** Copies what the source reports of itself, once for many chunks. */
   refresh(): void {
     this.isReady = this.source.isReady !== false;
     this.isSpared = this.source.isSpared === true;
@@ -147,7 +147,7 @@ export class SourceState<C = Blob> {
     return this.have === undefined || ((this.have[index >> 3] ?? 0) & (1 << (index & 7))) !== 0;
   }
 
-  /** Bytes per second; undefined until something came. */
+  /** Bytes per second; undefined until something arrived. */
   get rate(): number | undefined {
     return this.#busyMs > 0 && this.#bytes > 0 ? (1000 * this.#bytes) / this.#busyMs : undefined;
   }
@@ -164,7 +164,7 @@ export class SourceState<C = Blob> {
     this.outstanding += bytes;
   }
 
-  /** Notes the first bytes of an answer. */
+  /** Records the first bytes of an answer. */
   hear(latencyMs: number): void {
     const before = this.#latencyMs ?? latencyMs;
     this.#latencyMs = FADING * before + (1 - FADING) * latencyMs;
@@ -176,13 +176,13 @@ export class SourceState<C = Blob> {
     this.#bytes += bytes;
   }
 
-  /** Ends an attempt of which `left` bytes did not come. */
+  /** Ends an attempt of which `left` bytes did not arrive. */
   end(left: number, nowMs: number): void {
     this.active--;
     this.outstanding -= left;
     this.#busyMs += nowMs - this.#sinceMs;
     this.#sinceMs = nowMs;
-    // old measurements fade, so that a source that becomes slow is noticed
+    // old measurements fade, so that a source that slows down is noticed
     this.#bytes *= FADING;
     this.#busyMs *= FADING;
   }
@@ -193,7 +193,7 @@ export class SourceState<C = Blob> {
     this.#report.chunks++;
   }
 
-  /** Notes that it refused for now. */
+  /** Records a temporary refusal. */
   rest(ms: number, nowMs: number, message: string): void {
     this.#report.message = message;
     this.restUntilMs = Math.max(this.restUntilMs, nowMs + ms);
@@ -207,7 +207,7 @@ export class SourceState<C = Blob> {
     if (this.#failed >= MOST_FAILURES) this.isAway = true;
   }
 
-  /** Notes a chunk that does not have its hash: the source is not asked any more. */
+  /** Records a chunk with a wrong hash: the source is not used any more. */
   demote(message: string): void {
     this.isDemoted = true;
     this.#report.corrupt++;

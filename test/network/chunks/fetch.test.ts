@@ -63,7 +63,7 @@ describe('R-17 fetching in parallel', () => {
     expect(reports.slice(0, 2).every(({ failures }) => failures > 0)).toBe(true);
   });
 
-  it('asks once elsewhere for a chunk that is not what its hash says, and names its source', async () => {
+  it('asks once elsewhere for a chunk that does not match its hash, and names its source', async () => {
     const file = drawnChunks(48, 64 * KB);
     const made = six(1e6).map((each, i) =>
       i === 3 ? { ...each, fault: 'garbage' as const } : each,
@@ -75,7 +75,7 @@ describe('R-17 fetching in parallel', () => {
     expect(reports[3]).toMatchObject({ state: 'demoted', corrupt: 1, chunks: 0 });
     const named = events.filter(({ type }) => type === 'demoted');
     expect(named).toEqual([
-      { type: 'demoted', source: 'holder 3', message: expect.stringMatching(/^chunk \d+ is not what its hash says$/) }, // biome-ignore format: one line
+      { type: 'demoted', source: 'holder 3', message: expect.stringMatching(/^chunk \d+ does not match its hash$/) }, // biome-ignore format: one line
     ]);
   });
 });
