@@ -1,24 +1,26 @@
-/** What the part after # of the page's address says: which run, over which relays, or which file beside the page. */
+/** Parses and writes the part after # in the page's address: a run and its relays, or a file on the page's server. */
 
 export interface Address {
   /** `naddr1…`, a run id, or empty. */
   readonly run: string;
   readonly relays: readonly string[];
   readonly drand: readonly string[];
-  /** An archive beside the page. */
+  /** Name of an archive on the page's server. */
   readonly events: string;
-  /** A picture beside the page, of a run's own folder. */
+  /** Name of a picture from a local run folder, on the page's server. */
   readonly local: string;
-  /** Replays the run as soon as it is here. */
+  /** Replay the run as soon as it is loaded. */
   readonly verify: boolean;
-  /** What it finds is told to the server of the page: `nostrain demo browser`. */
+  /** Report results to the server of the page; set by `nostrain demo browser`. */
   readonly tell: boolean;
 }
 
+/** Maximum number of relays. */
 const MOST_RELAYS = 16;
+/** Maximum characters of the address. */
 const LONGEST = 4096;
 
-/** `#naddr1…`, or `#run=…&relay=wss://…`. */
+/** Parses `#naddr1…`, or `#run=…&relay=wss://…`. */
 export function readAddress(hash: string): Address {
   const text = hash.replace(/^#/, '').slice(0, LONGEST);
   const isBare = /^(?:nostr:)?naddr1[a-z0-9]+$/.test(text) || /^[0-9a-f]{64}$/.test(text);
@@ -34,13 +36,13 @@ export function readAddress(hash: string): Address {
   };
 }
 
-export function writeAddress({ run, relays, drand, events, local, ...asked }: Address): string {
+export function writeAddress({ run, relays, drand, events, local, ...switches }: Address): string {
   const query = new URLSearchParams();
   if (run !== '') query.set('run', run);
   for (const relay of relays) query.append('relay', relay);
   for (const url of drand) query.append('drand', url);
   if (events !== '') query.set('events', events);
   if (local !== '') query.set('local', local);
-  for (const name of ['verify', 'tell'] as const) if (asked[name]) query.set(name, '');
+  for (const name of ['verify', 'tell'] as const) if (switches[name]) query.set(name, '');
   return `#${query}`;
 }

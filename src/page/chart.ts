@@ -1,11 +1,12 @@
-/** A line chart as plain SVG: axes, a path for each series, a mark at the chosen round. */
-
+/** Draws a line chart as SVG: axes, a line per series, and a mark at the selected round. */
 import { roundNumber } from '../run/ids.ts';
 import { s } from './dom.ts';
 
-/** How wide it is drawn, in CSS pixels, and which round is looked at. */
+/** Size and selection of a chart. */
 export interface Drawing {
+  /** Width in CSS pixels. */
   readonly width: number;
+  /** The selected round. */
   readonly chosen: number | undefined;
   /** Maximum number of rounds on the axis. */
   readonly rounds: number;
@@ -13,20 +14,20 @@ export interface Drawing {
 
 export interface ChartSeries {
   readonly name: string;
-  /** Class that gives it a colour and a dash. */
+  /** CSS class that sets color and dash. */
   readonly className: string;
   readonly points: readonly { readonly round: number; readonly value: number }[];
 }
 
 const HEIGHT = 240;
-/** Narrower ones would be all labels. */
+/** Minimum width: a narrower chart would be all labels. */
 const LEAST_WIDTH = 280;
 const BOX = { left: 56, right: 12, top: 12, bottom: 34 };
 const TICKS = 4;
-/** More points than pixels say nothing more. */
+/** Maximum number of points per line: more points than pixels are not visible. */
 const MOST_POINTS = 600;
 
-/** The chart; undefined where there is nothing to draw yet. */
+/** Returns the chart; undefined if there is nothing to draw yet. */
 export function chart(
   label: string,
   series: readonly ChartSeries[],
@@ -116,14 +117,14 @@ function roundTicks(
   );
 }
 
-/** For who hears the page. */
+/** Returns the description for screen readers. */
 function describe(label: string, series: readonly ChartSeries[]): string {
-  const said = series.map(({ name, points }) => {
+  const lines = series.map(({ name, points }) => {
     const [first, last] = [points[0]!, points.at(-1)!];
     return (
       `${name} from ${first.value.toFixed(3)} in round ${roundNumber(first.round)} to ` +
       `${last.value.toFixed(3)} in round ${roundNumber(last.round)}`
     );
   });
-  return `${label}: ${said.join('; ')}`;
+  return `${label}: ${lines.join('; ')}`;
 }

@@ -1,10 +1,10 @@
-/** Elements whose content is always text: nothing from a relay is read as HTML, style or address. */
+/** Builds elements whose content is always text, so that nothing from a relay is parsed as HTML, style or URL. */
 import { safe } from '../base/errors.ts';
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 export type Child = Node | string | number | undefined | false;
 
-/** Attributes that the views set; no other can be. */
+/** The only attributes that views can set. */
 const ALLOWED = new Set(
   (
     'class id role type min max step value scope for name placeholder disabled open hidden ' +
@@ -51,14 +51,14 @@ const isShown = (child: Child): child is Node | string | number =>
 const toNode = (child: Node | string | number): Node =>
   child instanceof Node ? child : document.createTextNode(safe(String(child)));
 
-/** Puts these in place of all that an element has. */
+/** Replaces the children of an element. */
 export const show = (element: Element, ...children: readonly Child[]): void =>
   element.replaceChildren(...children.filter(isShown).map(toNode));
 
-/** How each column of a table shows an item, by its heading. */
+/** Renders the cells of a table, by column heading. */
 export type Columns<T> = Readonly<Record<string, (item: T) => Child>>;
 
-/** A table with a row for each item, and a caption that screen readers say. */
+/** Returns a table with a row per item, and a caption for screen readers. */
 export function table<T>(caption: string, columns: Columns<T>, items: readonly T[]): HTMLElement {
   const headings = Object.keys(columns).map((each) => h('th', { scope: 'col' }, each));
   const head = h('tr', {}, ...headings);
@@ -66,14 +66,14 @@ export function table<T>(caption: string, columns: Columns<T>, items: readonly T
     const [first, ...rest] = Object.values(columns).map((cell) => cell(item));
     return h('tr', {}, h('th', { scope: 'row' }, first), ...rest.map((each) => h('td', {}, each)));
   });
-  const whole = h(
+  const element = h(
     'table',
     {},
     h('caption', {}, caption),
     h('thead', {}, head),
     h('tbody', {}, ...body),
   );
-  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, whole);
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, element);
 }
 
 export function button(

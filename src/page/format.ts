@@ -1,7 +1,7 @@
-/** Keys, hashes, scores and times as the page words them. */
+/** Formats keys, hashes, scores and times for the page. */
 import { npubEncode } from 'nostr-tools/nip19';
 
-/** The beginning of a key, enough to tell members apart. */
+/** Returns the start of a key, enough to distinguish members. */
 export function shortKey(key: string): string {
   return /^[0-9a-f]{64}$/.test(key) ? `${npubEncode(key).slice(0, 12)}…` : key.slice(0, 12);
 }

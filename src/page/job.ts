@@ -1,4 +1,4 @@
-/** The background thread of the page: relays, signatures and replay, away from what a person scrolls. */
+/** The background thread of the page: relays, signatures and replay, so that the page stays responsive. */
 import { systemClock } from '../base/async.ts';
 import { ConfigError, NostrainError, safeLine } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
@@ -22,7 +22,9 @@ interface Port {
 const port = globalThis as unknown as Port;
 const say = (message: FromJob): void => port.postMessage(message);
 
+/** Milliseconds to wait for the list of runs. */
 const LIST_MS = 8000;
+/** Maximum bytes of an event; longer ones are ignored. */
 const LONGEST_EVENT_BYTES = 512 << 10;
 
 let stop = new AbortController();
@@ -50,7 +52,7 @@ async function answer(message: ToJob): Promise<void> {
       return openFiles(message.files, message.run);
     case 'explain': {
       const { worker, round } = message;
-      const why = opened?.explain(worker, round)?.why ?? ['This round is not here.'];
+      const why = opened?.explain(worker, round)?.why ?? ['This round is not loaded.'];
       return say({ type: 'explained', worker, round, why });
     }
     case 'verify':
@@ -67,21 +69,21 @@ async function close(): Promise<void> {
   relays = undefined;
 }
 
-/** Relays of a link are a stranger's word: none of a private network is dialled on it. */
+/** Returns the relays that may be used: those of a link come from a stranger, so private ones are refused. */
 function dialable(urls: readonly string[], { mayDialPrivate }: Source): readonly string[] {
   if (mayDialPrivate) return urls;
   const usable = urls.filter((url) => hintProblem(url) === undefined);
   if (usable.length > 0 || urls.length === 0) return usable;
-  throw new ConfigError('relay/private-hint', 'the link names only relays of a private network', {
-    hint: 'type their addresses in yourself if you trust the link',
+  throw new ConfigError('relay/private-hint', 'the link names only relays in a private network', {
+    hint: 'if you trust the link, type their addresses in yourself',
   });
 }
 
 async function openSource(source: Source): Promise<void> {
   const address = /naddr1/.test(source.run) ? decodeRunAddress(source.run.trim()) : undefined;
   if (address?.ok === false) {
-    throw new ConfigError('run/address', `this is ${address.issue.message}`, {
-      hint: 'copy the whole naddr1… that the run was announced with',
+    throw new ConfigError('run/address', `the address is ${address.issue.message}`, {
+      hint: 'copy the complete naddr1… of the run',
     });
   }
   const hints = address?.ok ? address.value.relays : [];
@@ -146,7 +148,7 @@ async function openFiles(files: readonly Blob[], run: string): Promise<void> {
   say({ type: 'picture', picture: opened.picture });
 }
 
-/** Line by line, so that a large archive is never one text. */
+/** Yields the lines of files, so that a large archive is never one string. */
 async function* linesOf(files: readonly Blob[]): AsyncIterable<string> {
   for (const file of files) {
     const reader = file.stream().pipeThrough(new TextDecoderStream()).getReader();

@@ -1,5 +1,4 @@
-/** The run page: reads the address, starts the background thread, and shows what it says. */
-
+/** The run page: reads the address, starts the background thread, and shows its results. */
 import { formatBytes, formatLoss, formatShare } from '../base/numbers.ts';
 import type { ReplayReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
@@ -13,21 +12,21 @@ import { lossView, reasonKey, roundView } from './views/rounds.ts';
 import { notVerified, type Verification, verified, verifyView } from './views/verify.ts';
 
 const at = <T extends HTMLElement = HTMLElement>(id: string): T => {
-  const found = document.getElementById(id);
-  if (found === null) throw new TypeError(`the page has no #${id}`);
-  return found as T;
+  const element = document.getElementById(id);
+  if (element === null) throw new TypeError(`the page has no #${id}`);
+  return element as T;
 };
 
 let picture: RunPicture | undefined;
-/** What this machine's own folder says of rounds, where the page was opened from one. */
+/** Losses and samples from a run folder on this machine, if the page was opened from one. */
 let local: RunPicture | undefined;
-/** The round that is looked at; undefined follows the newest. */
+/** The selected round; undefined follows the newest. */
 let chosen: number | undefined;
 let verification: Verification = notVerified;
 const reasons = new Map<string, readonly string[]>();
-const job = openJob(hear);
+const job = openJob(receive);
 
-function hear(message: FromJob): void {
+function receive(message: FromJob): void {
   switch (message.type) {
     case 'picture':
       draw(withLocal(message.picture));
@@ -44,30 +43,35 @@ function hear(message: FromJob): void {
       break;
     case 'failed':
       fail(message.message, message.hint);
-      tellServer({ type: 'failed', code: 'page', message: message.message, hint: message.hint });
+      reportToServer({
+        type: 'failed',
+        code: 'page',
+        message: message.message,
+        hint: message.hint,
+      });
       if (verification.state !== 'done') verification = { ...verification, state: 'failed' };
       drawVerification();
       break;
     default:
       verification = verified(verification, message);
       drawVerification();
-      if (message.type === 'verified') tellVerdict(message.report, message.seconds);
+      if (message.type === 'verified') reportVerdict(message.report, message.seconds);
   }
 }
 
-/** Losses and texts that the run's own folder has and its events do not. */
+/** Fills in losses and samples that are in the local run folder but not in the events. */
 function withLocal(seen: RunPicture): RunPicture {
   if (local === undefined || local.run !== seen.run) return seen;
-  const own = new Map(local.rounds.map((each) => [each.round, each]));
+  const localRounds = new Map(local.rounds.map((each) => [each.round, each]));
   const rounds = seen.rounds.map((round) => {
-    const here = own.get(round.round);
+    const fromFolder = localRounds.get(round.round);
     return {
       ...round,
-      ownLoss: round.ownLoss ?? here?.ownLoss,
-      sharedLoss: round.sharedLoss ?? here?.sharedLoss,
-      bitsPerByte: round.bitsPerByte ?? here?.bitsPerByte,
-      accuracy: round.accuracy ?? here?.accuracy,
-      sample: round.sample ?? here?.sample,
+      ownLoss: round.ownLoss ?? fromFolder?.ownLoss,
+      sharedLoss: round.sharedLoss ?? fromFolder?.sharedLoss,
+      bitsPerByte: round.bitsPerByte ?? fromFolder?.bitsPerByte,
+      accuracy: round.accuracy ?? fromFolder?.accuracy,
+      sample: round.sample ?? fromFolder?.sample,
     };
   });
   return { ...seen, rounds };
@@ -122,7 +126,7 @@ function numbersOf({ rounds, workers, planned, events }: RunPicture): readonly C
     ['validation loss', formatLoss(latest('sharedLoss'))],
     ['training loss', formatLoss(latest('ownLoss'))],
     ...(bits === undefined ? [] : [['bits per byte', formatLoss(bits)] as const]),
-    ...(right === undefined ? [] : [['of held-out pictures right', formatShare(right)] as const]),
+    ...(right === undefined ? [] : [['of validation pictures right', formatShare(right)] as const]),
     ['rounds decided', `${rounds.length} of ${planned}`],
     ['in the roster', `${workers.filter(({ inRoster }) => inRoster).length}`],
     ['payloads', formatBytes(sent)],
@@ -169,17 +173,17 @@ function verify(): void {
   job.say({ type: 'verify' });
 }
 
-const tellVerdict = ({ ok, rounds, modelRoot: root }: ReplayReport, seconds: number): void =>
-  tellServer({ type: 'verified', ok, rounds, root, seconds });
+const reportVerdict = ({ ok, rounds, modelRoot: root }: ReplayReport, seconds: number): void =>
+  reportToServer({ type: 'verified', ok, rounds, root, seconds });
 
-/** No other server is told: whoever serves this page may ask it what it found. */
-function tellServer(message: unknown): void {
+/** Reports to the server of this page, and no other, if the address asks for it (`nostrain demo browser`). */
+function reportToServer(message: unknown): void {
   if (!address.tell) return;
   const body = JSON.stringify({ slot: 'page', message });
   void fetch('./told', { method: 'POST', body }).catch(() => undefined);
 }
 
-/** What the relays of a list offer. */
+/** Lists the runs that relays have. */
 function drawRuns(runs: readonly ListedRun[], relays: readonly string[]): void {
   at('chooser').hidden = false;
   const items = runs.map(({ run, name, model, rounds }) =>
@@ -225,24 +229,24 @@ function open(next: Address): void {
   if (next.events !== '') void openServed(next);
   else if (next.run !== '' || next.relays.length > 0) {
     say('connecting');
-    job.say({ type: 'open', source: { ...next, mayDialPrivate: isOwnMachine() || isTyped } });
+    job.say({ type: 'open', source: { ...next, mayDialPrivate: isServedLocally() || isTyped } });
   }
 }
 
-/** Somebody typed the relays in: a link did not. */
+/** The user typed the relays in; they do not come from a link. */
 let isTyped = false;
 
-/** A page that this machine serves was opened by its user. */
-const isOwnMachine = (): boolean =>
+/** Reports whether this machine serves the page, so that its user opened it. */
+const isServedLocally = (): boolean =>
   /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(location.hostname);
 
-/** Files that the page's own server has: names without a path, so that no link can name another server. */
+/** Reports whether a name is a plain file name, so that no link can name another server. */
 const isServedName = (name: string): boolean => /^[\w.-]{1,100}$/.test(name);
 
 async function openServed({ events, run }: Address): Promise<void> {
-  if (!isServedName(events)) return fail(`${events} is no file beside this page`, '');
+  if (!isServedName(events)) return fail(`${events} is not a file name`, '');
   const response = await fetch(`./${events}`);
-  if (!response.ok) return fail(`there is no ${events} beside this page`, '');
+  if (!response.ok) return fail(`the server of this page has no file ${events}`, '');
   job.say({ type: 'open-archive', files: [await response.blob()], run });
 }
 

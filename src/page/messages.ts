@@ -1,14 +1,14 @@
-/** Messages between the page and its background thread, as plain data; and how the page starts the thread. */
+/** Messages between the page and its background thread, and the function that starts the thread. */
 import type { ReplayReport, RoundReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
 
 export interface Source {
-  /** `naddr1…` or the 64 hex digits of a run id; with neither the runs of the relays are listed. */
+  /** `naddr1…` or a run id in hex; empty lists the runs on the relays. */
   readonly run: string;
   readonly relays: readonly string[];
-  /** Endpoints of a drand chain, for runs whose draws wait for one. */
+  /** Endpoints of a drand chain, for runs with a beacon. */
   readonly drand: readonly string[];
-  /** Whether relays of a private network are dialled; only a person at this machine says so. */
+  /** Allows relays in a private network; only the user of this machine can allow them. */
   readonly mayDialPrivate: boolean;
 }
 
@@ -46,12 +46,12 @@ export type FromJob =
   | { readonly type: 'verified'; readonly report: ReplayReport; readonly seconds: number }
   | { readonly type: 'failed'; readonly message: string; readonly hint: string };
 
-/** Starts it; it says so when it cannot start. */
-export function openJob(hear: (message: FromJob) => void): { say(message: ToJob): void } {
+/** Starts the background thread. If it fails, `receive` gets a `failed` message. */
+export function openJob(receive: (message: FromJob) => void): { say(message: ToJob): void } {
   const worker = new Worker(scriptOf('job.js'), { type: 'module', name: 'nostrain' });
-  worker.onmessage = ({ data }: MessageEvent<FromJob>) => hear(data);
+  worker.onmessage = ({ data }: MessageEvent<FromJob>) => receive(data);
   worker.onerror = ({ message }) =>
-    hear({
+    receive({
       type: 'failed',
       message: `the background thread failed: ${message}`,
       hint: 'reload the page',
@@ -66,7 +66,7 @@ interface Policies {
   ): { createScriptURL(url: string): unknown };
 }
 
-/** The page lets only its own script be one (Trusted Types), where the browser knows that rule. */
+/** Returns the URL of a script, as a Trusted Type if the browser supports them: the page allows no other script. */
 function scriptOf(name: string): string {
   const { trustedTypes } = globalThis as { readonly trustedTypes?: Policies };
   const url = new URL(name, document.baseURI).href;

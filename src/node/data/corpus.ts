@@ -72,8 +72,8 @@ function readAddress(named: string, wanted: string | undefined) {
       `${safeLine(named)} is not an address of a corpus: ${reason}`,
       {
         hint:
-          'use https://host/path/file.txt (or .jsonl), followed by #sha256=<64 hex digits> if you ' +
-          'know the hash',
+          'use https://host/path/file.txt (or .jsonl), with #sha256=<64 hex digits> at the end ' +
+          'if you know the hash',
       },
     );
   if (!URL.canParse(named)) throw bad('it is not a valid URL');

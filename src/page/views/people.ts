@@ -1,5 +1,4 @@
-/** The round that nobody has decided yet, workers, relays, and what was refused. */
-
+/** Views of the current round, the workers, the relays, and refused contributions and events. */
 import { formatBytes, formatLoss } from '../../base/numbers.ts';
 import type {
   OpenRoundPicture,
@@ -11,12 +10,12 @@ import { roundNumber } from '../../run/ids.ts';
 import { type Child, type Columns, h, table } from '../dom.ts';
 import { ago, clock, score, shortKey } from '../format.ts';
 
-/** Seconds without a decision from which on a page says who is missing. */
+/** After this many seconds without a decision, the page names missing members. */
 const STALL_SECONDS = 30;
 
-/** The open round, or that the run is over. */
+/** Shows the current round, or that the run is over. */
 export function nowView({ open, rounds, planned, isCaughtUp }: RunPicture): readonly Child[] {
-  if (!isCaughtUp) return [h('p', { class: 'empty' }, 'Reading what the relays have …')];
+  if (!isCaughtUp) return [h('p', { class: 'empty' }, 'Reading events from the relays …')];
   if (open === undefined) {
     return [h('p', {}, `The run is over: ${rounds.length} of ${planned} rounds are decided.`)];
   }
@@ -25,7 +24,7 @@ export function nowView({ open, rounds, planned, isCaughtUp }: RunPicture): read
       'p',
       {},
       `Round ${roundNumber(open.round)} of ${planned}: ${open.sent.length} of ` +
-        `${open.roster.length} contributions are here, ${open.prepared.length} members prepared, ` +
+        `${open.roster.length} contributions arrived, ${open.prepared.length} members prepared, ` +
         `${open.committed.length} of ${open.quorum} needed committed.`,
     ),
     ...troubles(open),
@@ -46,10 +45,10 @@ function troubles(open: OpenRoundPicture): readonly Child[] {
       h(
         'p',
         { class: 'warn', role: 'status' },
-        `No sign in this round of ${missing.map(shortKey).join(', ')}; the last ` +
+        `No event in this round from ${missing.map(shortKey).join(', ')}; the last ` +
           `round ended ${ago(since)}.`,
       ),
-    lacks !== undefined && h('p', { class: 'warn' }, `Not here: ${lacks}.`),
+    lacks !== undefined && h('p', { class: 'warn' }, `Missing: ${lacks}.`),
   ];
 }
 
@@ -62,8 +61,9 @@ function seats(open: OpenRoundPicture): HTMLElement {
     return worker === turn ? 'its turn' : '-';
   };
   const contributionOf = (worker: string): string => {
-    const own = sent.get(worker);
-    return own ? `${formatBytes(own.bytes)}, loss ${formatLoss(own.loss)}` : 'not yet';
+    const contribution = sent.get(worker);
+    if (contribution === undefined) return 'not yet';
+    return `${formatBytes(contribution.bytes)}, loss ${formatLoss(contribution.loss)}`;
   };
   const columns: Columns<string> = {
     seat: shortKey,
@@ -78,6 +78,7 @@ function seats(open: OpenRoundPicture): HTMLElement {
 const tick = (isSet: boolean): HTMLElement =>
   h('span', { class: isSet ? 'yes' : 'no' }, isSet ? '✓ yes' : 'no');
 
+/** Maximum number of rows in a table. */
 const MOST_WORKERS = 300;
 
 export function workersView({ workers, open, planned }: RunPicture): readonly Child[] {
@@ -92,10 +93,10 @@ export function workersView({ workers, open, planned }: RunPicture): readonly Ch
     round: ({ round }) => roundNumber(Math.min(round, planned - 1)),
     counted: ({ counted, sent }) => `${counted} of ${sent}`,
     loss: ({ loss }) => formatLoss(loss),
-    score: (each) => (each.isLow ? `${score(each.score)}, under the floor` : score(each.score)),
+    score: (each) => (each.isLow ? `${score(each.score)}, below the floor` : score(each.score)),
     device: ({ device = '-' }) => device,
     sent: ({ bytes }) => formatBytes(bytes),
-    'last sign of life': ({ lastSign }) => ago(lastSign),
+    'last event': ({ lastSign }) => ago(lastSign),
   };
   return [table(caption, columns, shown)];
 }
@@ -104,11 +105,11 @@ function stateOf(
   { inRoster, isFaulted, isAway, hasSeat }: WorkerPicture,
   isOver: boolean,
 ): HTMLElement {
-  if (isFaulted) return h('span', { class: 'bad' }, 'thrown out');
+  if (isFaulted) return h('span', { class: 'bad' }, 'removed');
   if (!inRoster) return h('span', {}, 'left');
   if (isOver) return h('span', {}, 'in the roster');
   if (isAway) return h('span', { class: 'warn' }, 'silent');
-  return h('span', { class: 'yes' }, hasSeat ? 'here, has a seat' : 'here');
+  return h('span', { class: 'yes' }, hasSeat ? 'active, has a seat' : 'active');
 }
 
 export function relaysView({ relays, events }: RunPicture): readonly Child[] {
@@ -124,7 +125,7 @@ export function relaysView({ relays, events }: RunPicture): readonly Child[] {
   return [table(`${relays.length} relays`, columns, relays)];
 }
 
-/** What was refused by outcomes and by this page, and faults, the newest first. */
+/** Shows what outcomes and this page refused, and faults, the newest first. */
 export function refusedView({ refused, rounds }: RunPicture): readonly Child[] {
   const byOutcomes = rounds.flatMap(({ round, time, rejected, faults }) => [
     ...rejected.map(({ worker, reason }) => ({
@@ -138,12 +139,12 @@ export function refusedView({ refused, rounds }: RunPicture): readonly Child[] {
       what: `round ${roundNumber(round)}: broke the rules (${kind})`,
     })),
   ]);
-  const here = refused.map(({ at, relay = '', worker, reason, detail }) => ({
+  const byPage = refused.map(({ at, relay = '', worker, reason, detail }) => ({
     at,
     who: worker ? shortKey(worker) : relay,
     what: `${reason}: ${detail}`,
   }));
-  const all = [...byOutcomes, ...here].sort((a, b) => b.at - a.at).slice(0, MOST_WORKERS);
+  const all = [...byOutcomes, ...byPage].sort((a, b) => b.at - a.at).slice(0, MOST_WORKERS);
   if (all.length === 0) return [h('p', { class: 'empty' }, 'Nothing was refused.')];
   const columns: Columns<(typeof all)[number]> = {
     'time (UTC)': ({ at }) => clock(at),

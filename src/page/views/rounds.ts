@@ -1,5 +1,4 @@
-/** Rounds of a run: loss as a chart and a table, and one decided round with its reasons on request. */
-
+/** Views of rounds: the loss as a chart and a table, and one decided round, with explanations on request. */
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import type { RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/ids.ts';
@@ -7,6 +6,7 @@ import { type ChartSeries, chart } from '../chart.ts';
 import { button, type Child, type Columns, h, table } from '../dom.ts';
 import { clock, shortHash, shortKey } from '../format.ts';
 
+/** Maximum number of rows in the table of rounds. */
 const MOST_ROWS = 200;
 
 export function lossView(
@@ -34,9 +34,9 @@ export function lossView(
 function whyEmpty({ reports, rounds }: RunPicture): string {
   if (!reports) {
     return (
-      'The contributions of this run do not say their losses: it was made without ' +
-      '--telemetry. Whoever has trained in it can open the page from their own folder, ' +
-      'where losses are.'
+      'The contributions of this run do not report losses: it was created without ' +
+      '--telemetry. Its workers can open this page from their own run folder, which has ' +
+      'their losses.'
     );
   }
   return rounds.length === 0 ? 'No round is decided yet.' : 'No losses have been reported yet.';
@@ -47,10 +47,10 @@ const lossesOf = (rounds: readonly RoundPicture[]): readonly ChartSeries[] => [
   seriesOf(rounds, 'sharedLoss', 'validation loss of the shared model'),
 ];
 
-/** What is measured beside the loss: of text, and of pictures. */
+/** Measures besides the loss, of text and of pictures. */
 const MEASURES = [
   { name: 'bitsPerByte', title: 'Bits per byte of text' },
-  { name: 'accuracy', title: 'Share of held-out pictures that are right' },
+  { name: 'accuracy', title: 'Share of validation pictures classified correctly' },
 ] as const;
 
 const seriesOf = (
@@ -93,7 +93,7 @@ const COLUMNS: Columns<RoundPicture> = {
   payloads: ({ sent }) => formatBytes(sent.reduce((sum, { bytes }) => sum + bytes, 0)),
 };
 
-/** What a person asked about workers in rounds, by `round/worker`. */
+/** Explanations that the user requested, by `round/worker`. */
 export type Reasons = ReadonlyMap<string, readonly string[]>;
 
 export const reasonKey = (round: number, worker: string): string => `${round}/${worker}`;
@@ -112,7 +112,7 @@ export function roundView(
     h(
       'dl',
       { class: 'facts' },
-      ...fact('Result', round.result === 'final' ? 'final' : 'void: nothing was counted'),
+      ...fact('Result', round.result === 'final' ? 'final' : 'void: no contribution counts'),
       ...fact('Decided', `${clock(round.time)} UTC`),
       ...fact('Proposed by', shortKey(round.proposer)),
       ...fact(
@@ -128,7 +128,7 @@ export function roundView(
       ? undefined
       : h('p', { class: 'bad', role: 'alert' }, `Wrong: ${problem}`),
     forks.length > 0 &&
-      h('p', { class: 'bad' }, `Fork: ${forks.map(shortHash).join(', ')} was decided too.`),
+      h('p', { class: 'bad' }, `Fork: ${forks.map(shortHash).join(', ')} was also decided.`),
     ...changes(round),
     rosterTable(round, ask),
     answers(round, reasons),
@@ -144,16 +144,16 @@ const fact = (name: string, value: string): readonly Child[] => [
 ];
 
 function changes({ joined, left, faults }: RoundPicture): readonly Child[] {
-  const said = (what: string, keys: readonly string[]) =>
+  const line = (what: string, keys: readonly string[]) =>
     keys.length > 0 && h('p', {}, `${what}: ${keys.map(shortKey).join(', ')}`);
   return [
-    said('Joined', joined),
-    said('Left', left),
+    line('Joined', joined),
+    line('Left', left),
     ...faults.map(({ worker, kind }) =>
       h(
         'p',
         { class: 'bad' },
-        `Thrown out: ${shortKey(worker)} is proven to have broken the rules (${kind}).`,
+        `Removed: ${shortKey(worker)} is proven to have broken the rules (${kind}).`,
       ),
     ),
   ];
@@ -169,7 +169,7 @@ function rosterTable(round: RoundPicture, ask: (worker: string) => void): HTMLEl
     return reason ? `refused: ${reason}` : 'not counted';
   };
   const payloadOf = (worker: string): string =>
-    sent.has(worker) ? formatBytes(sent.get(worker)!.bytes) : 'nothing came';
+    sent.has(worker) ? formatBytes(sent.get(worker)!.bytes) : 'none';
   const columns: Columns<string> = {
     worker: shortKey,
     contribution: verdictOn,
@@ -187,14 +187,14 @@ function seatOf(worker: string, { committee, signers }: RoundPicture): string {
   return signers.includes(worker) ? 'signed' : 'did not sign';
 }
 
-/** What was answered of workers of this round. */
+/** Shows the explanations for workers of this round. */
 function answers(round: RoundPicture, reasons: Reasons): HTMLElement | undefined {
-  const told = round.roster.flatMap((worker) => {
+  const explained = round.roster.flatMap((worker) => {
     const why = reasons.get(reasonKey(round.round, worker));
     return why === undefined ? [] : [{ worker, why }];
   });
-  if (told.length === 0) return undefined;
-  const items = told.flatMap(({ worker, why }) => [
+  if (explained.length === 0) return undefined;
+  const items = explained.flatMap(({ worker, why }) => [
     h('dt', {}, shortKey(worker)),
     ...why.map((each) => h('dd', {}, each)),
   ]);

@@ -1,4 +1,4 @@
-/** What a replay in the page has found so far, and what it proves. */
+/** View of a replay in the page: its progress, its result, and what it proves. */
 import type { ReplayReport, RoundReport } from '../../certified/records/replay-run.ts';
 import { roundNumber } from '../../run/ids.ts';
 import { type Child, h } from '../dom.ts';
@@ -16,7 +16,7 @@ export interface Verification {
 
 export const notVerified: Verification = { state: 'idle', have: 0, of: 0, rounds: [] };
 
-/** The same after what the background thread said. */
+/** Returns the verification after a message of the background thread. */
 export function verified(
   before: Verification,
   message: Extract<FromJob, { type: 'gathering' | 'checked' | 'verified' }>,
@@ -40,9 +40,7 @@ export function verifyView({
   if (state === 'idle' || state === 'failed') return [];
   if (report === undefined) {
     const words =
-      state === 'gathering'
-        ? `${have} events are here`
-        : `${rounds.length} of ${of} rounds are checked`;
+      state === 'gathering' ? `${have} events loaded` : `${rounds.length} of ${of} rounds checked`;
     return [
       h('progress', { max: Math.max(1, of), value: rounds.length, 'aria-label': 'replay' }),
       h('p', { role: 'status' }, words),
@@ -59,10 +57,10 @@ export function verifyView({
 function verdictOf({ ok, rounds, firstBad, bad }: ReplayReport): string {
   if (ok) return `Proved: all ${rounds} rounds follow from what their members signed.`;
   if (firstBad !== null) return `Wrong from round ${roundNumber(firstBad)} on.`;
-  if (bad.length > 0) return `${bad.length} lines of the archive are no genuine events.`;
+  if (bad.length > 0) return `${bad.length} lines of the archive are not genuine events.`;
   return rounds === 0
     ? 'No round is decided yet: there is nothing to prove.'
-    : 'Not proved in full: some of it is not here.';
+    : 'Not proved completely: some data is missing.';
 }
 
 function proofOf(
@@ -81,19 +79,17 @@ function proofOf(
   );
   return [
     `Certificates: ${signers} signatures of members in ${rounds} rounds, ` +
-      'each of a committee drawn as the rules say.',
-    `Model: the parameters of ${full} of ${rounds} rounds were computed again here, ` +
-      'and hash to the roots that were signed.',
+      'each from a committee drawn by the rules.',
+    `Model: the parameters of ${full} of ${rounds} rounds were recomputed here, ` +
+      'and match the signed roots.',
     faults.length === 0
-      ? 'Faults: nobody is proven to have broken the rules.'
+      ? 'Faults: no worker is proven to have broken the rules.'
       : `Faults, proven by two signed statements each: ${culprits.join(', ')}.`,
-    ...(believed > 0
-      ? [`${believed} block hashes of the beacon were believed: nobody was asked about them.`]
-      : []),
+    ...(believed > 0 ? [`${believed} block hashes of the beacon were not verified.`] : []),
     ...problems.slice(0, 5),
     ...missing.slice(0, 5),
     `It took ${seconds.toFixed(1)} seconds in this browser, without any key. ` +
-      'What it does not prove: losses, texts and devices are the words of workers.',
+      'It does not prove losses, samples and devices, which workers report themselves.',
   ];
 }
 
