@@ -133,7 +133,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     expect(one!.digest).toBe(two!.digest);
     const dir = join(home, 'waves.run.json-0');
     const { stdout } = await runProgram(['sample', dir, '--corpus', csv]);
-    expect(stdout).toContain('o the next 8 steps, : from quantile 0.1 to 0.9');
+    expect(stdout).toContain('o the next 8 steps, : quantiles 0.1 to 0.9');
     expect(stdout.split('\n').filter((line) => line.includes('o')).length).toBeGreaterThan(6);
     const out = join(home, 'forecast.csv');
     await runProgram(['sample', dir, '--corpus', csv, '-o', out]);
