@@ -63,7 +63,7 @@ describe('C-09: what five witnesses make of four workers', () => {
 });
 
 describe('a score', () => {
-  it('is 0 for who sent nothing that most hold, and none where too few scored at all', () => {
+  it('is 0 if most scorers lack the contribution, and null if too few scored', () => {
     const none = { weight: 1n, scores: new Map<number, number>() };
     const first = { weight: 1n, scores: new Map([[0, 7]]) };
     expect(scoreAt(1, [first, first, witness([7, 9])])).toBe(0);
@@ -113,7 +113,7 @@ describe('a score', () => {
   });
 });
 
-it('C-02: all who share a run draw the same rows, other ones in each round', () => {
+it('C-02: all workers of a run draw the same rows, different ones in each round', () => {
   const at = (round: number, entropy: string) =>
     sharedRows({ run: 'a'.repeat(64), round, ledger: { entropy } } as never);
   const rows = (stream: readonly [number, number]) =>
@@ -132,7 +132,7 @@ describe('rolling scores', () => {
     expect(rollingScore([])).toBe(0);
   });
 
-  it('C-08: weights are shares of 1 of the best, the same from any order, none for who gained nothing', () => {
+  it('C-08: weights are shares of 1 of the best, in any input order, none without a gain', () => {
     const all = rated([50, 70], [30, 30], [-10, -10], [0], [], [30]);
     const vector = weightVector(all, 3);
     expect(vector).toEqual([
@@ -147,7 +147,7 @@ describe('rolling scores', () => {
     expect(weightVector(rated([0], [-1]))).toEqual([]);
   });
 
-  it('under the floor is nobody honest in the round in which the middle of them is about 0', () => {
+  it('no honest key is below the floor in a round whose median is about 0', () => {
     // as `npm run bench:detection` measured them in its twelfth round
     const histories = [
       [126353, 31910, 15511, -24890, -25301, -12332, -38170, -10701],
@@ -165,7 +165,7 @@ describe('rolling scores', () => {
     expect([...belowFloor([...honest.slice(1), flipped])]).toEqual(['hostile']);
   });
 
-  it('under the floor is who turns signs, and nobody in a hundred honest rounds', () => {
+  it('a key that flips signs is below the floor, and no key in a hundred honest rounds', () => {
     let histories = rated([], [], [], [], [], [], [], []);
     let accused = 0;
     for (let round = 0; round < 100; round++) {

@@ -260,7 +260,7 @@ describe('a relay that', () => {
     expect(judgeRelay(report).next).toContain('clock');
   });
 
-  it('refuses everybody it does not know says so', async () => {
+  it('refuses unknown keys is reported with its message', async () => {
     const words = 'blocked: you are not on the list';
     const { report } = await probePlain({ answer: () => [false, words] });
     expect(judgeRelay(report)).toMatchObject({ carries: 'nothing', why: [`kind 7810: ${words}`] });

@@ -84,7 +84,7 @@ test('the same bits in any order, each owning some', () => {
   expect(meanOf([...cohort].reverse())).toEqual(meanOf(cohort));
 });
 
-test('chunks of whoever is missing do not move', () => {
+test('the chunks of missing workers do not move', () => {
   const [missing, ...others] = cohortOf(1);
   const { mean, moved } = meanOf(others);
   for (const chunk of missing!.delta.chunks) {

@@ -72,7 +72,7 @@ it('one row alone is held to the rounds before, or to the parameters', () => {
   expect(boundRows(of(1e38), context).bound).toBe(1);
 });
 
-it('is not bounded by those who send nothing yet', () => {
+it('is not bounded by workers that send nothing yet', () => {
   const none = { ...dense([0, 0]), chunks: new Uint32Array(0) };
   const { scales, typical } = boundRows([dense([3, 4]), none, none], { ...context, parameters: 9 });
   expect(scales[0]).toBe(1);

@@ -59,7 +59,7 @@ describe('payloads', () => {
     return encodePayload(drawnDelta(size, worker), packing, scopeOf(size, [...chunks])).sent;
   };
 
-  it('with indices: each value is divided by those who sent it', () => {
+  it('with indices: each value is divided by the weight of its senders', () => {
     const sent = [0, 1, 2].map((worker) => sentBy(worker, 'topk-sign', all));
     const cohort = sent.map((delta, i) => contribution(`${i}`, [], { delta }));
     const { mean } = meanDelta(cohort, { size, ...equal, normalize: 'senders' });

@@ -18,7 +18,7 @@ describe('drand', () => {
     expect(drandRandomness(quicknet, ROUND, SIGNATURE)).toEqual({ ok: true, value: RANDOMNESS });
   });
 
-  it('the signature of another round, a changed one, and what is none are refused', () => {
+  it('refuses the signature of another round, a changed one, and other text', () => {
     const { Point } = bls12_381.G1;
     const other = Point.fromHex(SIGNATURE).add(Point.BASE);
     const bad = [SIGNATURE.replace('b4', 'b5'), SIGNATURE.slice(2), '', 'zz'.repeat(48), 'c0'.padEnd(96, '0'), other.toHex(true)]; // biome-ignore format: one list

@@ -130,7 +130,7 @@ describe('the quorum in stake', () => {
     expect(hasQuorum(committee, [keyOf(0), ...dust.slice(0, 13)])).toBe(false);
   });
 
-  it('nobody counts for more than it takes to block: all others together fall short by little', () => {
+  it('no key counts for more than a blocking share: all others together fall just short', () => {
     const stake = fc.bigInt({ min: 1n, max: 2n ** 128n - 1n });
     fc.assert(
       fc.property(

@@ -148,7 +148,7 @@ describe('both', () => {
     expect(new Set(digests).size).toBe(digests.length);
   });
 
-  test('ρ of the whole roster and above: everybody owns everything', () => {
+  test('ρ of at least the roster size: every worker owns every chunk', () => {
     for (const owners of [4, 9]) {
       expect(loads(ownership({ owners }), 11)).toEqual([11, 11, 11, 11]);
       expect(loads(ownership({ owners, seats: 'even' }), 11)).toEqual([11, 11, 11, 11]);
@@ -161,7 +161,7 @@ describe('both', () => {
     expect(new Set(owned)).toEqual(new Set([468, 469]));
   });
 
-  test('refuses a key twice, a key that is none, and no owner', () => {
+  test('refuses a repeated key, an invalid key, and no owner', () => {
     const [key] = roster(1);
     expect(() => ownedChunks(ownership({ workers: [key!, key!] }), 1)).toThrow(RangeError);
     expect(() => ownedChunks(ownership({ workers: ['abc'] }), 1)).toThrow(RangeError);
@@ -169,7 +169,7 @@ describe('both', () => {
   });
 });
 
-describe('chunks beside the owners', () => {
+describe('extra chunks of workers that own none', () => {
   const others = roster(20).slice(12);
   const some = fc.integer({ min: 0, max: others.length }).map((count) => others.slice(0, count));
   const besides = (rule: Ownership, keys: readonly string[], chunks: number) => [

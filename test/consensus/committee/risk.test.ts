@@ -36,7 +36,7 @@ describe('odds of a draw', () => {
     });
   });
 
-  it('is certain where everybody sits, and nothing where nobody is hostile', () => {
+  it('is 1 if all keys have seats, and 0 without hostile keys', () => {
     const all = seatChances({ keys: 9, hostile: 1 / 3, seats: 9 });
     expect(all.map((chance) => chance > 0)).toEqual([...('000100000' + '0')].map((c) => c === '1'));
     expect(seatChances({ keys: 9, hostile: 0, seats: 4 })[0]).toBe(1);

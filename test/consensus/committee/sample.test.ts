@@ -21,20 +21,20 @@ const ledgerOf = (round: number): Ledger => ({
 });
 
 describe('the sample of a round', () => {
-  it('is everybody where nobody asks for less, or there are no more', () => {
+  it('is the whole roster if the spec sets no limit or the roster is small', () => {
     expect(drawnOf({ run }, ledgerOf(1))).toBeNull();
     expect(drawnOf({ run, contributors: 0 }, ledgerOf(1))).toBeNull();
     expect(drawnOf({ run, contributors: 40 }, ledgerOf(1))).toBeNull();
   });
 
-  it('is so many of the roster, the same for everyone with the ledger', () => {
+  it('has the required size, and is the same for all workers with the ledger', () => {
     const drawn = drawnOf(rules, ledgerOf(1))!;
     expect(drawn.size).toBe(8);
     expect([...drawn].every((key) => keys.includes(key))).toBe(true);
     expect(drawnOf(rules, ledgerOf(1))).toEqual(drawn);
   });
 
-  it('is another in each round, and gives everybody a turn', () => {
+  it('differs in each round, and draws every member in time', () => {
     const rounds = Array.from({ length: 60 }, (_, round) => drawnOf(rules, ledgerOf(round))!);
     expect([...rounds[1]!]).not.toEqual([...rounds[2]!]);
     const seatCounts = keys.map((key) => rounds.filter((drawn) => drawn.has(key)).length);

@@ -63,7 +63,7 @@ describe('placement', () => {
     `);
   });
 
-  it('R-12: of 10,000 objects nobody keeps 15 % more than its share, and a leaver moves at most 1.3 times its own', {
+  it('R-12: of 10,000 objects no holder keeps 15 % more than its share, and a leaving one moves at most 1.3 times its own', {
     timeout: 180_000,
   }, () => {
     const holders = fleet(200, 'node ');

@@ -73,7 +73,7 @@ describe('a rule that cannot be satisfied', () => {
     });
   });
 
-  it('says that nothing helps where nobody is there', () => {
+  it('reports no relaxation if there are no holders', () => {
     expect(tried(policyOf({}), [])).toMatchObject({
       ok: false,
       unsatisfied: { needed: 1, available: 0, relaxation: [] },
@@ -89,7 +89,7 @@ describe('what is said and what is attested', () => {
   const vouched = holderOf('vouched', { attested: { region: attestor } });
   const other = holderOf('other', { attested: { region: idOf('a stranger') } });
 
-  it('R-13: a rule may demand attested regions: who only says so, or is vouched for by a stranger, is left out with the reason', () => {
+  it('R-13: a rule may require attested regions: unattested holders, and those attested by other keys, are excluded with the reason', () => {
     const made = tried(policy(), [said, vouched, other]);
     expect(made).toMatchObject({ ok: true, holders: [[vouched.key]] });
     const reason = 'its region is self-reported, not attested';
@@ -98,7 +98,7 @@ describe('what is said and what is attested', () => {
     expect(made.excluded).toContainEqual({ key: other.key, reason });
   });
 
-  it('R-13: where nobody is attested, the relaxation names the demand, and nothing degrades to it by itself', () => {
+  it('R-13: if no holder is attested, the relaxation names the requirement, and no policy degrades to it by itself', () => {
     for (const onUnsatisfiable of ['fail', 'degrade-with-alert'] as const) {
       expect(tried(policy({ onUnsatisfiable }), [said, other])).toMatchObject({
         ok: false,
@@ -110,7 +110,7 @@ describe('what is said and what is attested', () => {
   });
 });
 
-describe('who is not drawn', () => {
+describe('members that are not drawn', () => {
   it.each([
     ['weight 0', holderOf('h', { weight: 0 }), 'its weight is 0'],
     ['another class', holderOf('h', { classes: ['result'] }), 'it takes no objects of class chunk'],

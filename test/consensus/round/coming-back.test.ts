@@ -29,7 +29,7 @@ function back(at: number, held: readonly string[]) {
 }
 
 describe('a worker that comes back in the middle of a round', () => {
-  test('closes it when those do who were there', () => {
+  test('closes it together with the workers that were not away', () => {
     const me = back(SINCE + 4000, ['w0', 'w1', 'w2']);
     me.take({ type: 'tick' }, SINCE + 9999);
     expect(me.state.closed).toBeNull();
@@ -58,7 +58,7 @@ describe('a worker that comes back in the middle of a round', () => {
     expect(me.state.held.map(({ worker }) => worker)).toEqual(['w3']);
   });
 
-  test('begins it anew where nobody else goes on with it: all were away', () => {
+  test('begins it anew if no other worker continues it: all were away', () => {
     const me = back(SINCE + 8000, ['w0', 'w1']);
     me.take({ type: 'tick' }, SINCE + 10_000);
     expect(me.state).toMatchObject({ closed: null, begun: SINCE + 8000, back: null });
@@ -72,7 +72,7 @@ describe('a worker that comes back in the middle of a round', () => {
     expect(back(now, []).state).toMatchObject({ begun: now, back: now });
   });
 
-  test('asks for a tick when it has heard what there is, so that it goes on with others at once', () => {
+  test('requests a tick after listening, so that it follows the others at once', () => {
     const now = SINCE + 11_000;
     const me = back(now, []);
     const timing = { ...me.context.timing, graceMaxMs: 60_000 };

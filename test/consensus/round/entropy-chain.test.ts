@@ -78,7 +78,7 @@ describe('C-01: the shared seed', () => {
     expect(new Set(seeds).size).toBe(1);
   });
 
-  it('who has committed to no chain has no seat, so nobody waits for its reveal', () => {
+  it('a key without a committed chain has no seat, so no reveal is awaited', () => {
     const ledger = play(rules, { joins: [0, 1, 2].map(joinOf) });
     const eligible = seatable(ledger, liveOf(rules, ledger));
     expect(eligible).not.toContain(keyOf(3));

@@ -14,7 +14,7 @@ describe('R-09: the path to ejection', () => {
   const [one, other] = [commit('X'), commit('Y')];
   const proof = { key: 'w2', kind: 'equivocation', events: [one.id, other.id] };
 
-  test('two commits of one key for one view prove it to anybody, in any order, from the two alone', () => {
+  test('two commits of one key for one view prove it, in any order, without other events', () => {
     expect(judgeFault(one, other)).toEqual(proof);
     expect(judgeFault(JSON.parse(JSON.stringify(other)), one)).toEqual(proof);
   });

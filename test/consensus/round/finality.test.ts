@@ -32,7 +32,7 @@ describe('T-06: k of N finalize', () => {
     expect(me.state.decided).toMatchObject({ digest: 'X', view: 0, attempt: 0 });
   });
 
-  test('who signs twice, has no seat, or counts itself into another committee adds nothing', () => {
+  test('keys that sign twice, have no seat, or vote in another committee add nothing', () => {
     const me = new Player(four, 'w3');
     me.hear(X, 1);
     me.hear(commit('w0'), 2);
@@ -122,7 +122,7 @@ describe('T-10: members go away', () => {
     expect(stalls.find(({ view }) => view === 7)?.missing).toEqual(['w1']);
   });
 
-  test('when nobody brought anything, a quorum makes the round void in its first view', () => {
+  test('without contributions, a quorum makes the round void in its first view', () => {
     const network = new TestNetwork(three, ['w0', 'w1']);
     network.waitUntil(200);
     expect(network.decided()).toEqual(['w0 0/0 void', 'w0 0/0 void']);
@@ -172,7 +172,7 @@ test('one worker alone, and fewer workers than seats', () => {
   }
 });
 
-test('who is not in the roster follows without signing', () => {
+test('a worker outside the roster follows without signing', () => {
   const me = new Player(four, 'w9');
   me.take({ type: 'tick' }, 5000);
   me.hear(X, 5000);

@@ -25,7 +25,7 @@ const without = (...away: readonly number[]): Partial<RosterChange> => ({
 });
 
 describe('the roster', () => {
-  it('begins with the founders, who all decide round 0', () => {
+  it('begins with the founders, which all decide round 0', () => {
     const ledger = firstLedger(rules);
     expect(roster(ledger)).toEqual(keys(0, 1, 2, 3));
     expect(seatable(ledger, liveOf(rules, ledger))).toEqual(keys(0, 1, 2, 3));
@@ -61,14 +61,14 @@ describe('the roster', () => {
     }
   });
 
-  it('R-09: drops whoever is proven to have signed two things, for good', () => {
+  it('R-09: removes a key with a proven equivocation for ever', () => {
     const ledger = play(rules, FINAL, { faults: [keyOf(2)] }, FINAL);
     expect(roster(ledger)).toEqual(keys(0, 1, 3));
     expect(ledger.faulted).toEqual(keys(2));
     expect(liveOf(rules, ledger)).toEqual(keys(0, 1, 3));
   });
 
-  it('drops who was seen in none of the last final outcomes; voids do not count', () => {
+  it('removes members not seen in the last final outcomes; void ones do not count', () => {
     const away = without(3);
     expect(roster(play(rules, away, away))).toContain(keyOf(3));
     expect(roster(play(rules, away, VOID, VOID, away))).toContain(keyOf(3));
@@ -76,7 +76,7 @@ describe('the roster', () => {
     expect(roster(play(rules, away, away, FINAL, away, away))).toContain(keyOf(3));
   });
 
-  it('gives a newcomer as many rounds to be seen as everybody', () => {
+  it('gives a newcomer as many rounds to be seen as other members', () => {
     const late = { joins: [joinOf(9)] };
     const outcomes = [FINAL, FINAL, FINAL, late, without(), without()];
     expect(roster(play(rules, ...outcomes))).toContain(keyOf(9));
@@ -111,7 +111,7 @@ describe('R-07: a late joiner', () => {
 });
 
 describe('live', () => {
-  it('leaves out who was not seen lately, and takes it back when it is', () => {
+  it('excludes members not seen recently, and includes them again when seen', () => {
     const away = without(3);
     const live = (...outcomes: readonly Partial<RosterChange>[]) =>
       liveOf(rules, play(rules, ...outcomes)).includes(keyOf(3));
@@ -122,7 +122,7 @@ describe('live', () => {
     expect(live(FINAL, away, VOID, VOID, away)).toBe(true);
   });
 
-  it('no outcome chooses who may sit in the next round: it can only remove', () => {
+  it('no outcome chooses the eligible keys of the next round: it can only remove some', () => {
     const subset = fc.subarray([0, 1, 2, 3]);
     const outcome = fc
       .record({ seen: subset, leaves: subset, faults: subset, isVoid: fc.boolean() })
@@ -153,7 +153,7 @@ describe('live', () => {
     );
   });
 
-  it('after a recovery only who was on its ballots sits in the next round, and in that one only', () => {
+  it('after a recovery only the authors of its view-change votes have seats, and only in the next round', () => {
     const ledger = play(rules, FINAL, FINAL, { viewChangeKeys: keys(3, 0, 1) });
     expect(liveOf(rules, ledger)).toEqual(keys(0, 1, 3));
     expect(roster(ledger)).toEqual(keys(0, 1, 2, 3));
@@ -183,7 +183,7 @@ describe('what else the ledger keeps', () => {
     expect(() => nextLedger(withBeacon, waiting, changeOf(waiting))).toThrow(RangeError);
   });
 
-  it('who may still bring a late contribution: everybody not accepted, after a void everybody', () => {
+  it('late contributions may come from every worker not accepted, after a void round from all', () => {
     const defer = rulesOf({ late: 'defer' });
     expect(lateOf(play(defer, { accepted: keys(0, 2) }))).toEqual(keys(1, 3));
     expect(lateOf(play(defer, FINAL, VOID))).toEqual(keys(0, 1, 2, 3));
@@ -197,7 +197,7 @@ describe('what else the ledger keeps', () => {
   });
 });
 
-describe('who is under the floor of scores', () => {
+describe('members below the floor of scores', () => {
   const scored = rulesOf({ scores: true });
   const harmful = {
     scores: new Map(keys(0, 1, 2, 3).map((key) => [key, key === keyOf(3) ? -90_000 : 20_000])),
@@ -216,7 +216,7 @@ describe('who is under the floor of scores', () => {
     expect(sitting).toEqual([[], [], [keyOf(3)], [keyOf(3)], [keyOf(3)]]);
   });
 
-  it('is never as many as a third of those who may sit', () => {
+  it('is always fewer than a third of the eligible keys', () => {
     const most = { scores: new Map(keys(0, 1, 2, 3).map((key, i) => [key, i < 2 ? -90_000 : 1])) };
     const ledger = play(scored, FINAL, most, most, most, most);
     expect(seatable(ledger, liveOf(scored, ledger)).length).toBeGreaterThanOrEqual(3);

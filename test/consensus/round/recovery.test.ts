@@ -44,7 +44,7 @@ function epochsUntilDecided(seed: number, gone: number): number | 'blocked' {
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 
 describe('a sampled recovery', () => {
-  test('grinding: whose view-change votes a proposer lists does not move a seat', () => {
+  test('grinding: the choice of listed view-change votes does not change the seats', () => {
     for (let seed = 0; seed < 50; seed++) {
       const hostile = new Dice(seed).shuffled(thousand).slice(0, 100);
       const election = electionOf(seed);

@@ -138,7 +138,7 @@ describe('the joins a proposer lists', () => {
     expect(judge({ joins: chosen })).toBeUndefined();
   });
 
-  it('include members that have no tip yet, beside the newcomers', () => {
+  it('include members without a tip, in addition to newcomers', () => {
     const few = play(rules, { joins: [0, 1, 2].map(joinOf) });
     const chosen = chooseJoins(rules, few, [...known, joinOf(3)]);
     expect(chosen[0]).toEqual(joinOf(3));

@@ -93,7 +93,7 @@ describe('views', () => {
     expect(me.state.view).toBe(1);
   });
 
-  test('one member far ahead is followed once the round goes badly, so that nobody stays ahead for ever', () => {
+  test('in a late round one member far ahead is followed, so that no member stays ahead for ever', () => {
     const me = new Player(four, 'w3');
     me.take({ type: 'tick' }, 80_000);
     const ahead = voteBy(four, 'w0', 'prepare', 'X', { view: 90 });
@@ -106,7 +106,7 @@ describe('views', () => {
   });
 });
 
-describe('a view in which nobody proposes', () => {
+describe('a view without a proposal', () => {
   /** Time for contributions was up at 80, in a round whose outcome before came so long before. */
   function closedAfter(since: number) {
     const me = new Player(four, 'w3');
@@ -133,7 +133,7 @@ describe('a view in which nobody proposes', () => {
     expect(me.state).toMatchObject({ view: 1, viewEnds: 380 });
   });
 
-  test('is not over before everybody takes votes of the next one', () => {
+  test('does not end before all members accept votes of the next one', () => {
     const me = closedAfter(60);
     expect(me.state.wakeAt).toBe(160);
     me.take({ type: 'tick' }, 160);
@@ -148,7 +148,7 @@ describe('a view in which nobody proposes', () => {
     expect(me.state).toMatchObject({ view: 3, viewEnds: 430 + 800, wakeAt: 430 + 800 });
   });
 
-  test('counts in full for who was away for all of it', () => {
+  test('has its full length for a member that was away', () => {
     const me = closedAfter(-10_000);
     me.take({ type: 'tick' }, 80 + 100);
     expect(me.state).toMatchObject({ view: 1, viewEnds: 80 + 300 });
@@ -160,7 +160,7 @@ describe('void', () => {
   const proposal = (view: number, key: string) =>
     proposalBy(four, key, 'V', { view, outcome: outcomeBy(key, 'void') });
 
-  test('is not prepared early by who holds something, and is from voidView on', () => {
+  test('is not prepared early by a member with contributions, but is from voidView on', () => {
     const me = new Player(four, 'w3');
     me.take({ type: 'held', worker: 'w1', manifest: 'm' }, 1);
     me.take({ type: 'checked', check: empty }, 1);
@@ -174,7 +174,7 @@ describe('void', () => {
     expect(sent).toMatchObject([{ step: 'prepare', view: 4, digest: 'V' }]);
   });
 
-  test('is prepared at once by who holds nothing', () => {
+  test('is prepared at once by a member without contributions', () => {
     const me = new Player(four, 'w3');
     me.take({ type: 'checked', check: empty }, 1);
     me.take({ type: 'tick' }, 80);
@@ -183,7 +183,7 @@ describe('void', () => {
   });
 });
 
-test('who is locked on an outcome says in its prepare where that was prepared, also where the proposer does not', () => {
+test('a locked member states in its prepare where the outcome was prepared, even if the proposer does not', () => {
   const me = new Player(four, 'w3');
   const check = { digest: 'Y', valid: true, acceptable: true, unlisted: [] };
   me.take({ type: 'checked', check }, 1);
@@ -212,7 +212,7 @@ describe('memory', () => {
     expect(back.take({ type: 'tick' }, 151).filter(({ type }) => type === 'send')).toEqual([]);
   });
 
-  test('who lost its disk does not vote in the recovery epoch in progress, and does in the next', () => {
+  test('a member that lost its disk votes only from the next recovery epoch on', () => {
     const setup = friends(4, 'bft', 3);
     const me = new Player(setup, 'w1', {}, true);
     me.take({ type: 'tick' }, 80);
@@ -309,7 +309,7 @@ describe('fork choice', () => {
     expect(isBetter(roster, { ...branch, ...other }, branch)).toBe(isIt);
   });
 
-  test('everybody who sees the same branches ends on the same one', () => {
+  test('all workers that see the same branches end on the same one', () => {
     const branches = fc.record({
       committed: fc.subarray(roster),
       attempt: fc.nat(2),

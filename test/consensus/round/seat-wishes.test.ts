@@ -40,7 +40,7 @@ describe('seat wishes', () => {
     }
   });
 
-  it('take no parameters from who wants no seat', () => {
+  it('take no parameters from a member without the wish for a seat', () => {
     expect(owning(play(rules, FINAL, away(3, 0), FINAL))).toEqual(keys(0, 1, 2, 3));
   });
 
@@ -69,7 +69,7 @@ describe('seat wishes', () => {
     expect(refuseChange(rules, ledger, changeOf(ledger, { joins: twice }))).toBe('join-twice');
   });
 
-  it('are as many in one outcome as newcomers may be; the lot says whose', () => {
+  it('have the same limit per outcome as newcomers, and are chosen by lot', () => {
     const ledger = play(rules, FINAL);
     const all = [0, 1, 2, 3].map((index) => wish(index, 0, 0));
     const chosen = chooseJoins(rules, ledger, [...all, wish(9, 1, 0)]);
@@ -88,7 +88,7 @@ describe('seat wishes', () => {
     expect(refuseChange(plain, ledger, changeOf(ledger, { joins }))).toBe('join-of-member');
   });
 
-  it('are among the bytes of the ledger, beside scores', () => {
+  it("are part of the ledger's bytes, next to the scores", () => {
     const both = rulesOf({ seatWishes: true, scores: true });
     const ledger = play(both, FINAL, away(3, 0), FINAL);
     const { features } = ledger.members.find(({ key }) => key === keyOf(3))!;

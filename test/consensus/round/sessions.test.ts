@@ -70,14 +70,14 @@ describe('sessions', () => {
     expect(refused(over, of(9, PRINCIPAL, 6))).toBeUndefined();
   });
 
-  it('answer with their name: who is proven faulty takes its principal out too', () => {
+  it('make the principal responsible: a proven fault expels it too', () => {
     const ledger = play(rules, FINAL, { joins: [of(9)] }, { faults: [keyOf(9)] });
     expect(ledger.faulted).toEqual([keyOf(9), keyOf(PRINCIPAL)].sort());
     expect(refused(ledger, of(10))).toBe('join-of-faulted');
     expect(refused(ledger, own(PRINCIPAL))).toBe('join-of-faulted');
   });
 
-  it('stand for who is on a list, and nobody else does', () => {
+  it('are admitted only for principals on the list', () => {
     const listed = { ...rules, admission: { kind: 'list', keys: [keyOf(PRINCIPAL)] } } as const;
     const ledger = play(listed, FINAL);
     const judge = (join: RosterJoin) =>

@@ -84,18 +84,21 @@ function playOn(
 const never = Array.from({ length: ROUNDS }, () => 0);
 
 describe('silent newcomers', () => {
-  test.each(PAIRS)('%i founders decide every round beside %i keys that never send', (n, s) => {
+  test.each(PAIRS)('%i founders decide every round despite %i keys that never send', (n, s) => {
     const crowd = crowdOf(n, s);
     expect(playOn(crowd).epochs).toEqual(never);
   });
 
-  test.each(PAIRS)('%i founders beside %i keys that send one empty contribution', (n, s) => {
-    const crowd = crowdOf(n, s);
-    const { founders, strangers } = crowd;
-    const all = [...founders, ...strangers].sort();
-    const said = (round: number) => (round === 2 ? { seen: all, accepted: all } : {});
-    expect(playOn(crowd, said).epochs).toEqual(never);
-  });
+  test.each(PAIRS)(
+    '%i founders decide despite %i keys that send one empty contribution',
+    (n, s) => {
+      const crowd = crowdOf(n, s);
+      const { founders, strangers } = crowd;
+      const all = [...founders, ...strangers].sort();
+      const said = (round: number) => (round === 2 ? { seen: all, accepted: all } : {});
+      expect(playOn(crowd, said).epochs).toEqual(never);
+    },
+  );
 
   test.each(PAIRS.filter(([n, s]) => s < n))(
     '%i founders beside %i keys that send one genuine contribution and then nothing: a recovery at most',

@@ -160,7 +160,7 @@ it('stops at the limit', async () => {
   expect(tookMs).toBeLessThan(2000);
 });
 
-it('takes no more than the limit of what comes at once', async () => {
+it('accepts no more than the limit of events that arrive at once', async () => {
   const events = [1, 2, 3, 4].map((number) => gradientEvent(signerOf(number)));
   const { found } = await flooded(
     (socket, name) => {

@@ -41,7 +41,7 @@ const both = (
   );
 
 describe('runTrainingSession', () => {
-  it('goes on from the state of an earlier session as if there had been one', {
+  it('continues from the state of an earlier session as if it were one session', {
     timeout: 300_000,
   }, async () => {
     const [whole] = await both(keep(await createRelay()).url, 4);
@@ -54,7 +54,7 @@ describe('runTrainingSession', () => {
     expect(first[0]!.rounds.map(({ index }) => index)).toEqual([0, 1]);
   });
 
-  it('saves its state before each gradient and after each round; a session that was killed goes on from it', {
+  it('saves its state before each gradient and after each round; a killed session resumes from it', {
     timeout: 300_000,
   }, async () => {
     const [whole] = await both(keep(await createRelay()).url, 3);

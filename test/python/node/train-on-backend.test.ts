@@ -50,7 +50,7 @@ describe('onnxruntime in double precision', () => {
     expect(await digest('python')).toBe(test.trained.digest);
   });
 
-  it('goes on where one call ends', { timeout: 120_000 }, async () => {
+  it('continues where one call ends', { timeout: 120_000 }, async () => {
     const test = cases.find(({ name }) => name === 'linear-a-30')!;
     // a batch so large that a call holds one step
     const large = { ...test, batch_size: 2 ** 20, steps: 2, learning_rate: 0.1 };

@@ -33,7 +33,7 @@ describe('leastSquares', () => {
     ).toBeCloseTo(0.0976, 4);
   });
 
-  it('finds an exact model exactly, and says when there is none', () => {
+  it('finds an exact model exactly, and reports if there is none', () => {
     const inputs = Float64Array.of(0, 0, 1, 0, 0, 1, 2, 3);
     const targets = Float64Array.of(1, 3, 0, 2);
     const fit = leastSquares([{ size: 4, features: 2, inputs, targets }]);

@@ -52,7 +52,7 @@ const honest = [0, 1].flatMap((round) => [
 ]);
 const poisoned = checkpointEvent(mallory, { round: 90 }, { state: stateOf(666, 666) });
 
-describe('N-12: a stranger claims the highest round', () => {
+describe('N-12: an unknown key claims the highest round', () => {
   it('discover-checkpoints names the author, and what f + 1 authors publish', async () => {
     const url = await relayWith([...honest, poisoned]);
     const argv = ['discover-checkpoints', '--relay', url, '--run', 'demo'];
@@ -101,7 +101,7 @@ it('equal parameters with another momentum are another state', async () => {
   expect(states.filter(({ round }) => round === 1)).toHaveLength(2);
 });
 
-it('who publishes two states for one round counts for neither', async () => {
+it('an author that publishes two states for one round counts for neither', async () => {
   const twice = [
     checkpointEvent(mallory, { round: 1, createdAt: 1_700_000_001 }),
     signSlot(checkpointEvent(mallory, { round: 1 }, { state: stateOf(7, 7) })),

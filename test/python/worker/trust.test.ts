@@ -61,7 +61,7 @@ const choose = (
 };
 
 describe('N-12: which checkpoint to go on from', () => {
-  it('is not the highest round: a stranger can claim that', () => {
+  it('is not the highest round: any key can claim that', () => {
     const own = { author: 1, nextRound: 3, with: [1, 2] };
     expect(choose([own, { author: 9, nextRound: 50, value: 666 }])).toEqual({
       chosen: [3, true],
@@ -101,7 +101,7 @@ describe('N-12: which checkpoint to go on from', () => {
     ]);
   });
 
-  it('is that of a named author, whoever claims more', () => {
+  it('is that of a named author, even if others claim more', () => {
     const claims = [
       ...[1, 2, 3].map((author) => ({ author, nextRound: 9 })),
       { author: 7, nextRound: 5 },
@@ -136,7 +136,7 @@ describe('going on from a checkpoint of the reference', () => {
     expect(history?.lateSince).toBe(1_700_000_000);
   });
 
-  it('leaves late gradients of somebody it does not know', () => {
+  it('ignores late gradients of an unknown author', () => {
     const late = parseJson(
       '{"round":0,"worker":"w","event_id":"e","created_at":1,"model_hash":"m","payload":"x"}',
     );

@@ -93,7 +93,7 @@ describe('N-09: a relay that refuses two connections is reached at the third, af
     expect(bench.triedAtMs).toEqual([0, 1000, 3000, 5000, 7000]);
   });
 
-  it('goes on after a lost connection, and counts nothing twice', async () => {
+  it('continues after a lost connection, and counts no event twice', async () => {
     const others = [2, 3].map((number) => gradientEvent(signerOf(number)));
     const bench = createBench(file(), (socket, index) => {
       serve(socket, index === 0 ? [events[0]!] : [events[0]!, ...others]);
