@@ -25,7 +25,7 @@ describe('admission by work', () => {
   const judge = (key: string, evidence: string, of = run) =>
     refuseAdmission(spec, of, null, { key, evidence }, isSigned);
 
-  it('takes who did the work, for this run and this key alone', async () => {
+  it('admits a key with proof of work for this run and this key only', async () => {
     const { evidence } = await credentialsFor(spec, run, newcomer!, means);
     expect(judge(newcomer!, evidence)).toBeUndefined();
     expect(judge(other!, evidence)).toBe('join-without-work');
@@ -35,12 +35,12 @@ describe('admission by work', () => {
     }
   });
 
-  it('asks nothing of founders', async () => {
+  it('requires nothing of founders', async () => {
     expect(await credentialsFor(spec, run, founder!, means)).toEqual({ evidence: '' });
     expect(judge(founder!, '')).toBeUndefined();
   });
 
-  it('ends when it is told to', async () => {
+  it('stops when aborted', async () => {
     const hard = sampleSpec({ admission: { kind: 'work', bits: 22 } });
     const over = new AbortController();
     const mining = credentialsFor(hard, run, newcomer!, { ...means, signal: over.signal });
@@ -59,7 +59,7 @@ describe('admission by stake', () => {
   const judge = (key: string) =>
     refuseAdmission(spec, runIdOf(spec), stakes, { key, evidence: '' }, isSigned);
 
-  it('takes who has enough', () => {
+  it('admits keys with enough stake', () => {
     expect(judge(newcomer!)).toBeUndefined();
     expect(judge(founder!)).toBeUndefined();
     expect(judge(other!)).toBe('join-without-stake');
@@ -100,7 +100,7 @@ describe('admission by trust', () => {
     );
   const refused = 'join-without-trust';
 
-  it('takes whom a key of the spec follows, by that list alone', () => {
+  it('admits keys that an anchor follows, by that list only', () => {
     const spec = trusting();
     const good = list(anchor!, [other!, key]);
     expect(judge(spec, [good])).toBeUndefined();
@@ -109,14 +109,14 @@ describe('admission by trust', () => {
     expect(judge(spec, [])).toBe(refused);
     expect(judge(spec, [list(stranger!, [key])])).toBe(refused);
     expect(judge(spec, [good, good])).toBe(refused);
-    // somebody else's word under the name of the key that is trusted, changed words, another kind
+    // another author under the trusted key, changed words, another kind
     const forged = { ...list(stranger!, [key]), pubkey: anchor!.publicKey };
     const changed = { ...list(anchor!, [other!]), tags: [['p', key]] };
     const note = anchor!.sign({ kind: 1, created_at: 1000, tags: [['p', key]], content: '' });
     for (const bad of [forged, changed, note]) expect(judge(spec, [bad])).toBe(refused);
   });
 
-  it('takes as many follow lists between them as the spec says, each by whom the one before names', () => {
+  it('accepts as many hops as the spec allows, each list by a key that the previous one names', () => {
     const way = [list(anchor!, [friend!.publicKey]), list(friend!, [key])];
     expect(judge(trusting({ hops: 2 }), way)).toBeUndefined();
     expect(judge(trusting({ hops: 1 }), way)).toBe(refused);
@@ -125,7 +125,7 @@ describe('admission by trust', () => {
     expect(judge(trusting({ hops: 2 }), gap)).toBe(refused);
   });
 
-  it('takes whom a key of the spec asserts a rank of, and nobody under it', () => {
+  it('admits keys to which an anchor asserts at least this rank', () => {
     const spec = trusting({ by: 'assertions', rank: 50 });
     expect(judge(spec, [assertion(anchor!, key, '50')])).toBeUndefined();
     for (const rank of ['49', '101', '1e2', '', '050', '-60']) {
@@ -136,13 +136,13 @@ describe('admission by trust', () => {
     expect(judge(spec, [list(anchor!, [key])])).toBe(refused);
   });
 
-  it('takes nothing from before the time that the spec says', () => {
+  it('refuses evidence from before the time in the spec', () => {
     const spec = trusting({ since: 1000 });
     expect(judge(spec, [list(anchor!, [key], 1000)])).toBeUndefined();
     expect(judge(spec, [list(anchor!, [key], 999)])).toBe(refused);
   });
 
-  it('asks nothing of founders, and takes nothing from them', async () => {
+  it('requires no proof of founders, and refuses one', async () => {
     const spec = trusting();
     expect(judge(spec, [], founder)).toBeUndefined();
     expect(judge(spec, [list(anchor!, [founder!])], founder)).toBe(refused);
@@ -151,7 +151,7 @@ describe('admission by trust', () => {
     });
   });
 
-  it('finds the shortest way that relays know, and shows what others take', async () => {
+  it('finds the shortest proof on relays, in a form that others accept', async () => {
     const many = Array.from({ length: 150 }, (_, i) => i.toString(16).padStart(64, '0'));
     const heap = [
       ...[list(anchor!, many), list(anchor!, [friend!.publicKey]), list(stranger!, [key])],
@@ -174,7 +174,7 @@ describe('admission by trust', () => {
     }
   });
 
-  it('is bounded: longer lists, more events and other members are no proof at all', () => {
+  it('is bounded: longer lists, more events and other members are refused', () => {
     const events = (count: number) => Array(count).fill({ ...list(anchor!, [key]) });
     expect(joinProof.read(events(3))).toBeDefined();
     expect(joinProof.read(events(4))).toBeUndefined();
@@ -188,7 +188,7 @@ describe('admission by trust', () => {
     }
   });
 
-  it('makes an open run verified, and rules that count on most rows being honest are taken there', () => {
+  it('makes an open run verified, so that rules for a majority of honest workers are allowed', () => {
     const aggregation = { rule: 'geometric-median', hostile: 1 };
     const document = {
       ...{ aggregation, tier: 'verified', joinsPerRound: 4 },

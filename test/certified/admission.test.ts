@@ -28,7 +28,7 @@ import { scopeOf } from '../support/drawn-delta.ts';
 import { packWhole } from '../support/pack-whole.ts';
 import { forgedTwin } from '../support/signers.ts';
 
-/** Two rounds are over; members 1 to 4 are in the roster of the third. */
+/** State after two rounds; members 1 to 4 are in the roster of the third. */
 const { run, state } = generateRun([{}, {}], certifiedSpec());
 const roundParameters = unwrapRuling(roundParametersOf(state, createEvidenceStore()));
 const { layout } = state.params;
@@ -41,7 +41,7 @@ const roster = assignmentOf(roundParameters).digest;
 const payloadOf = (size = layout.size): Uint8Array =>
   packWhole(new Float64Array(size).fill(0.5), { run, round, roster });
 
-/** A contribution to the third round with nothing wrong but what is changed. */
+/** A valid contribution to the third round, except for `changed`. */
 function manifest(
   change: Partial<LocalManifest> = {},
   signer: Signer = member,
@@ -51,7 +51,7 @@ function manifest(
   return signer.sign(buildManifest({ ...own, ...change }, payload, life).draft);
 }
 
-/** The third round of a run like this one, of whose three chunks each round moves some: now the first two. */
+/** The third round of a similar run with three chunks, of which the first two move now. */
 const wide = createLayout([{ name: 'w', shape: [2 * CHUNK_LENGTH + 5] }]);
 const { spec } = roundParameters;
 const fragmented = { ...spec.training, fragments: 2, packing: 'ternary' } as const;
@@ -62,7 +62,7 @@ const inFragments: RoundParameters = {
   spec: { ...spec, training: fragmented, limits: { ...spec.limits, payloadBytes: 65_536 } },
 };
 
-/** Of these chunks, in the packing of that run. */
+/** A payload of these chunks in that run's packing. */
 function packed(...chunks: readonly number[]): Uint8Array {
   const place = { run: sha256(utf8(run)), round: state.round, roster: new Uint8Array(32) };
   const scope = { ...scopeOf(wide.size, chunks), ...place };
@@ -70,7 +70,7 @@ function packed(...chunks: readonly number[]): Uint8Array {
   return encodePayload(delta, { codec: 'ternary', kept: 0 }, scope).payload;
 }
 
-/** What a worker makes of something a relay sends, in the order in which it looks. */
+/** The checks of a worker on an event from a relay, in order. */
 function admit(raw: unknown, to = roundParameters): RejectReason | 'admitted' | 'stray' {
   const inbox = new Inbox(nativeCrypto, systemClock);
   const received = inbox.receive(
@@ -93,7 +93,7 @@ const halves = { layout: wide, values: new Float64Array(wide.size).fill(0.5) };
 const nstrPayload = encodeNstr(halves, { ratio: 1 }).container;
 const inTernary = (payload: Uint8Array) => manifest({ codec: 'ternary' }, member, payload);
 
-/** Stages, sealed shards and attestations come with the tiers that have them. */
+/** Stages, sealed shards and attestations are tested with the tiers that have them. */
 const cases: readonly (readonly [string, RejectReason, unknown, to?: RoundParameters])[] = [
   ['not enrolled', 'not-a-member', manifest({}, stranger)],
   ['a past round', 'wrong-round', manifest({ round: 1 })],
@@ -107,18 +107,18 @@ const cases: readonly (readonly [string, RejectReason, unknown, to?: RoundParame
 ];
 
 describe('T-04: admission to a certified round is fail-closed', () => {
-  it('takes what is in order', () => {
+  it('accepts a valid contribution', () => {
     expect(admit(manifest())).toBe('admitted');
     expect(admit(inTernary(packed(0, 1)), inFragments)).toBe('admitted');
   });
 
-  it('is decoded once, however often it is looked at', () => {
+  it('is decoded once, however often it is judged', () => {
     const read = toProtocolMessage(manifest(), run, nativeCrypto);
     if (read?.type !== 'manifest') throw new Error('not a manifest');
     const payload = read.manifest.payload!;
     const judged = judgeSubmission(read.manifest, payload, roundParameters);
     expect(judgeSubmission(read.manifest, payload, { ...roundParameters })).toBe(judged);
-    // other bytes, or another round, are another judgment
+    // other bytes, or another round, are judged separately
     expect(judgeSubmission(read.manifest, payload.slice(), roundParameters)).not.toBe(judged);
     expect(judgeSubmission(read.manifest, payload, inFragments)).not.toBe(judged);
   });
@@ -129,7 +129,7 @@ describe('T-04: admission to a certified round is fail-closed', () => {
     });
   }
 
-  it('every case has a reason of its own; past and future share one', () => {
+  it('every case has its own reason; past and future rounds share one', () => {
     const reasons = new Set(cases.map(([, reason]) => reason));
     expect(reasons.size).toBe(cases.length - 1);
   });

@@ -1,4 +1,4 @@
-/** Whose copies of a round are looked for. */
+/** Which members' archived votes are queried. */
 import { expect, it } from 'vitest';
 import { createArchivedVotesFetcher } from '../../src/certified/rounds/apply-decision.ts';
 
@@ -23,7 +23,7 @@ async function asked(members: number, times: number): Promise<readonly (readonly
   return lists;
 }
 
-it('asks for those of who sat, then of anybody of the roster', async () => {
+it('queries the committee first, then the whole roster', async () => {
   const [first, second, third] = await asked(3, 3);
   expect(first).toEqual(['seated']);
   expect([second, third]).toEqual([
@@ -32,7 +32,7 @@ it('asks for those of who sat, then of anybody of the roster', async () => {
   ]);
 });
 
-it('names 256 of a larger roster at a time, and comes to everybody in turn', async () => {
+it('queries 256 keys of a larger roster at a time, until all have been queried', async () => {
   const [, ...later] = await asked(1000, 6);
   expect(later.map((keys) => keys.length)).toEqual([256, 256, 256, 232, 256]);
   expect(new Set(later.slice(0, 4).flat()).size).toBe(1000);

@@ -1,4 +1,7 @@
-/** Certified rounds whose draws wait for drand: nobody begins a round before its signature is there, and all use the same one. */
+/**
+ * Certified rounds whose draws wait for drand: no worker begins a round before its signature is available, and all use
+ * the same one.
+ */
 
 import { createGet } from 'nostrain/chain';
 import { beaconValue, drandRoundAt } from 'nostrain/consensus';
@@ -55,7 +58,7 @@ describe('a run with a beacon', () => {
       expect(head!.modelRoot).toBe(states[0]!.head!.modelRoot);
       expect(head!.ledger.entropy).toBeNull();
     }
-    // everybody asked for the round that the certified time names
+    // every worker requested the drand round that the certified time selects
     expect(asked[0]).toBeGreaterThan(drandRoundAt(rules, genesis + 1000));
     expect(new Set(asked).size).toBe(1);
   });

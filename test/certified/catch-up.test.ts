@@ -1,4 +1,4 @@
-/** How long a newcomer waits for what relays do not bring. */
+/** How long a newcomer waits for data that relays do not send. */
 
 import { collectEvents, toCheckpointClaim } from 'nostrain/certified/parts';
 import { chunk } from 'nostrain/kinds';
@@ -14,7 +14,7 @@ import { createTimedSwarm } from '../support/timed-swarm.ts';
 const HOUR = 3600;
 
 describe('a newcomer', () => {
-  it('waits two minutes for the chunks of the newest checkpoint, and takes the one before', async () => {
+  it('waits two minutes for the chunks of the newest checkpoint, then uses the previous one', async () => {
     const spec = certifiedSpec({
       ...{ founders: [0, 1], rounds: 12, document: { checkpoint: { every: 2, keep: 3 } } },
       timing: { graceMinMs: 90_000, graceMaxMs: 90_000 },
@@ -40,7 +40,7 @@ describe('a newcomer', () => {
           event.message === 'the chunks of the checkpoint after round 4 did not arrive',
       );
     const seconds = await swarm.secondsUntil(isTold, HOUR);
-    // and some tenths for asking
+    // plus some tenths of a second for queries
     expect([120, 121]).toContain(seconds);
     await swarm.finish([...members, newcomer], HOUR);
     expect(certifiedRounds(newcomer)[0]!.index).toBe(2);
@@ -49,7 +49,7 @@ describe('a newcomer', () => {
 });
 
 describe('reading what relays have of a run', () => {
-  it('takes what came from a relay that never says it is done, after a minute', async () => {
+  it('uses what arrived from a relay that never sends EOSE, after a minute', async () => {
     const clock = createManualClock();
     const relay = createMemoryRelay('ws://memory.test');
     const event = signerOf(1).sign({ kind: 1, created_at: 1, tags: [], content: '' });

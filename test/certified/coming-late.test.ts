@@ -1,4 +1,4 @@
-/** Who comes late to a round, and what a round teaches of how long contributions take. */
+/** Workers that join a round late, and what a round teaches about arrival times. */
 
 import type { Outcome } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
@@ -7,7 +7,7 @@ import { ArrivalTimes } from '../../src/certified/rounds/journal.ts';
 import { friends, Player } from '../consensus/round/test-network.ts';
 import { certifiedSpec } from '../support/certified-run.ts';
 
-describe('a worker that voted while it still trained', () => {
+describe('a worker that voted while still training', () => {
   const ports = { spec: certifiedSpec({ late: 'defer' }) };
   const isThereAfter = (isLate: boolean): boolean => {
     const attendance = new Attendance(ports as ConstructorParameters<typeof Attendance>[0]);
@@ -16,13 +16,13 @@ describe('a worker that voted while it still trained', () => {
     return attendance.isThere;
   };
 
-  it('does not begin the next round when the others do', () => {
+  it('begins the next round later than the others', () => {
     expect(isThereAfter(true)).toBe(false);
     expect(isThereAfter(false)).toBe(true);
   });
 });
 
-describe('what a slow worker learns of the first round that it plays', () => {
+describe('arrival times that a slow worker learns from its first round', () => {
   const here: readonly (readonly [string, number])[] = [
     ['w0', 2000],
     ['w1', 3000],
@@ -54,15 +54,15 @@ describe('what a slow worker learns of the first round that it plays', () => {
     return delays;
   }
 
-  it('is what it saw, where all began the run together', () => {
+  it('are those it observed, if all began the run together', () => {
     expect(learned(0)).toEqual([2000, 3000, 4000, 10_000]);
   });
 
-  it('is nothing where the round was decided without it', () => {
+  it('are empty if the round was decided without it', () => {
     expect(learned(0, here.slice(0, 3))).toEqual([]);
   });
 
-  it('is what others saw, were it as fast as most, where it may have begun later', () => {
+  it('are those that a typical worker would observe, if it may have begun later', () => {
     expect(learned(1)).toEqual([9000, 10_000, 11_000, 17_000]);
   });
 });

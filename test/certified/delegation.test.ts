@@ -1,4 +1,4 @@
-/** What a join shows of a delegation: signed for this run and this key, as it was asked for, and judged wherever joins are. */
+/** The delegation in a join: signed for this run and this key, as requested, and checked wherever joins are. */
 
 import { systemClock } from 'nostrain/base';
 import { draftDelegation, readDelegation } from 'nostrain/certified/parts';
@@ -33,7 +33,7 @@ const judge = (by: Delegation | null, within: RunSpec = spec, key = of.session, 
   );
 
 describe('a delegation', () => {
-  it('is made again from what a join shows, and holds for this key and run alone', () => {
+  it('is rebuilt from the join, and is valid only for this key and run', () => {
     const by = delegated();
     expect(verifyEvent(rebuildDelegation(of, by)).ok).toBe(true);
     expect(judge(by)).toBeUndefined();
@@ -53,7 +53,7 @@ describe('a delegation', () => {
     expect(judge(delegated(toItself), spec, owner!.publicKey)).toBe(refused);
   });
 
-  it('is read from what a signer returns only as it was asked for', () => {
+  it('is read from a signer only if it is exactly what was requested', () => {
     const draft = draftDelegation(of, 7, AT);
     const issue = (event: SignedEvent) => {
       const read = readDelegation(event, of);
@@ -68,7 +68,7 @@ describe('a delegation', () => {
     expect(issue(owner!.sign({ ...draft, kind: 1 }))).toBe('no-delegation');
   });
 
-  it('counts for the trust and the stake of its author', async () => {
+  it('gives the session key the trust and the stake of its author', async () => {
     const key = owner!.publicKey;
     const by = delegated();
     const trust = { kind: 'trust', anchors: [other!.publicKey] };
@@ -92,11 +92,11 @@ describe('a delegation', () => {
     const lent = delegated({ ...of, run: runIdOf(staked) });
     expect(judge(lent, staked, of.session, stakes)).toBeUndefined();
     expect(judge(null, staked, of.session, stakes)).toBe('join-without-stake');
-    // another run's delegation brings no stake
+    // a delegation for another run brings no stake
     expect(judge(by, staked, of.session, stakes)).toBe('join-without-delegation');
   });
 
-  it('is a small field of a join, in one form', () => {
+  it('is a small field of a join, in a single form', () => {
     const by = delegated();
     expect(delegationField.read({ ...by })).toEqual(by);
     expect(delegationField.read(null)).toBeNull();

@@ -1,4 +1,7 @@
-/** Attacks on what a run stands on: authors delete what they sent, on relays that obey (NIP-09, NIP-62). The run goes on and can be read. */
+/**
+ * Attacks by deletion: authors delete what they sent, on relays that obey (NIP-09, NIP-62). The run continues and can
+ * be replayed.
+ */
 
 import { archiveRun, replayRun } from 'nostrain/certified';
 import { startOf } from 'nostrain/certified/parts';
@@ -30,7 +33,7 @@ const specOf = (rounds: number, every = 4) =>
     timing: { graceMinMs: 10_000, graceMaxMs: 10_000 },
   });
 
-/** A request to vanish (NIP-62), and one that names every event (NIP-09) as well. */
+/** A request to vanish (NIP-62), and a deletion request for every event (NIP-09). */
 function deleteAll(swarm: TimedSwarm, index: number): void {
   const signer = createSigner(secretOf(index), nativeCrypto);
   const created_at = Math.floor(swarm.clock.now() / 1000);
@@ -62,7 +65,7 @@ describe('authors delete what they sent', () => {
     expect(rootsOf(newcomer).at(-1)).toBe(roots.at(-1));
     expect(newcomer.disk.state!.head.ledger.members.map(({ key }) => key)).toContain(keyOf(6));
 
-    // everybody is offline: relays alone
+    // all workers are offline
     for (const index of [...STRANGERS, 3]) deleteAll(swarm, index);
     const proposed = swarm.events.flatMap((event) => {
       const read = toProposed(event);
@@ -73,13 +76,13 @@ describe('authors delete what they sent', () => {
     const report = await replayRun(archive, { run, crypto: nativeCrypto });
     expect(report).toMatchObject({ ok: true, rounds: spec.training.rounds, firstBad: null });
     expect(report.lines.map(({ modelRoot }) => modelRoot)).toEqual(roots);
-    // what counted of those who deleted it cannot be computed again, and is certified all the same
+    // deleted contributions cannot be recomputed, but stay certified
     expect(report.lines.some(({ checked }) => checked === 'chain')).toBe(true);
   });
 });
 
 describe('a payload is deleted after the last checkpoint', () => {
-  it('a newcomer that cannot follow that round goes on from the next checkpoint by itself', async () => {
+  it('a newcomer that cannot follow that round continues from the next checkpoint automatically', async () => {
     const spec = specOf(16, 6);
     const swarm = createTimedSwarm(spec, TRAIN);
     const { layout } = startOf(spec);
@@ -95,8 +98,8 @@ describe('a payload is deleted after the last checkpoint', () => {
   });
 });
 
-describe('a member dates what it signs to be forgotten soon (NIP-40)', () => {
-  it('its votes count for nobody, and the run goes on without them', async () => {
+describe('a member signs votes that expire soon (NIP-40)', () => {
+  it('its votes do not count, and the run continues without them', async () => {
     const spec = specOf(2);
     const swarm = createTimedSwarm(spec, TRAIN);
     const { layout } = startOf(spec);
@@ -117,7 +120,7 @@ describe('a member dates what it signs to be forgotten soon (NIP-40)', () => {
     }
   });
 
-  it('what honest members sign lasts to the end of the longest run and a month', async () => {
+  it('events of honest members last until a month after the longest run', async () => {
     for (const rounds of [1, 1000, 1_000_000]) {
       const spec = specOf(rounds);
       for (const round of [0, 1, rounds - 1, rounds]) {

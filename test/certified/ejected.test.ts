@@ -1,4 +1,4 @@
-/** What becomes of the stake of a key that is proven faulty: it counts for nothing from the outcome that lists the proof on. */
+/** The stake of a key that is proven faulty: it has no effect from the outcome on that lists the proof. */
 
 import { replayRun } from 'nostrain/certified';
 import {
@@ -17,7 +17,7 @@ const CULPRIT = 3;
 const table: StakeSnapshot = {
   ...{ chain: 'nostrain:file', strategy: 'file', params: '{}', height: 0, unit: 'point' },
   blockHash: '0'.repeat(64),
-  // the culprit has most of it, as far as it may
+  // the culprit has the largest stake that is allowed
   rows: stakeRows([1, 2, 3, 4].map((number) => [keyOf(number), number === CULPRIT ? 1000n : 10n])),
 };
 const life = { createdAt: 1_790_000_000, expiresAt: 2_500_000_000 };
@@ -38,7 +38,7 @@ describe('R-09: the stake of an ejected key', () => {
     return { roster: electorate.roster, members, weights };
   };
 
-  it('buys no seat, no vote and no weight in the rounds after', () => {
+  it('gives no seat, no vote and no weight in later rounds', () => {
     expect(weighed(honest).members).toContain(keyOf(CULPRIT));
     const { roster, members, weights } = weighed(faulty);
     expect(roster).not.toContain(keyOf(CULPRIT));
@@ -46,15 +46,16 @@ describe('R-09: the stake of an ejected key', () => {
     expect(weights).toEqual([10n, 10n, 10n]);
   });
 
-  it('moves nothing in the outcome that lists the proof', () => {
-    // the same rounds, in the last of which the culprit sends nothing: its listed row changed no bit of the model
+  it('has no effect in the outcome that lists the proof', () => {
+    // the same rounds, except that the culprit sends nothing in the last one: its contribution changed no bit of the
+    // model
     const silent = play({}, { equivocator: CULPRIT }, { absent: [CULPRIT] });
     expect(faulty.rounds[1]!.modelRoot).toBe(silent.rounds[1]!.modelRoot);
     expect(faulty.rounds[2]!.modelRoot).toBe(silent.rounds[2]!.modelRoot);
     expect(honest.rounds[2]!.modelRoot).not.toBe(silent.rounds[2]!.modelRoot);
   });
 
-  it('is found the same by a replay from the events alone', async () => {
+  it('is recomputed identically by a replay', async () => {
     const report = await replayRun({ events: faulty.events, beacons: [] }, { spec });
     expect(report).toMatchObject({ ok: true, rounds: 3 });
   });

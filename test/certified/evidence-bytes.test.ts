@@ -1,4 +1,4 @@
-/** Payloads that travelled in chunks take no more memory than they may, of one key and of all. */
+/** Payloads that arrived in chunks stay within memory limits, per key and in total. */
 
 import { createEvidenceStore } from 'nostrain/certified/parts';
 import { type Manifest, pureCrypto } from 'nostrain/network';
@@ -16,7 +16,7 @@ function storeWith(payloads: readonly (readonly [worker: string, root: string])[
 }
 
 describe('payloads', () => {
-  it('of one key are eight of the largest at most: it loses its own oldest', () => {
+  it('of one key are limited to eight of the largest size: the oldest is evicted', () => {
     const mine = Array.from({ length: 9 }, (_, i) => ['me', `mine ${i}`] as const);
     const has = storeWith([['other', 'theirs'], ...mine]);
     expect(has('me', 'mine 0')).toBe(false);
@@ -24,7 +24,7 @@ describe('payloads', () => {
     expect(has('other', 'theirs')).toBe(true);
   });
 
-  it('of all keys have a limit too: whoever holds most gives way', () => {
+  it('of all keys together are limited: the key with the most bytes loses its oldest', () => {
     const many = Array.from({ length: 24 }, (_, i) => [`key ${i % 3}`, `${i}`] as const);
     const has = storeWith([['honest', 'one'], ...many]);
     expect(has('honest', 'one')).toBe(true);

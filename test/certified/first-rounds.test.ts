@@ -1,11 +1,14 @@
-/** The first rounds of a run whose workers start together, or nearly: each counts somebody, though nobody knows yet how long others take. */
+/**
+ * The first rounds of a run whose workers start almost together: each counts a contribution, although arrival times are
+ * not known yet.
+ */
 import { describe, expect, it } from 'vitest';
 import { certifiedRounds, certifiedSpec } from '../support/certified-swarm.ts';
 import { createTimedSwarm } from '../support/timed-swarm.ts';
 
 const HOUR = 3600;
 const ROUNDS = 5;
-/** In seconds: when each worker starts, and how long its inner steps take. */
+/** Start of each worker and duration of its inner steps, in seconds. */
 const starts = [
   [0, 0, 0],
   [0, 3, 7],

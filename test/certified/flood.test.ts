@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { heldAfter } from '../support/flood.ts';
 
-/** What a gigabyte of it does to the memory of a process is in test/long/flood.test.ts. */
-it('a worker keeps no strangers’ junk: of 100 MB less than 32 MB are held, and what members said stays', {
+/** The full test with a gigabyte is in test/long/flood.test.ts. */
+it('a worker keeps no strangers’ junk: 100 MB of it leave less than 32 MB, and members’ messages stay', {
   timeout: 240_000,
 }, async () => {
   const { heardMegabytes, heldMegabytes } = await heldAfter({ junkBytes: 100e6, wellMade: 600 });

@@ -1,4 +1,4 @@
-/** Relays that lose everything they had, as when all of them are replaced by empty ones: workers publish again what the run stands on. */
+/** All relays lose their data, as if they were replaced by empty ones: workers republish what the run needs. */
 
 import { archiveRun, replayRun } from 'nostrain/certified';
 import { startOf } from 'nostrain/certified/parts';
@@ -30,7 +30,7 @@ const run = runIdOf(spec);
 const { layout } = startOf(spec);
 const roundsOf = (member: CertifiedMember) => certifiedRounds(member).length;
 
-/** What relays alone say of the run. */
+/** Replays the run from relays alone. */
 async function replayFrom(swarm: TimedSwarm) {
   const asked = { relays: swarm.connect(), signal: new AbortController().signal };
   return replayRun(await archiveRun(run, asked), { run, crypto: nativeCrypto });
@@ -41,8 +41,8 @@ const republished = ({ events }: CertifiedMember) =>
     (event) => event.type === 'notice' && /had lost earlier rounds/.test(event.message),
   );
 
-describe('all relays forget everything', () => {
-  it('while the workers run: they lead back to round 0 again, for a replay from relays alone and for newcomers', async () => {
+describe('all relays lose everything', () => {
+  it('while workers run: relays have the history from round 0 again, for replays and newcomers', async () => {
     const swarm = createTimedSwarm(spec, TRAIN);
     const members = [...FOUNDERS, 4].map((index) => swarm.start({ index, layout }));
     await swarm.secondsUntil(() => members.every((member) => roundsOf(member) >= 6), HOUR);
@@ -57,12 +57,12 @@ describe('all relays forget everything', () => {
     const report = await replayFrom(swarm);
     expect(report).toMatchObject({ ok: true, rounds: spec.training.rounds, firstBad: null });
     expect(report.lines.map(({ modelRoot }) => modelRoot)).toEqual(roots);
-    // what founders keep is bounded by what decided the rounds: a copy of each round by each of them, and their checkpoints
+    // founders publish a bounded amount: one archive per founder and round, and their checkpoints
     const copies = swarm.events.filter(({ kind }) => kind === 7815);
     expect(copies.length).toBeLessThanOrEqual(spec.training.rounds * members.length);
   });
 
-  it('while nobody runs: workers that resume from their folders publish it again', async () => {
+  it('while no worker runs: workers that resume from their folders republish it', async () => {
     const swarm = createTimedSwarm(spec, TRAIN);
     const first = FOUNDERS.map((index) => swarm.start({ index, layout }));
     await swarm.secondsUntil(() => first.every((member) => roundsOf(member) >= 5), HOUR);
@@ -75,7 +75,7 @@ describe('all relays forget everything', () => {
     expect(report).toMatchObject({ ok: true, rounds: spec.training.rounds, firstBad: null });
   });
 
-  it('after the last round: one founder that is started once more is enough', async () => {
+  it('after the last round: restarting one founder is enough', async () => {
     const swarm = createTimedSwarm(spec, TRAIN);
     const members = FOUNDERS.map((index) => swarm.start({ index, layout }));
     await swarm.finish(members, HOUR);
@@ -93,18 +93,18 @@ describe('all relays forget everything', () => {
   });
 });
 
-describe('what decided a round, on disk', () => {
+describe('the record of a round on disk', () => {
   const record = {
     ...{ round: 3, by: ['ab'.repeat(32)], events: [], bodies: [Uint8Array.of(1, 2)] },
     stakes: '{}',
   };
 
-  it('comes back as it was', () => {
+  it('survives a round trip', () => {
     expect(parseKeptRound(formatKeptRound(record))).toEqual(record);
   });
 
   it.each(['', '{', '{}', '[]', 'null', '{"round":3,"by":[],"events":[],"bodies":[]}'])(
-    'is nothing where the file is broken: %s',
+    'is ignored if the file is broken: %s',
     (text) => {
       expect(parseKeptRound(text)).toBeUndefined();
     },

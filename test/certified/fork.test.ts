@@ -1,6 +1,6 @@
 /**
- * A run that forks, because one key may go on alone and its relays were parted: which branch a worker is on in the end, and that nothing
- * it unpacked is lost. The times are those of a real run, on a clock of the test's own.
+ * A run that forks because one key may continue alone while its relays are partitioned: which branch each worker ends
+ * on, and that no learned delta is lost. The times are those of a real run, on a clock that the test advances.
  */
 
 import type { CertifiedState } from 'nostrain/certified/parts';
@@ -44,19 +44,19 @@ interface Parted {
   readonly alone: CertifiedMember;
   /** Unix seconds. */
   readonly partedAt: number;
-  /** Every state the lone one saved. */
+  /** Every state that the isolated worker saved. */
   readonly saved: readonly CertifiedState[];
-  /** From now on all hear all, but what the lone one is kept from. */
+  /** Ends the partition, except for what the isolated worker is kept from. */
   mend(isKept?: (event: SignedEvent) => boolean): void;
-  /** The lone one, started again from its disk. */
+  /** Restarts the isolated worker from its disk. */
   restart(options?: Partial<CertifiedOptions>): CertifiedMember;
 }
 
 const isOwn = ({ pubkey }: SignedEvent): boolean => pubkey === keyOf(ALONE);
 
 /**
- * Three workers, and a fourth that hears only itself from its second round on, until it is in the middle of its third round alone. They
- * hear of each other again when it has finished the run.
+ * Three workers, and a fourth that is isolated from its second round until the middle of its third round alone. The
+ * partition ends when it has finished the run.
  */
 async function part(spec: RunSpec): Promise<Parted> {
   const swarm = createTimedSwarm(spec, TRAIN);
@@ -94,7 +94,7 @@ const forksOf = ({ events }: CertifiedMember) => events.filter((e) => e.type ===
 const tellsOfFork = (member: CertifiedMember) => () => forksOf(member).length > 0;
 
 describe('a run that forked', () => {
-  it('a worker that went on alone goes over to the branch of the many, and all end in the same bits', async () => {
+  it('an isolated worker switches to the branch of the majority, and all end in the same bits', async () => {
     const spec = specWith({ reorgDepth: 2 });
     const { swarm, others, alone, mend } = await part(spec);
     mend();
@@ -107,7 +107,7 @@ describe('a run that forked', () => {
     for (const member of [...others, alone]) expect(rootsOf(member).at(-1)).toBe(roots.at(-1));
     for (const other of others) expect(switchesOf(other)).toEqual([]);
     expect(forksOf(alone)).toEqual([]);
-    // it plays on there: what it sends counts again
+    // it continues there: its contributions count again
     const last = certifiedRounds(others[0]!).at(-1);
     expect(last!.accepted).toContain(alone.id);
 
@@ -117,7 +117,7 @@ describe('a run that forked', () => {
     expect(end.state.modelRoot).toBe(roots.at(-1));
   });
 
-  it('what only the lost branch counted is back in the residual, to the last bit it can hold', async () => {
+  it('contributions that only the lost branch counted return to the residual, bit for bit', async () => {
     const spec = specWith();
     const { swarm, alone, saved, mend } = await part(spec);
     mend();
@@ -142,7 +142,7 @@ describe('a run that forked', () => {
     ]);
   });
 
-  it('deeper than the run allows it stays, says so, and goes over when it is told to', async () => {
+  it('beyond reorgDepth it stays, reports the fork, and switches when told to', async () => {
     const spec = specWith({ reorgDepth: 1 });
     const { swarm, others, alone, mend, restart } = await part(spec);
     mend();
@@ -160,7 +160,7 @@ describe('a run that forked', () => {
     expect(rootsOf(told2).at(-1)).toBe(rootsOf(others[0]!).at(-1));
   });
 
-  it('who hears of the others only when its run is over goes over then', async () => {
+  it('a worker that learns of the others only after its run is over switches then', async () => {
     const { swarm, others, alone } = await part(specWith({}, 4));
     await swarm.finish([...others, alone], 3 * HOUR);
     expect(switchesOf(alone)).toMatchObject([{ round: 4, fork: 1, depth: 3 }]);
@@ -168,7 +168,7 @@ describe('a run that forked', () => {
     expect(head!.modelRoot).toBe(rootsOf(others[0]!).at(-1));
   });
 
-  it('who is told to stay stays', async () => {
+  it('a worker that is told to stay does not switch', async () => {
     const { swarm, alone, mend, restart } = await part(specWith());
     const ours = alone.disk.state!.head!.parent;
     await kill(alone);
@@ -179,7 +179,7 @@ describe('a run that forked', () => {
     expect(forksOf(stubborn)).toEqual([]);
   });
 
-  it('a branch that relays do not have is not compared: it stays, and says so', async () => {
+  it('a branch that relays do not have is not compared: the worker stays and reports it', async () => {
     const { swarm, alone, mend, partedAt } = await part(specWith());
     mend((event) => isOwn(event) && event.created_at > partedAt);
     await swarm.secondsUntil(tellsOfFork(alone), HOUR);
@@ -187,7 +187,7 @@ describe('a run that forked', () => {
     expect(switchesOf(alone)).toEqual([]);
   });
 
-  it('a better branch of which a payload is nowhere is not followed before it is there', async () => {
+  it('a better branch with a missing payload is followed only once the payload arrives', async () => {
     const { swarm, others, alone, mend } = await part(specWith());
     const isWithheld = ({ kind, pubkey }: SignedEvent) =>
       kind === manifest.kind && pubkey === others[0]!.id;
@@ -201,7 +201,7 @@ describe('a run that forked', () => {
     expect(rootsOf(alone).at(-1)).toBe(rootsOf(others[0]!).at(-1));
   });
 
-  it('one that is told of an outcome that nobody has says so', async () => {
+  it('a chosen outcome that no relay has is reported', async () => {
     const { swarm, alone, mend, restart } = await part(specWith());
     await kill(alone);
     mend();

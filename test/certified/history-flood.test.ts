@@ -1,4 +1,4 @@
-/** What strangers and members can make a newcomer or an archive read, keep and decode of a run's past. */
+/** Limits on what strangers and members can make a newcomer or an archive read, store and decode of a run's history. */
 
 import { sha256 } from 'nostrain/base';
 import {
@@ -34,7 +34,7 @@ const stranger = (number: number) =>
     nativeCrypto,
   );
 
-/** What a reader is handed, by author, from a relay that has the run and these. */
+/** Events that a reader receives, by author, from a relay with the run and these events. */
 function reading(
   more: readonly SignedEvent[],
   hidden: (event: SignedEvent) => boolean = () => false,
@@ -57,8 +57,8 @@ const vote = (view: number, round = 3): Message => ({
 const bytesOf = (events: Iterable<SignedEvent>) =>
   [...events].reduce((sum, event) => sum + JSON.stringify(event).length, 0);
 
-describe('a flood of the past of a run', () => {
-  it('strangers: nothing that they sign of rounds, joins and proposals is read, by newcomers or archives', async () => {
+describe('a flood of the history of a run', () => {
+  it('strangers: newcomers and archives read none of their rounds, joins and proposals', async () => {
     const junk = Array.from({ length: 1200 }, (_, i) => {
       const key = stranger(i % 40);
       const join: Join = { type: 'join', run, after: run, tip: key.publicKey, evidence: `${i}` };
@@ -80,12 +80,12 @@ describe('a flood of the past of a run', () => {
     }
   });
 
-  it('one member: it fills its own share of a round, of its key and of all, and everybody else is kept', async () => {
+  it('one member: it fills only its own limits per round, per key and in total', async () => {
     const flooder = signerOf(4);
     const flood = [2, 3, 4, 5].flatMap((round) =>
       Array.from({ length: 250 }, (_, i) => flooder.sign(buildMessage(vote(i, round), life))),
     );
-    // what it signed itself may go with its flood: others hold copies
+    // its own events may be evicted with its flood: others have archived them
     const copied = made.rounds.flatMap((_, round) => {
       const decided = made.events.filter(
         ({ kind, tags }) => kind !== 7810 && tags.some(([, value]) => value === `${run}/${round}`),
@@ -104,7 +104,7 @@ describe('a flood of the past of a run', () => {
     expect(own.length).toBeLessThan(250);
   });
 
-  it('one member makes up members: whoever no certified outcome lists is not asked for', async () => {
+  it('one member invents members: keys that no certified outcome lists are not queried', async () => {
     const keys = Array.from({ length: 60 }, (_, i) => stranger(i));
     const joins = keys
       .map(({ publicKey: key }) => ({
@@ -126,7 +126,7 @@ describe('a flood of the past of a run', () => {
     expect(pathOf(start, gathered).tip.chain.parent).toBe(digests.at(-1));
   });
 
-  it('copies are at the cost of who made them, and a member that copies junk hides nothing', async () => {
+  it('archives are charged to their author, and a member that archives junk hides nothing', async () => {
     const lost = made.events.filter(({ kind, tags }) =>
       tags.some(([, value]) => value === `${run}/3` && (kind === 7813 || kind === 7814)),
     );
@@ -150,7 +150,7 @@ describe('a flood of the past of a run', () => {
     expect(junk.filter(({ id }) => gathered.message(id)).length).toBeLessThan(60);
   });
 
-  it('chunks that lead nowhere under a genuine root are let go of, and of each genuine one only one is kept', async () => {
+  it('invalid chunks under a genuine root are dropped, and each genuine chunk is stored once', async () => {
     const payload = new Uint8Array(100_000).map((_, i) => i);
     const { root, bytes, count, draft } = planChunks(payload, life, sha256);
     const genuine = Array.from({ length: count }, (_, i) => signerOf(1).sign(draft(i)));
@@ -168,7 +168,7 @@ describe('a flood of the past of a run', () => {
     expect(kept.map(({ pubkey }) => pubkey)).not.toContain(stranger(1).publicKey);
   });
 
-  it('whoever has most loses its oldest where all of it is too much, and events of later rounds are not kept', () => {
+  it('at the total limit the key with most bytes loses its oldest events, and later rounds are not stored', () => {
     const kept = new KeptHistory(run, 8, { perRound: 20_000, perKey: 60_000, inAll: 100_000 });
     const honest = [2, 3, 4, 5].map((round) =>
       signerOf(1).sign(buildMessage(vote(0, round), life)),

@@ -34,7 +34,7 @@ import { createTimedStage } from '../support/timed-stage.ts';
 
 const stage = createTimedStage(startCertified);
 const { relay, start } = stage;
-/** A relay that stores whatever it is given. */
+/** A relay that stores any event. */
 const credulousRelay = async (): Promise<string> => relay({ policies: [] }).url;
 
 const signerOf = (index: number) => createSigner(secretOf(index), nativeCrypto);
@@ -43,7 +43,7 @@ const life = (later = 0) => {
   return { createdAt, expiresAt: createdAt + 200 * 86_400 };
 };
 
-/** A contribution to round 0 with nothing wrong, signed by hand. */
+/** A valid contribution to round 0, signed by hand. */
 function manifest(spec: RunSpec, index: number, { value = 1, later = 0 } = {}): SignedEvent {
   const run = runIdOf(spec);
   const params = { layout, values: new Float32Array(layout.size) };
@@ -63,7 +63,7 @@ function commit(spec: RunSpec, index: number): SignedEvent {
   return signerOf(index).sign(buildMessage(said, life()));
 }
 
-/** Relays that pass one event on without its signature. */
+/** Relays that forward one event without its signature. */
 const withoutSignature =
   (id: string): OpenSocket =>
   (url) =>
@@ -82,7 +82,7 @@ const withoutSignature =
       },
     });
 
-/** Everything of a kind a relay holds. */
+/** All events of a kind on a relay. */
 async function stored(url: string, kind: number): Promise<readonly SignedEvent[]> {
   const relays = createRelaySet([url], {
     openSocket: stage.openSocket,
@@ -101,7 +101,7 @@ const reasonsOf = (member: CertifiedMember, round = 0) =>
   certifiedRounds(member)[round]!.refused.map(({ reason }) => reason);
 
 describe('N-13: in a certified run', () => {
-  it('what is forged, altered, misattributed or of a stranger is dropped and counted by reason', async () => {
+  it('forged, altered, misattributed and strangers’ events are dropped and counted by reason', async () => {
     const url = await credulousRelay();
     const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 2 });
     const [stranger, victim] = [9, 0];
@@ -142,7 +142,7 @@ describe('N-13: in a certified run', () => {
 });
 
 describe('N-12: a stranger publishes a certified checkpoint of poisoned weights', () => {
-  it('who joins passes it over, says why, and goes on from the genuine one', async () => {
+  it('a newcomer skips it, reports why, and continues from the genuine one', async () => {
     const url = await credulousRelay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1], rounds: 5, timing: { graceMaxMs: 2000 } },
@@ -184,7 +184,7 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
       event.type === 'notice' ? [event.message] : [],
     );
     const who = keyOf(9).slice(0, 8);
-    // events of one second come in the order of their ids
+    // events of the same second are sorted by id
     const skipped = notices.filter((notice) => notice.includes('skipped the')).sort();
     expect(skipped).toEqual(
       [
@@ -204,7 +204,7 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
 });
 
 describe('T-08: a round that is closed is certified a second time', () => {
-  it('the conflict is shown, who signed both is proven guilty to everybody, and no state changes', async () => {
+  it('the conflict is reported, keys that signed both are proven faulty to all, and no state changes', async () => {
     const url = await credulousRelay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 2, timing: { graceMaxMs: 6000 } },
@@ -220,7 +220,7 @@ describe('T-08: a round that is closed is certified a second time', () => {
     const { outcome, certificate } = closed!.decided!;
     const { digest: expected, attempt, view, committee } = certificate;
 
-    // two of three change their minds about the time
+    // two of three sign another time
     const other = { ...outcome, time: outcome.time + 1 };
     const got = outcomeDigest(other);
     const { run, parent } = outcome;
@@ -265,7 +265,7 @@ describe('T-08: a round that is closed is certified a second time', () => {
 });
 
 describe('T-04: in a certified run', () => {
-  it('a contribution that is sent again, and signed again at another time, counts once', async () => {
+  it('a contribution that is re-sent, and re-signed with another date, counts once', async () => {
     const url = await credulousRelay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 1, timing: { viewMs: 400 } },
@@ -286,7 +286,7 @@ describe('T-04: in a certified run', () => {
     );
   });
 
-  it('of two that differ at most one counts, and both together prove the fault', async () => {
+  it('of two different ones at most one counts, and both together prove the fault', async () => {
     const url = await credulousRelay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 2, timing: { graceMaxMs: 1500 } },

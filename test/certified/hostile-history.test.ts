@@ -1,4 +1,4 @@
-/** What strangers, and quorums that sign twice, can do to whoever follows a run from its events. */
+/** What strangers, and quorums that sign twice, can do to readers that follow a run from its events. */
 
 import {
   applyOutcome,
@@ -74,7 +74,7 @@ describe("a stranger's votes and proposals", () => {
     expect(end.digests).toEqual(made.rounds.map((each) => each.digest));
   });
 
-  test('one member cannot make a finished replay look as if something were missing either', () => {
+  test('one member cannot make a finished replay look incomplete either', () => {
     const events = [commit({}), proposal({ round: 5 })].map((message) =>
       signerOf(4).sign(buildMessage(message, life)),
     );
@@ -84,7 +84,7 @@ describe("a stranger's votes and proposals", () => {
 });
 
 describe('a history with many forks', () => {
-  /** A quorum that signs two outcomes in each round: as many branches as there are paths. */
+  /** A quorum that signs two outcomes in each round, so the number of paths doubles each round. */
   function forked(depth: number): { readonly made: GeneratedRun; readonly events: SignedEvent[] } {
     const spec = certifiedSpec({ founders: foundersOf(1), training: { rounds: 32 } });
     const events = new Map<string, SignedEvent>();
@@ -108,21 +108,21 @@ describe('a history with many forks', () => {
       expect(end.digests).toEqual(made.rounds.map(({ digest }) => digest));
       expect(rounds.filter(({ forks }) => forks.length > 0)).toHaveLength(depth - 1);
       const outcomes = new Set(events.filter(({ kind }) => kind === 7814).map(({ id }) => id));
-      // one look at the commits after each outcome, and after the run id
+      // one query of commits per outcome, and one for the run id
       expect(reads).toBeLessThanOrEqual(outcomes.size + 1);
       return reads;
     });
-    // a triangle of outcomes, not a tree of paths
+    // quadratic in outcomes, not exponential in paths
     expect(work[1]! / work[0]!).toBeLessThan(6);
   });
 });
 
-describe('a sole founder that goes on alone', () => {
+describe('a sole founder that continues alone', () => {
   const spec = certifiedSpec({ founders: foundersOf(1), training: { rounds: 32 } });
   const start: readonly Round[] = [{}, { joins: [2] }];
   const real = generateRun([...start, {}, { joins: [3] }, {}, {}, {}, {}], spec);
 
-  test('more void rounds of one key lose against real ones of all who joined', () => {
+  test('more void rounds of one key lose against real rounds of all members', () => {
     const voids = Array.from({ length: 9 }, (): Round => ({ result: 'void' }));
     const alone = generateRun([{}, ...voids], spec);
     expect(alone.rounds.length).toBeGreaterThan(real.rounds.length);
@@ -143,7 +143,7 @@ describe('an empty contribution', () => {
   const seatFrom = (at: number) =>
     rounds[at]!.before.ledger.members.find(({ key }) => key === five)?.seatFrom;
 
-  test('is accepted, is marked, and earns no seat; the first other one does, two rounds later', () => {
+  test('is accepted and marked, but earns no seat; the first other one does, two rounds later', () => {
     expect(rounds.map(({ checked }) => checked)).toEqual(Array(5).fill('full'));
     const marked = rounds.map(({ decided }) => decided!.outcome.accepted.filter((r) => r.empty));
     expect(marked.map(({ length }) => length)).toEqual([0, 0, 1, 0, 0]);
@@ -152,7 +152,7 @@ describe('an empty contribution', () => {
     expect(members.find(({ key }) => key === five)?.seatFrom).toBe(5);
   });
 
-  test('an outcome that marks a row wrongly is invalid', () => {
+  test('an outcome with a wrong `empty` mark is invalid', () => {
     const events = gather(made.events, made);
     const { before, decided } = rounds[2]!;
     if (!hasModel(before)) throw new Error('no model');
