@@ -1,9 +1,9 @@
-/** How often an outcome is looked at that lacks something. */
+/** How often an outcome with missing evidence is judged. */
 import { expect, it } from 'vitest';
 import { lacking } from '../../src/certified/decisions/evidence.ts';
 import { ASK_MS, Judge } from '../../src/certified/rounds/judging.ts';
 
-/** A judge of an outcome that lists so many contributions, none of which is here. */
+/** A judge of an outcome that lists `count` contributions, all of them missing. */
 function stage(listed: readonly string[]) {
   const here = new Set<string>();
   const asked: (readonly string[])[] = [];
@@ -34,7 +34,7 @@ function stage(listed: readonly string[]) {
   };
 }
 
-it('looks at an outcome again when something of what it lacked is here, not at whatever arrives', () => {
+it('judges an outcome again when some of its missing evidence arrives, not on every arrival', () => {
   const ids = Array.from({ length: 64 }, (_, i) => `manifest ${i}`);
   const { here, asked, reads, pass, isDone } = stage(ids);
   for (let seconds = 0; seconds < 60; seconds++) {
@@ -42,11 +42,11 @@ it('looks at an outcome again when something of what it lacked is here, not at w
     pass(ASK_MS);
   }
   expect(reads()).toBe(1);
-  // it is asked for all the same
+  // the evidence is requested all the same
   expect(asked).toHaveLength(60);
   expect(asked.every((missing) => missing.length === 64)).toBe(true);
 
-  // one after the other, ten in each second
+  // one after the other, ten per second
   for (const [i, id] of ids.entries()) {
     here.add(id);
     expect(isDone()).toBe(i === 63);
@@ -55,7 +55,7 @@ it('looks at an outcome again when something of what it lacked is here, not at w
   expect(reads()).toBeLessThanOrEqual(9);
 });
 
-it('looks again within a second where some of it came and the rest stays away: what came may be wrong', () => {
+it('judges again within a second if only some evidence arrived: it may already be invalid', () => {
   const { here, reads, pass, isDone } = stage(['first', 'second']);
   expect(isDone()).toBe(false);
   here.add('first');

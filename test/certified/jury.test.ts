@@ -1,4 +1,7 @@
-/** T-21: members run drawn contributions again by themselves; whom a quorum finds at fault is out, and one member's word puts nobody out. */
+/**
+ * T-21: members recompute drawn contributions automatically; whom a quorum finds at fault is ejected, and a single
+ * member's verdict ejects no one.
+ */
 
 import { replayRun } from 'nostrain/certified';
 import { toProtocolMessage } from 'nostrain/certified/parts';
@@ -38,14 +41,14 @@ const specOf = (rounds: number, founders: number, jury = 2): RunSpec =>
 const rosterOf = ({ state }: Ended): readonly string[] =>
   state.head.ledger.members.map(({ key }) => key);
 
-/** Everything that a member said of checks, and what became of the run. */
+/** The notices of a member about checks. */
 const noticesOf = ({ events }: Ended): string =>
   events.flatMap((event) => (event.type === 'notice' ? [event.message] : [])).join('\n');
 
 const faultsIn = ({ state }: Ended): readonly string[] =>
   state.rounds.flatMap(({ certified }) => certified?.faults ?? []);
 
-describe('T-21: cheats among members that check by themselves', { timeout: 120_000 }, () => {
+describe('T-21: cheats among members that check automatically', { timeout: 120_000 }, () => {
   let spec: RunSpec;
   let ended: readonly Ended[];
   beforeAll(async () => {
@@ -53,7 +56,7 @@ describe('T-21: cheats among members that check by themselves', { timeout: 120_0
     ended = await playRerun(spec, relay.url, 5, { 3: elsewhere(spec), 4: noisy });
   }, 120_000);
 
-  it('are out of the run, and nobody else is', () => {
+  it('are ejected from the run, and no one else is', () => {
     for (const honest of [0, 1, 2]) {
       expect(rosterOf(ended[honest]!)).toEqual([0, 1, 2].map(keyOf).sort());
       expect([...faultsIn(ended[honest]!)].sort()).toEqual([3, 4].map(keyOf).sort());
@@ -65,7 +68,7 @@ describe('T-21: cheats among members that check by themselves', { timeout: 120_0
     );
   });
 
-  it('drops what is held of them from the outcome on that lists the proof', () => {
+  it('lose their contributions from the outcome on that lists the proof', () => {
     for (const cheat of [3, 4].map(keyOf)) {
       const { rounds } = ended[0]!.state;
       const out = rounds.findIndex(({ certified }) => certified?.faults.includes(cheat));
@@ -74,7 +77,7 @@ describe('T-21: cheats among members that check by themselves', { timeout: 120_0
     }
   });
 
-  it('is found the same by a replay from the events alone', async () => {
+  it('are ejected by a replay too', async () => {
     const { archive } = await readRerun(spec, relay.url);
     const report = await replayRun(archive, { spec, crypto: nativeCrypto });
     expect(report).toMatchObject({ ok: true, rounds: 16 });
@@ -97,13 +100,13 @@ describe('T-21: what an outcome may list', () => {
     generateRun([{}, {}, {}, { absent: [5], ...last, convicted }, {}], rules);
   const rosterAfter = (run: ReturnType<typeof play>) => run.state.ledger.members.length;
 
-  it('verdicts of a quorum of the committee of the round after it', async () => {
+  it('verdicts of a quorum of the next round’s committee', async () => {
     const run = play({ culprit: 5, checked: 0, by: [1, 2, 3, 4] });
     expect(rosterAfter(run)).toBe(4);
     expect(run.state.ledger.faulted).toEqual([signerOf(5).publicKey]);
     const report = await replayRun({ events: run.events, beacons: [] }, { spec: rules });
     expect(report).toMatchObject({ ok: true, rounds: 5 });
-    // as of equivocators, nothing is left of what it said of itself
+    // as for equivocators, their statements about themselves do not count
     const silent = generateRun([{}, {}, {}, { absent: [5] }, { absent: [5] }], rules);
     expect(run.rounds.map(({ modelRoot }) => modelRoot)).toEqual(
       silent.rounds.map(({ modelRoot }) => modelRoot),
@@ -118,7 +121,7 @@ describe('T-21: what an outcome may list', () => {
     ['of the accused', { culprit: 5, checked: 0, by: [1, 2, 3, 5] }, {}, /event/],
     ['of a round to come', { culprit: 5, checked: 3, by: [1, 2, 3, 4] }, {}, /not enough/],
     [
-      'and the row of whom it puts out',
+      'and the contribution of the key it ejects',
       { culprit: 5, checked: 0, by: [1, 2, 3, 4] },
       { absent: [] },
       /is ejected/,
@@ -127,7 +130,7 @@ describe('T-21: what an outcome may list', () => {
     expect(() => play(convicted, last)).toThrow(why);
   });
 
-  it('not those of a round whose committee nobody remembers', () => {
+  it('not those of a round whose committee is no longer known', () => {
     const rounds = Array.from({ length: JURY_ROUNDS + 2 }, (): Round => ({}));
     const convicted = { culprit: 5, checked: 0, by: [1, 2, 3, 4] };
     const long = madeSpec({ ...rules, training: { ...rules.training, rounds: 20 } });
@@ -154,8 +157,7 @@ describe('T-21: what an outcome may list', () => {
     });
     expect(ended.state.ledger.features.jury?.left).toEqual([]);
   });
-
-  it('nothing of the kind in a run without a jury: a verdict says nothing there', () => {
+  it('none in a run without a jury: verdicts have no meaning there', () => {
     const { run, events } = play({ culprit: 5, checked: 0, by: [1, 2, 3, 4] });
     const proof = events.find(({ kind }) => kind === 7817)!;
     const heard = (names: readonly string[]) =>
@@ -166,7 +168,7 @@ describe('T-21: what an outcome may list', () => {
 });
 
 describe('T-21: members that lie about checks', { timeout: 120_000 }, () => {
-  it('put nobody out alone', { timeout: 180_000 }, async () => {
+  it('cannot eject anyone alone', { timeout: 180_000 }, async () => {
     const spec = specOf(8, 4, 3);
     const ended = await playRerun(spec, relay.url, 4, {}, { lying: [3] });
     expect(rosterOf(ended[0]!)).toEqual([0, 1, 2, 3].map(keyOf).sort());
@@ -177,7 +179,7 @@ describe('T-21: members that lie about checks', { timeout: 120_000 }, () => {
 });
 
 describe('T-21: checks that take longer than a round', { timeout: 120_000 }, () => {
-  it('are made once by each member', { timeout: 180_000 }, async () => {
+  it('are made once per member', { timeout: 180_000 }, async () => {
     const spec = specOf(8, 3, 1);
     const ended = await playRerun(spec, relay.url, 3, {}, { checkMs: 800 });
     for (const { checked } of ended) expect(new Set(checked).size).toBe(checked.length);

@@ -1,4 +1,7 @@
-/** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing unpacked is lost. */
+/**
+ * Acceptance N-10 in certified runs: a contribution that is one round late counts once on every worker, or on none; no
+ * learned delta is lost.
+ */
 
 import { systemClock } from 'nostrain/base';
 import { explain, hasModel } from 'nostrain/certified/parts';
@@ -19,7 +22,7 @@ import { arithmeticTrainer, smallLayout } from '../support/swarm.ts';
 import { createTimedSwarm, type TimedOptions, type TimedSwarm } from '../support/timed-swarm.ts';
 
 const SLOW = 3;
-/** Payloads hold values in 8 bits: what is lost or repeated is a hundred times as much. */
+/** Payloads have 8-bit values: a lost or repeated delta would be a hundred times larger than the rounding error. */
 const QUANTIZED = 0.01;
 // in seconds
 const TRAIN = 60;
@@ -32,7 +35,7 @@ const specWith = (late: 'defer' | 'discard', rounds = 3): RunSpec =>
     timing: { graceMinMs: 1000 * GRACE, graceMaxMs: 1000 * GRACE, skewMs: 60_000 },
   });
 
-/** Trains the first round for so long. */
+/** Trains the first round for this long. */
 const slowTrainer = ({ clock }: TimedSwarm, seconds: number): Trainer => {
   const trainer = (trainMs: number) => arithmeticTrainer(SLOW, smallLayout, { clock, trainMs });
   const usual = trainer(1000 * TRAIN);
@@ -43,7 +46,7 @@ const slowTrainer = ({ clock }: TimedSwarm, seconds: number): Trainer => {
   };
 };
 
-/** Trains the first two thirds of a round, has them kept, and then the rest; counts the phases that it took up in the middle. */
+/** Trains two thirds of a round, saves the phase, then trains the rest; counts resumed phases. */
 function halfwayTrainer({ clock }: TimedSwarm): { readonly trainer: Trainer; rests: number } {
   const usual = arithmeticTrainer(SLOW, smallLayout, { clock, trainMs: (1000 * TRAIN) / 3 });
   const half = { done: 1, vectors: [], losses: Float32Array.of(1), seconds: 0 };
@@ -62,7 +65,7 @@ function halfwayTrainer({ clock }: TimedSwarm): { readonly trainer: Trainer; res
   return counted;
 }
 
-/** A line on which manifests stay for so long from now. */
+/** A connection that delays manifests by this long. */
 function slowLine({ clock, connect }: TimedSwarm, seconds: number): RelaySet {
   const relays = connect();
   const untilMs = clock.now() + 1000 * seconds;
@@ -76,7 +79,7 @@ function slowLine({ clock, connect }: TimedSwarm, seconds: number): RelaySet {
   };
 }
 
-/** What counted of a worker, outcome by outcome. */
+/** The counted contributions of a worker, outcome by outcome. */
 const rowsOf = ({ rounds }: Replayed, key: string) =>
   rounds.flatMap(({ round, before, decided }) =>
     decided!.outcome.accepted
@@ -84,7 +87,7 @@ const rowsOf = ({ rounds }: Replayed, key: string) =>
       .map(({ late, manifest }) => ({ round, late, manifest })),
   );
 
-/** What training alone gives from the model a round started with. */
+/** The delta of training alone from the model that a round starts with. */
 async function freshDelta({ rounds }: Replayed, round: number): Promise<Float64Array> {
   const { before } = rounds[round]!;
   if (!hasModel(before)) throw new Error(`round ${round} has no model`);
@@ -98,7 +101,7 @@ async function freshDelta({ rounds }: Replayed, round: number): Promise<Float64A
 
 const largest = (values: Float64Array): number => Math.max(...values.map(Math.abs));
 
-/** What the slow one unpacked in round 0 is in what it brought in this round, once. */
+/** Checks that the slow worker's delta of round 0 is in this round's contribution once. */
 async function expectReturned(found: Replayed, round: number): Promise<void> {
   const expected = await freshDelta(found, round);
   const lost = await freshDelta(found, 0);
@@ -107,14 +110,14 @@ async function expectReturned(found: Replayed, round: number): Promise<void> {
   expect(largest(lost)).toBeGreaterThan(0.1);
 }
 
-/** Workers 0, 1 and 2, and the slow one. */
+/** Workers 0, 1 and 2, and the slow worker. */
 const startAll = (swarm: TimedSwarm, slowness: Partial<TimedOptions>) => ({
   members: [0, 1, 2].map((index) => swarm.start({ index })),
   slow: swarm.start({ index: SLOW, ...slowness }),
 });
 
-describe('N-10: a contribution that comes one round late', () => {
-  it('deferred: is folded once on every worker, without a step of its own', async () => {
+describe('N-10: a contribution that arrives one round late', () => {
+  it('deferred: is included once on every worker, without a separate step', async () => {
     const spec = specWith('defer');
     const swarm = createTimedSwarm(spec, TRAIN);
     const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, GRACE + 30) });
@@ -151,7 +154,7 @@ describe('N-10: a contribution that comes one round late', () => {
     expect(largest(returned.disk.state!.residual)).toBeLessThan(QUANTIZED);
   });
 
-  it('deferred: what the next outcome does not list either comes back, once', async () => {
+  it('deferred: if the next outcome does not list it either, it returns to the residual once', async () => {
     const spec = specWith('defer', 5);
     const swarm = createTimedSwarm(spec, TRAIN);
     const { members, slow } = startAll(swarm, { trainer: slowTrainer(swarm, 2 * GRACE + 30) });
@@ -166,7 +169,7 @@ describe('N-10: a contribution that comes one round late', () => {
     ['while the next round may list it', 30, 1],
     ['not where that is over too', 2 * GRACE + 100, 0],
   ] as const)(
-    'deferred: who was killed in the middle of its steps takes the rest, %s',
+    'deferred: a worker killed during its steps takes the remaining ones, %s',
     async (_, away, late) => {
       const spec = specWith('defer', 6);
       const swarm = createTimedSwarm(spec, TRAIN);
@@ -190,10 +193,10 @@ describe('N-10: a contribution that comes one round late', () => {
     },
   );
 
-  it('discard: is recorded only, and comes back at once', async () => {
+  it('discard: is only recorded, and returns to the residual at once', async () => {
     const spec = specWith('discard');
     const swarm = createTimedSwarm(spec, TRAIN);
-    // sent in time, and longer on its way than was left
+    // sent in time, but delayed beyond the deadline
     const { members, slow } = startAll(swarm, {
       trainer: slowTrainer(swarm, GRACE - 5),
       relays: slowLine(swarm, GRACE + 1),

@@ -1,4 +1,7 @@
-/** Late policy `defer`: what an outcome may list late, what it must, and what becomes of a contribution that nobody lists. */
+/**
+ * Late policy `defer`: which late contributions an outcome may and must list, and what happens to one that no outcome
+ * lists.
+ */
 
 import {
   type Certified,
@@ -39,7 +42,7 @@ function manifestOf({ events }: GeneratedRun, number: number, round: number): Ev
 const indexOf = ({ ledger }: Certified, number: number): number =>
   ledger.members.findIndex(({ key }) => key === keyOf(number));
 
-/** What of an outcome matters here. */
+/** The parts of an outcome that matter in these tests. */
 function outcomeWith(state: Certified, more: Partial<Outcome>): Outcome {
   const zeros = '0'.repeat(64);
   return {
@@ -50,7 +53,7 @@ function outcomeWith(state: Certified, more: Partial<Outcome>): Outcome {
   };
 }
 
-describe('what was left out though most held it', () => {
+describe('a contribution that was left out although most members had it', () => {
   const { run, state, events } = playedOut([{}, { ignored: [2] }]);
   const commits = events.commitsAfter(state.before!.parent);
   const votes = listVotes(state.before!.ledger, commits[0]!, commits);
@@ -61,7 +64,7 @@ describe('what was left out though most held it', () => {
     manifest: late[0]!.manifest,
   };
 
-  it('must be listed by the next outcome: who drops it twice gets no vote', () => {
+  it('must be listed by the next outcome: a proposer that drops it twice gets no vote', () => {
     const owed = owedIn(state, outcomeWith(state, { votes }), late, events);
     expect(owed).toEqual([keyOf(2)]);
     const sight = { available: [], owed, hasStakes: true, nowMs: 0 };
@@ -72,7 +75,7 @@ describe('what was left out though most held it', () => {
     expect(opinionOf(state, empty, sight).acceptable).toBe(true);
   });
 
-  it('is owed to nobody by the word of as few as may be hostile, nor where it is not here', () => {
+  it('need not be listed on the word of as few voters as may be hostile, nor if it is missing', () => {
     const other = [{ worker: keyOf(1), manifest: manifestOf(run, 1, 1) }];
     expect(owedIn(state, outcomeWith(state, { votes }), other, events)).toEqual([]);
     expect(owedIn(state, outcomeWith(state, { votes }), [], events)).toEqual([]);
@@ -103,7 +106,7 @@ describe('what was left out though most held it', () => {
   });
 });
 
-describe('what a worker takes along', () => {
+describe('what a worker carries over', () => {
   const { state } = playedOut([{}, {}]);
   const size = state.params.layout.size;
   const filled = (value: number) => new Float64Array(size).fill(value);
@@ -131,7 +134,7 @@ describe('what a worker takes along', () => {
   const listed = { accepted: [{ index, late: false, manifest: mine }] };
   const refused = { rejected: [{ index, manifest: mine, reason: 'not-finite' }] };
 
-  it('listed or rejected, it is out of the residual; unlisted it stays out for one more outcome', () => {
+  it('listed or rejected, it leaves the residual; unlisted, it stays out for one more outcome', () => {
     expect(carry({}, listed)).toEqual({ residual: 1, pending: undefined });
     expect(carry({}, refused)).toEqual({ residual: 1, pending: undefined });
     expect(carry({}, {})).toEqual({ residual: 1, pending: mine });
@@ -139,7 +142,7 @@ describe('what a worker takes along', () => {
     expect(carry({}, {}, discarding)).toEqual({ residual: 11, pending: undefined });
   });
 
-  it('unlisted it is gone where members screen, unless the round is void or nothing was sent', () => {
+  it('unlisted, it is dropped with screening, unless the round is void or it was not sent', () => {
     const screening = { ...state, spec: certifiedSpec({ screening: true }) };
     expect(carry({}, {}, screening)).toEqual({ residual: 1, pending: undefined });
     expect(carry({}, { result: 'void' }, screening).residual).toBe(11);
@@ -150,17 +153,17 @@ describe('what a worker takes along', () => {
     expect(carry({ pending: sentAs(before) }, { result: 'void' }, both).residual).toBe(101);
   });
 
-  it('listed and left out by the rule, it comes back less what the step moved instead', () => {
+  it('listed but left out by the rule, it returns minus what the step moved instead', () => {
     const mean = filled(4);
     const taken = { mean, moved: Uint32Array.of(0), unused: new Set([mine]), rate: 1 };
     expect(carry({}, listed, state, taken).residual).toBe(7);
     expect(carry({}, listed, state, { ...taken, unused: new Set() }).residual).toBe(1);
-    // too few for the rule: nothing was taken of anybody
+    // too few for the rule: no contribution was taken
     const still = { ...taken, moved: new Uint32Array(), mean: filled(0) };
     expect(carry({}, listed, state, still).residual).toBe(11);
   });
 
-  it('comes back when the next outcome does not list it either, beside what was sent meanwhile', () => {
+  it('returns if the next outcome does not list it either, in addition to what was sent meanwhile', () => {
     const pending = sentAs(before);
     const late = { index, late: true, manifest: before };
     expect(carry({ pending }, { accepted: [...listed.accepted, late] }).residual).toBe(1);
@@ -171,7 +174,7 @@ describe('what a worker takes along', () => {
     });
   });
 
-  it('is not lost to an outcome that lists it as rejected in a round it was not made for', () => {
+  it('is not lost if an outcome rejects it in a round that it was not made for', () => {
     const untimely = { rejected: [{ index, manifest: before, reason: 'wrong-round' }] };
     expect(carry({ pending: sentAs(before) }, untimely).residual).toBe(101);
   });

@@ -1,4 +1,4 @@
-/** A leave is not undone by what its key said before it. */
+/** A leave is not undone by earlier joins of its key. */
 
 import {
   certifiedMembers,
@@ -15,7 +15,7 @@ const leaver = signerOf(5).publicKey;
 /** Worker 5 joins by outcome 1 and leaves by outcome 3. */
 const left: readonly Round[] = [{}, { joins: [5] }, {}, { leaves: [5] }];
 
-/** Whose joins a proposer lists in the round after these, from all events there are. */
+/** The keys whose joins a proposer lists in the round after these, from all events. */
 function joinsAfter(...rounds: readonly Round[]): readonly string[] {
   const run = generateRun(rounds, spec);
   const evidence = createEvidenceStore();
@@ -27,20 +27,20 @@ function joinsAfter(...rounds: readonly Round[]): readonly string[] {
   return draftOf(run.state, evidence, material).joins.map(({ key }) => key);
 }
 
-describe('run leave is undone by the join of before (attack: old join events still counted)', () => {
-  it('nobody proposes the old join of who has left', () => {
+describe('run leave is undone by an earlier join (attack: old join events still counted)', () => {
+  it('the old join of a key that left is not proposed', () => {
     expect(joinsAfter(...left)).toEqual([]);
     expect(joinsAfter(...left, {}, {})).toEqual([]);
   });
 
-  it('nobody follows an outcome that lists it', () => {
+  it('an outcome that lists it is invalid', () => {
     const undone = () => generateRun([...left, { oldJoins: [5] }], spec);
     expect(undone).toThrow('join-before-leave');
     const later = () => generateRun([...left, {}, {}, {}, { oldJoins: [5] }], spec);
     expect(later).toThrow('join-before-leave');
   });
 
-  it('nobody proposes the join of a key that has asked to leave since, whether it was listed or not', () => {
+  it('the join of a key that has asked to leave since is not proposed, whether listed or not', () => {
     const { members } = generateRun(left, spec).state.ledger;
     expect(members.map(({ key }) => key)).not.toContain(leaver);
     const asked = generateRun([{}, {}], spec);
@@ -64,7 +64,7 @@ describe('run leave is undone by the join of before (attack: old join events sti
     expect(back.state.ledger.members.map(({ key }) => key)).toContain(leaver);
   });
 
-  it('it is remembered over a restart, and forgotten when no older join could be listed', () => {
+  it('the leave is remembered across a restart, and forgotten once no older join could be listed', () => {
     const { state } = generateRun(left, spec);
     expect(state.departed).toEqual([{ key: leaver, round: 3 }]);
     const head = chainHeadOf(state, null);

@@ -1,10 +1,10 @@
-/** A worker's memory: what it remembers of rounds, events and peers does not grow with the rounds it has played. */
+/** Memory of a worker: its data about rounds, events and peers does not grow with the number of rounds played. */
 import { expect, it } from 'vitest';
 import { KeyWatch } from '../../src/certified/rounds/journal.ts';
 import { simulate } from '../bench/simulate/play.ts';
 import { watchCollections } from '../support/watch-collections.ts';
 
-/** The most of each in some of the rounds. */
+/** The maximum of each count over some rounds. */
 function mostOf(rounds: readonly ReadonlyMap<string, number>[]): ReadonlyMap<string, number> {
   const most = new Map<string, number>();
   for (const sizes of rounds) {
@@ -13,7 +13,7 @@ function mostOf(rounds: readonly ReadonlyMap<string, number>[]): ReadonlyMap<str
   return most;
 }
 
-// what grows by the round is more than twice as large
+// anything that grows per round would more than double
 it('holds as many entries after thirty rounds as after twelve', { timeout: 180_000 }, async () => {
   const rounds: ReadonlyMap<string, number>[] = [];
   const watched = watchCollections();
@@ -21,7 +21,7 @@ it('holds as many entries after thirty rounds as after twelve', { timeout: 180_0
     const played = await simulate({
       ...{ workers: 2, founders: 1024, relays: 1, copies: 0, rounds: 32, seed: 1, params: 64 },
       ...{ dialects: ['strfry'], limits: {}, loss: 0, deadlineC: 4, churn: 0, document: {} },
-      // what is remembered for minutes is that of some rounds
+      // entries kept for minutes cover several rounds
       trainSeconds: [80, 90],
       sharesChecks: false,
       onRound: ({ round }) => round % 2 === 0 && rounds.push(watched.sizes()),
@@ -36,7 +36,7 @@ it('holds as many entries after thirty rounds as after twelve', { timeout: 180_0
   expect(grown).toEqual([]);
 });
 
-it('waits for another use of its key by one promise in all rounds', () => {
+it('uses a single promise in all rounds to wait for a conflicting use of its key', () => {
   const watch = new KeyWatch('1'.repeat(64), () => undefined);
   expect(watch.conflict).toBe(watch.conflict);
 });

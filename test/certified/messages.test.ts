@@ -1,4 +1,4 @@
-/** What people read of a certified run that does not go on. */
+/** Messages about a certified run that stalls. */
 
 import type { RunEvent } from 'nostrain/certified';
 import { createReporter } from 'nostrain/certified/parts';
@@ -7,7 +7,7 @@ import { troubleOf } from '../../src/dashboard/view.ts';
 
 const peer = '32cad8c2'.padEnd(64, '0');
 
-it('names who has not voted, in words', () => {
+it('names the members that have not voted', () => {
   const stalled = { type: 'stalled', round: 3, attempt: 0, view: 0, missing: [peer] } as const;
   expect(troubleOf(stalled)).toBe(
     'Round 4 is not decided yet: no vote from 32cad8c2. Trying again.',
@@ -17,13 +17,13 @@ it('names who has not voted, in words', () => {
   );
 });
 
-it('says how a run gets more time', () => {
+it('says how to give a run more time', () => {
   expect(troubleOf({ type: 'voids', round: 2, count: 3 })).toBe(
     'round 3: ALERT, 3 rounds in a row were void, so no contribution counts: find out which workers are missing, or create a new run that waits longer (run create with a larger --timing-grace-min-ms)',
   );
 });
 
-it('says what is waited for, and who can bring it', () => {
+it('says what the run waits for, and who can provide it', () => {
   const told: RunEvent[] = [];
   const reporter = createReporter((event) => void told.push(event));
   reporter.uncomposable(3, { code: 'nothing-accepted', at: 'accepted', message: 'm' });

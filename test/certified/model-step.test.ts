@@ -1,4 +1,7 @@
-/** The step of a certified model with tiers: over whom each value is averaged, what stays as it was, and which roots follow. */
+/**
+ * The outer step of a certified model with tiers: which contributions each value is averaged over, what stays
+ * unchanged, and the roots that follow.
+ */
 
 import { genesisOf } from 'nostrain/certified/parts';
 import { modelRoot } from 'nostrain/consensus';
@@ -19,7 +22,7 @@ const stateOf = (tier: number) => {
   return genesisOf(spec, { layout, values: first });
 };
 
-/** A row of one value in all that a worker of this tier has, as a worker with so many values holds it. */
+/** A contribution with one value everywhere in the part that a worker of this tier has. */
 function rowOf(worker: string, tier: number, examples: number, held: number): CountedContribution {
   const until = slices[slices.length - 1 - tier]!.to;
   const indices = Uint32Array.from({ length: size }, (_, i) => i);
@@ -36,17 +39,17 @@ const rowsFor = (tiers: readonly number[], held: number) =>
 const everyone = () => 1;
 
 describe('a step of several tiers', () => {
-  it('E-09: one of the full model and three of half of it move all values alike, whatever their examples', () => {
+  it('E-09: one contribution of the full model and three of half of it move all values equally, whatever their examples', () => {
     const state = stateOf(0);
     const { model, taken } = stepModel(state, rowsFor([0, 1, 1, 1], size), everyone);
     const rate = 1 + spec.training.momentum;
     const expected = state.params.values.map((value) => value - 0.01 * rate);
-    // what fills up a slice moves too: rows here are of one value everywhere
+    // padding of a slice moves too, since these contributions have one value everywhere
     expect(model.params.values).toEqual(Float32Array.from(expected));
     expect(taken!.moved).toHaveLength(chunkCount(size));
   });
 
-  it('E-08: what no row is of keeps its bits, momentum and root', () => {
+  it('E-08: a slice without contributions keeps its bits, momentum and root', () => {
     const state = stateOf(0);
     const { model, roots, typical } = stepModel(state, rowsFor([1, 2], size), everyone);
     const outer = slices[2]!;
@@ -61,7 +64,7 @@ describe('a step of several tiers', () => {
   });
 
   it.each([1, 2])(
-    'whoever has tier %d finds the same slices, and takes the others as told',
+    'a worker of tier %d computes the same slices, and takes the other roots from the outcome',
     (tier) => {
       const whole = stepModel(stateOf(0), rowsFor([0, 0, 1, 2], size), everyone);
       const state = stateOf(tier);
@@ -75,7 +78,7 @@ describe('a step of several tiers', () => {
     },
   );
 
-  it('stake weighs in each slice by itself', () => {
+  it('stake is weighed in each slice separately', () => {
     const stakes = new Map([
       ['0', 1],
       ['1', 3],
@@ -86,7 +89,7 @@ describe('a step of several tiers', () => {
     expect(moved[0]).toBeCloseTo(moved.at(-1)!, 5);
   });
 
-  it('each slice has a root of its own, over its parameters and its momentum', () => {
+  it('each slice has its own root, over its parameters and its momentum', () => {
     const { params, sliceRoots: roots } = stateOf(0);
     slices.forEach(({ from, to }, i) => {
       const values = params.values.subarray(from, to);

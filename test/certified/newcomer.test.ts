@@ -1,4 +1,4 @@
-/** How soon a newcomer to a run whose workers divide the model sends something that counts. */
+/** How soon a newcomer contributes in a run whose workers divide the model. */
 import { expect, it } from 'vitest';
 import { certifiedRounds, certifiedSpec, noticesOf } from '../support/certified-swarm.ts';
 import { largeLayout } from '../support/swarm.ts';
@@ -7,7 +7,7 @@ import { createTimedSwarm } from '../support/timed-swarm.ts';
 const HOUR = 3600;
 const TRAIN = 20;
 
-it('a newcomer is listed, and sends 84 bytes a round for three rounds: it sends parts of the model in the next one', async () => {
+it('a newcomer is listed, sends 84 bytes a round for three rounds, and parts of the model in the next one', async () => {
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2], rounds: 8 },
     timing: { graceMinMs: 5000, graceMaxMs: 600_000, viewMs: 10_000 },

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { certifiedSpec, signerOf } from '../support/certified-run.ts';
 import { outcomeWith } from '../support/large-bodies.ts';
 
-it('a vote against an outcome that leaves out two thousand still fits its event', () => {
+it('a vote on an outcome that leaves out two thousand contributions still fits in its event', () => {
   const spec = certifiedSpec();
   const held = Array.from({ length: 2000 }, (_, i) => {
     const hex = (0xfff_ffff - i).toString(16).padStart(64, '0');

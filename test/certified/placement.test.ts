@@ -1,6 +1,6 @@
 /**
- * Runs whose members hold chunks of checkpoints: each what placement gives it, newcomers get them from there, and
- * nothing of it is believed.
+ * Runs whose members hold checkpoint chunks: each stores what placement assigns to it, newcomers download from them,
+ * and everything is verified.
  */
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
@@ -40,11 +40,11 @@ afterEach(async () => {
 });
 
 const ROUNDS = 2;
-/** A state of three chunks of a mebibyte, the last one shorter. */
+/** A state of three chunks of 1 MiB, the last one shorter. */
 const layout = createLayout([{ name: 'weights', shape: [270_000] }]);
 const CHUNKS = 3;
 
-/** Does little, since what is trained is not looked at here. */
+/** Trains trivially: these tests do not check the training. */
 const lightTrainer = (index: number): Trainer => ({
   device: { device: 'cpu', threads: 1 },
   layout,
@@ -62,7 +62,7 @@ interface Played {
   readonly relay: string;
   readonly holders: readonly RunHolder[];
   readonly told: string[];
-  /** A newcomer to the run, and from where its checkpoint came. */
+  /** A newcomer to the run, and the source of its checkpoint. */
   join(index: number): Promise<{ round: number; notices: readonly string[]; from: readonly SourceReport[] }>; // biome-ignore format: one line
 }
 
@@ -93,7 +93,7 @@ async function openRelays(url: string): Promise<RelaySet> {
   return relays;
 }
 
-/** Founders who play a run to its end; each holds what placement gives it and serves it from then on. */
+/** Founders that play a run to its end; each holds what placement assigns to it, and then serves it. */
 async function play({ placement, places = [] }: Play): Promise<Played> {
   const relay = await createRelay();
   opened.push(relay);
@@ -158,7 +158,7 @@ const troubles = (notices: readonly string[]) => notices.filter((words) => /mirr
 
 const newestOf = (holder: RunHolder): ReadonlySet<string> => [...holder.held().values()].at(-1) ?? new Set(); // biome-ignore format: one line
 
-/** How many of the holders have each chunk of the newest checkpoint. */
+/** Counts the holders of each chunk of the newest checkpoint. */
 function copiesIn(holders: readonly RunHolder[]): readonly number[] {
   const counts = new Map<string, number>();
   for (const chunk of holders.flatMap((each) => [...newestOf(each)])) counts.set(chunk, (counts.get(chunk) ?? 0) + 1); // biome-ignore format: one line
@@ -177,7 +177,7 @@ async function announceAt(
   await publishRaw(relay, [signerOf(index).sign(draft)]);
 }
 
-/** A server that does the same for whatever is asked. */
+/** A server that answers every request the same way. */
 async function serve(answer: (response: ServerResponse) => void) {
   const asked = { count: 0 };
   const server = createServer((_, response) => {
@@ -237,7 +237,7 @@ describe('a run with a placement', () => {
     expect(troubles(last.notices).join()).toContain('; asking relays');
   });
 
-  it('gives its checkpoint from Blossom and holders at once, and where relays deleted every chunk', {
+  it('serves its checkpoint from Blossom and holders together, and after relays deleted every chunk', {
     timeout: 120_000,
   }, async () => {
     const server = await startBlossomServer();
@@ -258,7 +258,7 @@ describe('a run with a placement', () => {
   });
 });
 
-/** A joiner that is killed again and again goes on, and asks for no chunk twice. */
+/** A joining worker that is killed repeatedly continues and downloads no chunk twice. */
 async function expectResumes({
   relay,
   holders,
@@ -306,7 +306,7 @@ async function expectResumes({
   if (kept > 0) expect(sent() - before).toBeLessThan(manifest.bytes);
 }
 
-/** Holders that lie in the directory, give garbage, stop half way, or are slow for ever. */
+/** Holders that lie in the directory, serve garbage, stop half way, or are extremely slow. */
 async function expectOthersThanLiars({
   relay,
   digest,
@@ -334,7 +334,7 @@ async function expectOthersThanLiars({
   expect(notices.join('\n')).not.toContain('; asking relays');
 }
 
-/** What was held by one that leaves the others fetch from each other. */
+/** The others fetch the chunks of a leaving holder from each other. */
 async function expectMended(relay: string, [leaver, ...others]: readonly RunHolder[]) {
   expect(newestOf(leaver!).size).toBeGreaterThan(0);
   await announceAt(relay, 0, { contacts: [leaver!.url], weight: 0, region: 'region-0' });
@@ -347,7 +347,7 @@ async function expectMended(relay: string, [leaver, ...others]: readonly RunHold
   expect(copiesIn(others)).toEqual([2, 2, 2]);
 }
 
-/** Three holders of a state that nobody trained. */
+/** Three holders of a synthetic state. */
 async function hold(placement: object, freeBytes: (index: number) => number = () => 2 ** 30) {
   const relay = await createRelay();
   opened.push(relay);
@@ -376,20 +376,20 @@ async function hold(placement: object, freeBytes: (index: number) => number = ()
 }
 
 describe('holders of a run', () => {
-  it('R-11 hold nothing and say so where the rule cannot be had', async () => {
+  it('R-11 hold nothing and report it if the placement rule cannot be met', async () => {
     const { holders, told } = await hold({ objects: { checkpoint: { replicas: 5 } } });
     expect(copiesIn(holders)).toEqual([]);
     expect(told[0]).toContain('ALERT: no member holds checkpoints: objects.checkpoint.replicas needs 5, 3 available; try objects.checkpoint.replicas = 3 (is 5), or more holders'); // biome-ignore format: one line
   });
 
-  it('hold fewer copies, with an alert, where the policy says that', async () => {
+  it('hold fewer replicas, with an alert, if the policy says so', async () => {
     const rule = { objects: { checkpoint: { replicas: 5 } } };
     const { holders, told } = await hold({ on_unsatisfiable: 'degrade-with-alert', ...rule });
     expect(copiesIn(holders)).toEqual([3, 3, 3]);
     expect(told[0]).toContain('ALERT: fewer members hold checkpoints');
   });
 
-  it('that have little room say so and get no more than fits, and others hold the rest', async () => {
+  it('with little space report it and get no more than fits; others hold the rest', async () => {
     const rule = { objects: { checkpoint: { replicas: 2 } } };
     const { holders, free } = await hold(rule, (index) => (index === 0 ? 1.25 * 2 ** 20 : 2 ** 30));
     expect(newestOf(holders[0]!).size).toBeLessThanOrEqual(1);
@@ -397,7 +397,7 @@ describe('holders of a run', () => {
     expect(free.get(keyOf(0))).toBeLessThanOrEqual(1.25 * 2 ** 20);
   });
 
-  it('whose disk refuses a chunk serve what they have, say that they are full, and check all of it when they start again', async () => {
+  it('whose disk refuses a chunk serve what they have, report that they are full, and verify everything on restart', async () => {
     const packed = await packBytes(drawnBytes(BYTES), createNativeSha256);
     const folder = at('held0', manifestDigest(packed.manifest).slice(0, 32));
     const refused = packed.manifest.chunks[1]!.sha256;

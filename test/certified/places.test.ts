@@ -1,4 +1,7 @@
-/** Runs that name places: holders store their checkpoints there too, newcomers get them from there, and nothing of it is believed. */
+/**
+ * Runs with `places`: members store their checkpoints at mirrors too, newcomers download from there, and everything is
+ * verified.
+ */
 
 import { type Clock, systemClock } from 'nostrain/base';
 import type { CheckpointChunks } from 'nostrain/certified/parts';
@@ -18,7 +21,7 @@ afterEach(async () => {
   for (const each of opened.splice(0)) await each.close();
 });
 
-/** What events say of checkpoints. */
+/** The checkpoint fields in events. */
 async function claimsAt({
   relays: urls,
   ...options
@@ -35,7 +38,7 @@ async function claimsAt({
   return events.map(({ content }) => JSON.parse(content) as { features?: { places: { manifest: string } } }); // biome-ignore format: one line
 }
 
-/** Two who play a run with a checkpoint after each round, on a relay; and a newcomer after them. */
+/** Two workers that play a run with a checkpoint after each round on a relay, and a newcomer after them. */
 async function play(places: readonly string[], spoil: () => void = () => undefined) {
   const relay = await createRelay();
   opened.push(relay);
@@ -78,7 +81,7 @@ async function play(places: readonly string[], spoil: () => void = () => undefin
 }
 
 describe('a run that names places', () => {
-  it('has its checkpoints there, signed for by their holders, and a newcomer takes them from there', async () => {
+  it('stores its checkpoints there, signed by the uploaders, and a newcomer downloads them', async () => {
     const server = await startBlossomServer();
     opened.push(server);
     const { newcomer, round, rounds, told, claims } = await play([server.url]);
@@ -92,7 +95,7 @@ describe('a run that names places', () => {
     expect([...noticesOf(newcomer), ...told].filter((words) => /place|checkpoint/.test(words))).toEqual([]); // biome-ignore format: one line
   });
 
-  it('goes on from relays where its places lost or changed everything, or are away', async () => {
+  it('falls back to relays if its mirrors lost or changed everything, or are offline', async () => {
     const server = await startBlossomServer();
     opened.push(server);
     const { newcomer, round, rounds } = await play([server.url, 'http://127.0.0.1:9'], () => {
@@ -104,7 +107,7 @@ describe('a run that names places', () => {
 });
 
 describe('a run that names none', () => {
-  it('R-20 says nothing of places in any event, and asks none', async () => {
+  it('R-20 has no `places` field in any event, and queries no mirror', async () => {
     const { spec, round, rounds, claims } = await play([]);
     expect(claims.length).toBeGreaterThanOrEqual(rounds);
     expect(claims.filter((claim) => 'features' in claim)).toEqual([]);

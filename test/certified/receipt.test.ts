@@ -1,4 +1,4 @@
-/** T-13: a receipt follows from the events of a run alone, and its rounds are proved one by one. */
+/** T-13: a receipt is computed from the events of a run, and each of its rounds can be proved. */
 
 import { isRoundOf, receiptOf } from 'nostrain/certified';
 import { expect, it } from 'vitest';
@@ -6,7 +6,7 @@ import { generateRun, signerOf } from '../support/certified-run.ts';
 
 const keyOf = (number: number) => signerOf(number).publicKey;
 
-it('T-13: lists who contributed to which round, and proves that those rounds are of the run', async () => {
+it('T-13: lists who contributed to which round, and proves that these rounds belong to the run', async () => {
   const { events, spec } = generateRun([{}, { ignored: [2] }, {}]);
   const { receipt, prove } = (await receiptOf({ events, beacons: [] }, { spec }))!;
   expect(receipt.rounds).toBe(3);
@@ -20,7 +20,7 @@ it('T-13: lists who contributed to which round, and proves that those rounds are
     expect(isRoundOf(receipt.runRoot, proof)).toBe(true);
     expect(isRoundOf(receipt.runRoot, { ...proof, digest: 'a'.repeat(64) })).toBe(false);
   }
-  // in any order, with everything twice: the same receipt
+  // the order of events and duplicates do not matter
   const again = await receiptOf(
     { events: [...events, ...events].reverse(), beacons: [] },
     { spec },
@@ -28,7 +28,7 @@ it('T-13: lists who contributed to which round, and proves that those rounds are
   expect(again!.receipt).toEqual(receipt);
 });
 
-it('T-13: before the run is over it says so, and of nothing there is none', async () => {
+it('T-13: is incomplete before the run is over, and undefined without events', async () => {
   const { events, spec } = generateRun([{}]);
   const made = await receiptOf({ events, beacons: [] }, { spec });
   expect(made!.receipt.complete).toBe(spec.training.rounds === 1);

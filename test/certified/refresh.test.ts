@@ -1,4 +1,7 @@
-/** The next table of stakes: who may name one when, what a worker with a chain refuses, and what one without can see. */
+/**
+ * Stake refresh: when an outcome may name a new table, what a worker with chain access refuses, and what one without
+ * can check.
+ */
 
 import type { RefreshPort, RunEvent } from 'nostrain/certified';
 import { type Chain, createEvidenceStore, createReporter } from 'nostrain/certified/parts';
@@ -67,7 +70,7 @@ function refreshWith(
 }
 
 describe('the next table of stakes', () => {
-  it('is offered in its round only, as the chain states it, and handed on once', async () => {
+  it('is offered in its round only, as read from the chain, and published once', async () => {
     const { refresh, published, pool } = refreshWith({ derive: async () => second });
     for (const round of [0, 1, 3]) {
       refresh.begin(chainAt(round));
@@ -83,7 +86,7 @@ describe('the next table of stakes', () => {
     expect(pool.stakes(snapshotId(second))?.get(keys[0]!)).toBe(11n);
   });
 
-  it('with a chain: another table than the one read there is refused, the one that holds never', async () => {
+  it('with a chain: any table but the one read there is refused, except the current one', async () => {
     const { refresh } = refreshWith({ derive: async () => second });
     const chain = chainAt(2);
     refresh.begin(chain);
@@ -96,7 +99,7 @@ describe('the next table of stakes', () => {
     expect(refresh.judge(chain, snapshotId(first))).toBe('good');
   });
 
-  it('a chain that does not answer leaves things as they are, and says so', async () => {
+  it('if the chain does not answer, the current table stays, and this is reported', async () => {
     const { refresh, events } = refreshWith({
       derive: () => Promise.reject(new Error('no answer')),
     });
@@ -110,7 +113,7 @@ describe('the next table of stakes', () => {
     ]);
   });
 
-  it('without a chain: it must be of the same source, at the block that follows, and leave somebody a seat', async () => {
+  it('without a chain: it must have the same source and the next block, and leave a member eligible', async () => {
     const wrong = [
       table(131, 11n),
       table(130, 11n, { chain: 'eip155:5' }),
@@ -131,7 +134,7 @@ describe('the next table of stakes', () => {
     expect(refresh.judge(chainAt(3), snapshotId(second))).toBe('bad');
   });
 
-  it('of a token it is of the roster of the round: read with it, once more on a fork, and told by its form', async () => {
+  it('of a token: it covers the roster of the round, is read again on a fork, and is checked by its form', async () => {
     const rosters: (readonly string[])[] = [];
     const { refresh } = refreshWith({
       derive: async (_, roster) => {
@@ -150,7 +153,7 @@ describe('the next table of stakes', () => {
     expect(refresh.judge(fork, snapshotId(table(130, 14n)))).toBe('bad');
   });
 
-  it('of a token, without a chain: of the keys that follow from the roster and the first table, and of no others', async () => {
+  it('of a token, without a chain: it has exactly the keys that follow from the roster and the first table', async () => {
     const params = (listed: readonly string[]) =>
       stakeParams({ token: `0x${'11'.repeat(20)}`, keys: keyListHash(listed) });
     const token = { strategy: 'erc20', unit: 'token' };
@@ -174,7 +177,7 @@ describe('the next table of stakes', () => {
     };
     expect(await judge(good)).toBe('good');
     for (const each of wrong) expect(await judge(each)).toBe('bad');
-    // another roster is another list of keys; whoever has a row in the first table stays on it
+    // another roster gives another list of keys; keys in the first table stay in it
     const without = (key: string): Chain => ({
       ...chain,
       ledger: { ...chain.ledger, members: chain.ledger.members.filter((each) => each.key !== key) },
@@ -183,7 +186,7 @@ describe('the next table of stakes', () => {
     expect(await judge(good, without(keys[1]!))).toBe('bad');
   });
 
-  it('a table that no document can hold is one that could not be read', async () => {
+  it('a table that does not fit in a document counts as unreadable', async () => {
     const { refresh, events } = refreshWith({ derive: async () => table(130, 2n ** 128n) });
     const chain = chainAt(2);
     refresh.begin(chain);

@@ -1,4 +1,7 @@
-/** The only relay of a certified run is away for longer than an event is tried: workers wait for it and end in one root. */
+/**
+ * The only relay of a certified run is offline for longer than events are retried: workers wait for it and end in one
+ * root.
+ */
 import { expect, it } from 'vitest';
 import {
   certifiedRounds,
@@ -10,7 +13,7 @@ import { createTimedStage } from '../support/timed-stage.ts';
 
 const stage = createTimedStage(startCertified);
 
-it('a relay that is away in the middle of a round ends no worker', async () => {
+it('a relay that goes offline in the middle of a round stops no worker', async () => {
   const relay = stage.relay();
   const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 5 });
   const plan = { roundTimeoutMs: 60_000 };

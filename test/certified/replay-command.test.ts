@@ -35,7 +35,7 @@ const write = async (events: readonly SignedEvent[]): Promise<string> => {
   return file;
 };
 
-/** The round an event says it is of. */
+/** The round in an event. */
 const roundOf = ({ content }: SignedEvent): number | undefined => {
   const round = /"round":(\d+)/.exec(content)?.[1];
   return round === undefined ? undefined : Number(round);
@@ -51,7 +51,7 @@ describe('nostrain replay --events', () => {
     expect(stdout).toContain('ok: 7 rounds, all recomputed in full');
   });
 
-  it('reads an outcome in chunks, and names its round when one of them is not genuine', async () => {
+  it('reads an outcome in chunks, and names its round if a chunk is invalid', async () => {
     const run = generateRun(
       [{ wordy: true }, { leaves: [4] }, {}],
       certifiedSpec({ founders: foundersOf(12) }),
@@ -69,7 +69,7 @@ describe('nostrain replay --events', () => {
     expect(stdout).toContain('the first bad round is 2');
   });
 
-  it('tells the same as JSON, whatever the order of the lines', async () => {
+  it('reports the same as JSON, whatever the order of the lines', async () => {
     const one = await runCommand('replay', '--events', await write(made.events), '--json');
     const reversed = await write([...made.events].reverse());
     const other = await runCommand('replay', '--events', reversed, '--json');
@@ -77,7 +77,7 @@ describe('nostrain replay --events', () => {
     expect(JSON.parse(one.stdout)).toMatchObject({ ok: true, rounds: 7, firstBad: null });
   });
 
-  it('finds any byte that was changed, and names the round', async () => {
+  it('detects any changed byte and names the round', async () => {
     const text = made.events.map((event) => `${JSON.stringify(event)}\n`);
     const anywhere = fc.record({
       line: fc.nat(text.length - 1),
@@ -97,7 +97,7 @@ describe('nostrain replay --events', () => {
         const { exitCode, stdout, stderr } = await runCommand('replay', '--events', file, '--json');
         expect(exitCode, stdout).not.toBe(0);
         const round = roundOf(made.events[line]!);
-        // without its spec a run cannot be replayed at all; the line is named
+        // without its spec a run cannot be replayed; only the line is named
         if (made.events[line]!.kind === 37810) expect(stderr).toMatch(/line \d+/);
         else if (round !== undefined) expect(JSON.parse(stdout).firstBad).toBe(round);
       }),
@@ -105,7 +105,7 @@ describe('nostrain replay --events', () => {
     );
   });
 
-  it('does not call a run ok whose payloads are gone', async () => {
+  it('does not report success for a run with missing payloads', async () => {
     const lost = made.events.find((event) => event.kind === 7810 && roundOf(event) === 1)!;
     const file = await write(made.events.filter((event) => event !== lost));
     const { exitCode, stdout } = await runCommand('replay', '--events', file);
@@ -114,7 +114,7 @@ describe('nostrain replay --events', () => {
     expect(stdout).toContain('not checked in full: 1 of 7 rounds recomputed');
   });
 
-  it('follows the better branch of a fork and names the other, or goes the way it is told', async () => {
+  it('follows the better branch of a fork and names the other, or follows the chosen one', async () => {
     const many = generateRun([{}, {}, {}]);
     const few = generateRun([{}, { attempt: 1, balloting: [2, 3, 4] }, {}, {}]);
     const file = await write([...few.events, ...many.events]);
@@ -137,7 +137,7 @@ describe('nostrain replay --events', () => {
     expect(wrong.stderr).toContain('--branch abc is no outcome');
   });
 
-  it('says what it wants when it is told nothing', async () => {
+  it('explains its arguments if there are none', async () => {
     const { exitCode, stderr } = await runCommand('replay');
     expect(exitCode).toBe(2);
     expect(stderr).toContain('--events FILE');
@@ -191,7 +191,7 @@ const replayedFile = async (file: string) => {
 };
 
 describe('archived and replayed', () => {
-  // worker 3 has nothing at stake and never votes; worker 1 has most of it
+  // worker 3 has no stake and never votes; worker 1 has most of it
   const rows = [1, 2, 4]
     .map((number) => ({ key: signerOf(number).publicKey, stake: number === 1 ? 900n : 200n }))
     .sort((a, b) => (a.key < b.key ? -1 : 1));
@@ -216,7 +216,7 @@ describe('archived and replayed', () => {
     expect(votes.some(({ pubkey }) => pubkey === signerOf(3).publicKey)).toBe(false);
   });
 
-  it('the same where only a file has the snapshot; without it the replay says what is missing', async () => {
+  it('the same if only a file has the snapshot; without it the replay says what is missing', async () => {
     const published = staked.events.filter((each) => each !== event);
     const bare = { ...staked, events: published };
     const file = inFolder('stakes.json');
@@ -233,7 +233,7 @@ describe('archived and replayed', () => {
     expect((await runCommand(...helped)).exitCode).toBe(0);
   });
 
-  it('a run whose snapshot is too large for an event: from relays, from its archive, and by who joins', async () => {
+  it('a run whose snapshot is too large for an event: from relays, from its archive, and by a joining worker', async () => {
     const others = Array.from({ length: 2000 }, (_, i) => sha256Hex(Uint8Array.of(i, i >> 8)));
     const large: StakeSnapshot = {
       ...table,
@@ -285,7 +285,7 @@ describe('archived and replayed', () => {
     }
   });
 
-  it('a run whose payloads travel in chunks; without one of them the model is not checked', async () => {
+  it('a run with payloads in chunks; if one is missing the model is not checked', async () => {
     const training = { model: 'mlp', hidden: [300, 200], packing: 'int8' };
     const limits = { payloadBytes: 100_000 };
     const run = generateRun([{}, {}], certifiedSpec({ training, limits }));
@@ -305,7 +305,7 @@ describe('archived and replayed', () => {
 });
 
 describe('nostrain archive', () => {
-  it('takes relays from the address of the run; without the spec it does not end well', async () => {
+  it('takes relays from the address of the run; fails without the spec', async () => {
     const [relay, bare, empty] = await Promise.all([createRelay(), createRelay(), createRelay()]);
     try {
       await publishRaw(relay.url, made.events);
@@ -337,7 +337,7 @@ describe('nostrain archive', () => {
     }
   });
 
-  it('writes what relays have, once, and what is new when it is called again', async () => {
+  it('writes what relays have, once, and adds new events when called again', async () => {
     const relay = await createRelay();
     try {
       const half = made.events.length - 40;

@@ -60,7 +60,7 @@ const isManifest = (event: SignedEvent, number: number, round: number): boolean 
 describe('a replay', () => {
   const whole = replayed(made, made.events);
 
-  it('computes the roots of every round again', () => {
+  it('recomputes the roots of every round', () => {
     expect(whole.rounds.map(({ checked }) => checked)).toEqual(made.rounds.map(() => 'full'));
     expect(whole.end.digests).toEqual(made.rounds.map(({ digest }) => digest));
     expect(whole.end.state.modelRoot).toBe(made.state.modelRoot);
@@ -73,7 +73,7 @@ describe('a replay', () => {
     expect(replayed(made, [...made.events, ...reversed]).end.digests).toEqual(whole.end.digests);
   });
 
-  it('sees the void round, the late worker, the newcomer, the leaver and the equivocator', () => {
+  it('reports the void round, the late worker, the newcomer, the leaver and the equivocator', () => {
     expect(whole.rounds.map(({ decided }) => decided?.outcome.result)).toEqual([
       ...['final', 'final', 'final', 'void', 'final', 'final', 'final'],
     ]);
@@ -87,7 +87,7 @@ describe('a replay', () => {
     expect(whole.end.state.ledger.faulted).toEqual([keyOf(3)]);
   });
 
-  it('says what it could not check without a payload, and goes on with the chain', () => {
+  it('reports what it cannot check without a payload, and continues with the chain', () => {
     const events = made.events.filter((event) => !isManifest(event, 1, 2));
     const { rounds, end } = replayed(made, events);
     expect(rounds.map(({ checked }) => checked)).toEqual([
@@ -97,7 +97,7 @@ describe('a replay', () => {
     expect(end.digests).toEqual(whole.end.digests);
   });
 
-  it('goes past a vote that is not here when an outcome lists it', () => {
+  it('does not need a vote event that an outcome lists', () => {
     const one = made.events.find((event) => isCommit(event) && inRound(event, 1))!;
     const { rounds, end } = replayed(
       made,
@@ -107,7 +107,7 @@ describe('a replay', () => {
     expect(rounds.map(({ checked }) => checked)).toEqual(made.rounds.map(() => 'full'));
   });
 
-  it('stands when every join and leave, and every commit but the last ones, was deleted', () => {
+  it('succeeds without any join and leave, and with only the last commits', () => {
     const last = made.rounds.length - 1;
     const left = made.events.filter(
       (event) => event.kind !== memberKind.kind && (!isCommit(event) || inRound(event, last)),
@@ -121,7 +121,7 @@ describe('a replay', () => {
     );
   });
 
-  it('stops where a quorum of votes is lost and no later outcome lists it', () => {
+  it('stops if a quorum of votes is lost and no later outcome lists it', () => {
     const events = made.events.filter((event) => !isCommit(event) || !inRound(event, 6));
     const { rounds } = replayed(made, events);
     expect(rounds.at(-1)).toMatchObject({ round: 5, checked: 'full' });
@@ -133,7 +133,7 @@ describe('a replay', () => {
     expect(replayed(made, later).rounds.at(-1)).toMatchObject({ round: 4, checked: 'nothing' });
   });
 
-  it('finds a vote or a join in an outcome that its key did not sign, though the event is here', () => {
+  it('detects a vote or join in an outcome with a wrong signature, even if the event exists', () => {
     const events = gather(made.events, made);
     const judged = (round: number, change: (outcome: Outcome) => Outcome) => {
       const { before, decided } = whole.rounds[round]!;
@@ -154,7 +154,7 @@ describe('a replay', () => {
     expect(judged(1, (outcome) => ({ ...outcome, joins }))).toMatchObject(forged);
   });
 
-  it('recomputes every bit: a quorum that certifies another model root is found out', () => {
+  it('recomputes every bit: a quorum that certifies a wrong model root is detected', () => {
     const forged = generateRun([{}, {}, { forgeModelRoot: true }], certifiedSpec());
     const { rounds } = replayed(forged, forged.events);
     expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'nothing']);
@@ -169,7 +169,7 @@ describe('a replay', () => {
     expect(end.state.modelRoot).toBe(run.state.modelRoot);
   });
 
-  it('is not misled by the name of a committee on view-change votes that make another one', () => {
+  it('is not misled by a committee hash that does not follow from the view-change votes', () => {
     const run = generateRun([{}, { attempt: 1, balloting: [1, 2, 3] }, {}], certifiedSpec());
     const proposals = run.events.flatMap((event) => {
       const judged = toProposal(event);
@@ -178,7 +178,7 @@ describe('a replay', () => {
     const { value: genuine } = proposals.find(({ value }) => value.attempt === 1)!;
     const { id, key: _, ...said } = genuine;
     const mislabeled = { ...said, ballots: said.ballots.slice(1) };
-    // one that is looked at first: in the order of ids
+    // sorted before the others by id
     let createdAt = 1_790_000_000;
     const sign = () =>
       signerOf(9).sign(buildMessage(mislabeled, { createdAt, expiresAt: 2_500_000_000 }));
@@ -188,7 +188,7 @@ describe('a replay', () => {
     expect(end.state.modelRoot).toBe(run.state.modelRoot);
   });
 
-  it('takes the right one of two branches and reports the fork', () => {
+  it('follows the better one of two branches and reports the fork', () => {
     const spec = certifiedSpec();
     const long = generateRun([{}, {}, {}], spec);
     const short = generateRun([{}, { ignored: [1] }], spec);
@@ -206,7 +206,7 @@ describe('a replay', () => {
     expect(end.state.modelRoot).toBe(run.state.modelRoot);
   });
 
-  it('reads outcomes that are larger than their events, and says so when a chunk of one is not here', () => {
+  it('reads outcomes that are larger than their events, and reports a missing chunk', () => {
     const rounds = [{ wordy: true }, { leaves: [4] }, {}];
     const run = generateRun(rounds, certifiedSpec({ founders: foundersOf(12) }));
     const large = run.events.filter((event) => apartIn(event) !== undefined);
@@ -226,7 +226,7 @@ describe('a replay', () => {
     });
   });
 
-  it('reads nothing from proposals that no quorum committed', () => {
+  it('ignores proposals that no quorum committed', () => {
     const events = made.events.filter(
       ({ kind, content }) => kind !== proposalKind.kind || !content.includes('"round":6,'),
     );
@@ -247,7 +247,7 @@ describe('any run', () => {
     attempt: fc.constantFrom(0, 0, 0, 1),
   }) satisfies fc.Arbitrary<Round>;
 
-  it('replays to the roots it was made with', () => {
+  it('replays to its original roots', () => {
     fc.assert(
       fc.property(fc.array(anyRound, { minLength: 1, maxLength: 4 }), (rounds) => {
         const run = generateRun([{}, ...rounds], certifiedSpec());
@@ -268,12 +268,12 @@ describe('an explanation', () => {
   const told = (number: number, round: number) =>
     explain(keyOf(number), rounds[round]!, rounds[round + 1], found);
 
-  it('names the outcome and the manifest that count', () => {
+  it('names the outcome and the manifest that counted', () => {
     expect(told(1, 0)).toMatchObject({ counted: true });
     expect(told(1, 0).why[0]).toContain(made.rounds[0]!.digest);
   });
 
-  it('says what came late, was rejected, was left out, or was of nobody', () => {
+  it('covers late, rejected, unlisted contributions and those of strangers', () => {
     expect(told(4, 1).why[0]).toContain('Counted late');
     expect(told(5, 4).why[0]).toContain('base-mismatch');
     expect(told(2, 5).why.join()).toContain(`Not listed by ${made.rounds[5]!.proposer}`);

@@ -1,4 +1,7 @@
-/** T-21: inner phases run again by witnesses: honest workers are never at fault, cheats are, and who shows nothing is only said to. */
+/**
+ * T-21: inner phases recomputed by members: honest workers are never at fault, cheats are, and workers that disclose
+ * nothing are only reported.
+ */
 
 import { nativeSha256 } from 'nostrain/node';
 import { createRelay, type Relay } from 'nostrain/relay';
@@ -70,12 +73,12 @@ const specOf = (
   });
 
 interface Checked extends ListedContribution {
-  /** Nothing of its author came before, so that everybody knows what it started from. */
+  /** The author's first contribution, so its start is public. */
   readonly isFirst: boolean;
   readonly finding: CheckFinding;
 }
 
-/** Checks those of the rows that a test wants, on trainers of this build. */
+/** Checks the contributions that a test selects, on trainers of this build. */
 async function check(
   spec: RunSpec,
   of: (contribution: ListedContribution) => boolean = ({ drawn }) => drawn,
@@ -107,7 +110,7 @@ async function check(
 const resultsBy = (checked: readonly Checked[], index: number): readonly CheckResult[] =>
   checked.filter(({ worker }) => worker === keyOf(index)).map(({ finding }) => finding.result);
 
-/** A machine that computes a little otherwise. */
+/** A machine with slightly different results. */
 const inexact =
   (by: number) =>
   (trainer: Trainer): Trainer => ({
@@ -118,9 +121,9 @@ const inexact =
     },
   });
 
-// a hundred checks are what the statement asks for
+// the statement requires a hundred checks
 describe('T-21: honest workers', { timeout: 240_000 }, () => {
-  it('are at fault in none of 100 checks', { timeout: 120_000 }, async () => {
+  it('pass 100 of 100 checks', { timeout: 120_000 }, async () => {
     const spec = specOf(26, 4);
     const ended = await playRerun(spec, relay.url, 4);
     const checked = await check(spec);
@@ -149,8 +152,8 @@ describe('T-21: honest workers', { timeout: 240_000 }, () => {
 });
 
 describe('T-21: a worker that is killed', { timeout: 60_000 }, () => {
-  it('in the middle of its inner phase takes the steps that were left, and is at no fault', async () => {
-    // the others wait for it, however long it takes to come back
+  it('in the middle of its inner phase takes the remaining steps and passes the check', async () => {
+    // the others wait for it, however long it takes
     const spec = specOf(4, 4, { timing: { graceMinMs: 30_000, graceMaxMs: 40_000 } });
     let rest = 0;
     const resumes = (honest: Trainer): Trainer => ({
@@ -168,7 +171,7 @@ describe('T-21: a worker that is killed', { timeout: 60_000 }, () => {
   });
 });
 
-/** Takes other than all of the steps, and says so. */
+/** Takes fewer or more steps, and reports the true count. */
 const taking =
   (steps: number, says = steps): Cheat =>
   (honest) => ({
@@ -179,10 +182,10 @@ const taking =
     },
   });
 
-describe('T-21: workers of a run whose inner phases last so many seconds', {
+describe('T-21: workers of a run with time-based inner phases', {
   timeout: 60_000,
 }, () => {
-  it('are checked for the steps that they say, within those of the run', async () => {
+  it('are checked for the steps that they report, within the limits of the run', async () => {
     const pace = { innerSeconds: 60, leastSteps: 2 };
     const spec = specOf(3, 5, { pace });
     expect(spec.features).toContain('pace');
@@ -204,7 +207,7 @@ describe('T-21: workers that cheat', { timeout: 120_000 }, () => {
     await playRerun(spec, relay.url, 5, { 3: elsewhere(spec), 4: noisy });
   }, 120_000);
 
-  it('are found out bit for bit on a machine that computes alike, and nobody else is', async () => {
+  it('are detected bit for bit on an identical machine, and no one else is', async () => {
     const checked = await check(spec);
     for (const honest of [0, 1, 2])
       expect(new Set(resultsBy(checked, honest))).toEqual(new Set(['same']));
@@ -216,7 +219,7 @@ describe('T-21: workers that cheat', { timeout: 120_000 }, () => {
     expect(new Set(reasons)).toEqual(new Set(['other-bits']));
   });
 
-  it('are found out by the band on another machine, and honest ones are near enough', async () => {
+  it('are detected by the band on another machine, and honest ones pass', async () => {
     const other = { build: 'arithmetic-2', change: inexact(1e-6) };
     const checked = await check(spec, ({ drawn, round }) => drawn && round > 1, other);
     for (const honest of [0, 1, 2])
@@ -227,7 +230,7 @@ describe('T-21: workers that cheat', { timeout: 120_000 }, () => {
     expect(far.every(({ finding }) => finding.apartPpm! > spec.rerun.bandPpm)).toBe(true);
   });
 
-  it('cannot send other values than those that they committed to, nor other counts', async () => {
+  it('cannot send other values or counts than those they committed to', async () => {
     const { start, gathered, fetch } = await readRerun(spec, relay.url);
     const rows = listedContributions(start, gathered).filter(({ worker }) => worker === keyOf(0));
     const [, { contribution } = never()] = [...checkable(start, gathered, rows)];
@@ -253,7 +256,7 @@ describe('T-21: workers that cheat', { timeout: 120_000 }, () => {
     expect(await checkContribution({ ...contribution, manifest: generous }, tools)).toEqual({
       ...{ result: 'fault', reason: 'other-count' },
     });
-    // what it was left with follows from what it had committed to before
+    // its residual follows from its earlier commitment
     const smuggled = {
       ...contribution.last!,
       manifest: { ...contribution.last!.manifest, features: others.last!.manifest.features! },
@@ -277,8 +280,8 @@ describe('T-21: workers that cheat', { timeout: 120_000 }, () => {
   });
 });
 
-describe('T-21: who was not drawn', { timeout: 120_000 }, () => {
-  it('shows nothing, and is at no fault for it', async () => {
+describe('T-21: a worker that was not drawn', { timeout: 120_000 }, () => {
+  it('discloses nothing, and is not at fault', async () => {
     const spec = specOf(4, 2, { permille: 1 });
     await playRerun(spec, relay.url, 2);
     const drawn = new Set<string>();
@@ -286,14 +289,14 @@ describe('T-21: who was not drawn', { timeout: 120_000 }, () => {
       if (contribution.drawn) drawn.add(contribution.worker);
       return !contribution.drawn;
     });
-    // by a chance of one in a hundred one is drawn, and shows the state before it too
+    // with a chance of one in a hundred one is drawn, and discloses the previous state too
     const checked = rows.filter(({ worker }) => !drawn.has(worker));
     for (const { isFirst, finding } of checked)
       expect(finding.result).toBe(isFirst ? 'same' : 'unanswered');
   });
 });
 
-describe('what a spec may ask', () => {
+describe('what a spec may require', () => {
   const relays = ['wss://relay.example'];
   it.each([
     ['no relay for it', { rerun: { permille: 100 } }, /rerun.relays/],
@@ -308,7 +311,7 @@ describe('what a spec may ask', () => {
     expect(() => certifiedSpec({ founders: [0], rounds: 2, document })).toThrow(at);
   });
 
-  it('not in a run whose workers each have their own text', () => {
+  it('no reruns in a run whose workers each have their own text', () => {
     const rule = specRules.find(({ at }) => at === 'rerun.permille')!;
     const spec = specOf(2, 2);
     expect(rule.holds(spec)).toBe(true);
@@ -316,19 +319,19 @@ describe('what a spec may ask', () => {
     expect(rule.says).toContain('nobody else has the rows');
   });
 
-  it('without it, the spec does not name the feature and has the id it always had', () => {
+  it('without reruns, the spec does not name the feature and keeps its id', () => {
     expect(certifiedSpec({ founders: [0], rounds: 2 }).features).toEqual([]);
     expect(specOf(2, 2).features).toEqual(['rerun']);
   });
 });
 
-describe('who is drawn', () => {
+describe('the draw', () => {
   const of = (round: number) => ({
     ...{ run: 'a'.repeat(64), worker: 'b'.repeat(64) },
     round,
     entropy: 'c'.repeat(64),
   });
-  it('is as many as the run says, whoever asks', () => {
+  it('selects the share in the spec, the same for every reader', () => {
     const drawn = Array.from({ length: 4000 }, (_, round) => isDrawn(of(round), 250));
     const count = drawn.filter(Boolean).length;
     expect(count).toBeGreaterThan(900);
@@ -339,7 +342,7 @@ describe('who is drawn', () => {
   });
 });
 
-describe('private states that anybody may have made', () => {
+describe('untrusted private states', () => {
   const state = {
     delta: Float64Array.of(1, -2, 3),
     moments: [Float32Array.of(4, 5, 6), Float32Array.of(7)],
@@ -347,7 +350,7 @@ describe('private states that anybody may have made', () => {
   const bytes = encodePrivate(state);
   const changed = (at: number, value: number) => bytes.with(at, value);
 
-  it('are read as they were written', () => {
+  it('survive a round trip', () => {
     expect(readPrivate(bytes, 3)).toEqual(state);
     expect(readPrivate(encodePrivate({ ...state, moments: [] }), 3)).toEqual({
       ...state,
@@ -355,7 +358,7 @@ describe('private states that anybody may have made', () => {
     });
   });
 
-  it('are refused where they are cut, longer, of another model, or not finite', () => {
+  it('are refused if they are truncated, longer, of another model, or not finite', () => {
     for (let length = 0; length < bytes.length; length++) {
       expect(readPrivate(bytes.slice(0, length), 3)).toBeUndefined();
     }

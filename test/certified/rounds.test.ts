@@ -1,4 +1,6 @@
-/** Certified rounds of workers that are killed, come late, stall, sign twice or lose their disk: all end in one root. */
+/**
+ * Certified rounds with workers that are killed, late, stalled, equivocating or lose their disk: all end in one root.
+ */
 
 import { type CertifiedState, hasModel } from 'nostrain/certified/parts';
 import { modelRoot } from 'nostrain/consensus';
@@ -22,7 +24,7 @@ const stage = createTimedStage(startCertified);
 const { relay, start } = stage;
 
 describe('certified rounds', () => {
-  it('T-11: after every round each worker holds, and trains from, the bits that the outcome certifies', async () => {
+  it('T-11: after every round each worker has, and trains from, the bits that the outcome certifies', async () => {
     const { url } = relay();
     const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 4, timing: { viewMs: 500 } });
     const held: [WorkerId, number, Digest][] = [];
@@ -37,7 +39,7 @@ describe('certified rounds', () => {
         },
       };
       const onSave = ({ round, sent, params, momentum }: CertifiedState) => {
-        // what is saved between rounds, not when a contribution is about to be sent
+        // the state saved between rounds, not the one saved before sending
         if (!sent) held.push([keyOf(index), round - 1, modelRoot({ params, momentum })]);
       };
       return start({ index, relays: [url], spec, trainer, onSave });
@@ -62,7 +64,7 @@ describe('certified rounds', () => {
     }
   });
 
-  it('end in one root for everybody', async () => {
+  it('end in one root for all workers', async () => {
     const { url } = relay();
     const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 3 });
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
@@ -77,7 +79,7 @@ describe('certified rounds', () => {
     }
   });
 
-  it('a killed worker goes on from its disk, and ends in the root of the others', async () => {
+  it('a killed worker resumes from its disk, and ends in the root of the others', async () => {
     const { url } = relay();
     const spec = certifiedSpec({ founders: [0, 1, 2, 3], rounds: 5, timing: { graceMaxMs: 3000 } });
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec, trainMs: 200 }));
@@ -92,7 +94,7 @@ describe('certified rounds', () => {
     expect(faults).toEqual([]);
   });
 
-  it('a worker that lost its disk comes back by replay', async () => {
+  it('a worker that lost its disk returns by replay', async () => {
     const { url } = relay();
     const spec = certifiedSpec({ founders: [0, 1, 2, 3], rounds: 5, timing: { graceMaxMs: 3000 } });
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec, trainMs: 200 }));
@@ -107,7 +109,7 @@ describe('certified rounds', () => {
     expect(faults).toEqual([]);
   });
 
-  it('who votes for two outcomes in one place is proven guilty and leaves the roster', async () => {
+  it('a key that votes for two outcomes in one view is proven faulty and ejected', async () => {
     const { url } = relay();
     const spec = certifiedSpec({ founders: [0, 1, 2, 3], rounds: 4, timing: { graceMaxMs: 3000 } });
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec }));
@@ -123,7 +125,7 @@ describe('certified rounds', () => {
     expect(head!.ledger.members.map(({ key }) => key)).not.toContain(guilty.id);
   });
 
-  it('a run without its quorum stalls, says who is missing, and goes on when they come', async () => {
+  it('a run without a quorum stalls, names the missing members, and continues when they return', async () => {
     const { url } = relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 2 },
@@ -138,7 +140,7 @@ describe('certified rounds', () => {
     expect(rootsOf(third)).toEqual(rootsOf(members[0]!));
   });
 
-  it('T-10: a recovery epoch ends the round in one root, which who returns adopts', async () => {
+  it('T-10: a recovery epoch ends the round in one root, which returning workers adopt', async () => {
     const { url } = relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2, 3, 4], rounds: 3 },
@@ -150,7 +152,7 @@ describe('certified rounds', () => {
     const [first, second, third, ...gone] = members;
     await finishedRounds(first!, 1);
     for (const one of gone) await kill(one);
-    // four of five are a quorum: three are left, more than half of the roster
+    // four of five are a quorum; three are left, more than half of the roster
     const left = [first!, second!, third!];
     await Promise.all(left.map((member) => finishedRounds(member, 2)));
     const returned = start({ index: 3, relays: [url], spec, disk: gone[0]!.disk });
@@ -174,7 +176,7 @@ describe('certified rounds', () => {
     expect(end.state.modelRoot).toBe(roots.at(-1));
   });
 
-  it('a newcomer joins, catches up by replay, and its work is counted', async () => {
+  it('a newcomer joins, catches up by replay, and its contribution counts', async () => {
     const { url } = relay();
     const spec = certifiedSpec({ founders: [0, 1], rounds: 10, timing: { graceMaxMs: 2000 } });
     const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 300 }));
@@ -186,7 +188,7 @@ describe('certified rounds', () => {
     expect(counted).toContain(newcomer.id);
   });
 
-  it('a newcomer goes on from a certified checkpoint, and ends in the root of the others', async () => {
+  it('a newcomer starts from a certified checkpoint, and ends in the root of the others', async () => {
     const { url } = relay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1], rounds: 7, timing: { graceMaxMs: 2000 } },

@@ -1,4 +1,4 @@
-/** Certified runs by other rules than the mean: played, replayed, and what becomes of too few rows. */
+/** Certified runs with other rules than the mean: played, replayed, and with too few contributions. */
 
 import { replayRun } from 'nostrain/certified';
 import { describe, expect, it } from 'vitest';
@@ -26,9 +26,9 @@ describe('a certified run with a rule', () => {
     expect(report).toMatchObject({ ok: true, rounds: 3 });
   });
 
-  it('with fewer rows than its rule needs nothing moves, and the round is final all the same', () => {
+  it('with fewer contributions than its rule needs the model does not change, but the round is final', () => {
     const { state, rounds } = generateRun([{}], verified({ rule: 'krum', hostile: 1 }));
-    // four founders, Krum with one hostile row needs five
+    // Krum with one hostile contribution needs five, and there are four founders
     expect(state.taken?.moved).toHaveLength(0);
     expect(state.taken?.unused.size).toBe(4);
     expect(rounds).toHaveLength(1);
@@ -36,7 +36,7 @@ describe('a certified run with a rule', () => {
 });
 
 describe('a certified run that admits by work', () => {
-  it('has no valid outcome that lists the join of a key without it', () => {
+  it('has no valid outcome that lists the join of a key without work', () => {
     const spec = certifiedSpec({ tier: 'verified', admission: { kind: 'work', bits: 12 } });
     expect(generateRun([{}, {}], spec).rounds).toHaveLength(2);
     expect(() => generateRun([{}, { joins: [5] }], spec)).toThrow(/join-without-work/);
