@@ -161,7 +161,7 @@ function quantize(values: Float32Array, step: number, codes: Int8Array): void {
   }
 }
 
-/** Returns the finest step found whose values take at most `maxBytes`; 0 if there is none. */
+/** Returns the finest step found whose values take at most `maxBytes`; 0 if no step does. */
 function stepFor(values: Float32Array, maxBytes: number, attempt: Attempt): number {
   const census = countMagnitudes(values);
   const finest = census.largest / MOST_CODE;

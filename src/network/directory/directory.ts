@@ -102,7 +102,7 @@ export function readAnswer(
   return [...records.values()];
 }
 
-/** Returns a verified announcement with the contacts that may be queried; refuses it if there are none. */
+/** Returns a verified announcement with the contacts that may be queried; refuses it if no contact is left. */
 function recordOf(
   json: Json,
   now: number,

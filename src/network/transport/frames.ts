@@ -39,7 +39,7 @@ const MAX_TEXT = 500;
 /** Maximum length of a negentropy message; real relays stay below 500 kB, which is twice that in hex. */
 const MAX_SYNC_TEXT = 1 << 20;
 
-/** Parses a frame; undefined if it is none that we know. Never throws. */
+/** Parses a frame; undefined if it is not a known message. Never throws. */
 export function parseFrame(text: string): RelayFrame | undefined {
   if (isTooComplex(text, MAX_DEPTH, MAX_PARTS)) return undefined;
   let json: unknown;

@@ -28,7 +28,7 @@ export async function createReconciliation(
     need,
     /** Returns the next message, or null at the end. Throws if the message is malformed or names too many ids. */
     answer(message: string): string | null {
-      if (++rounds > MAX_ROUNDS) throw new RangeError('no end after so many rounds');
+      if (++rounds > MAX_ROUNDS) throw new RangeError(`no end after ${MAX_ROUNDS} rounds`);
       return side.reconcile(message, undefined, (id) => {
         need.add(id);
         if (need.size > MAX_NEED) throw new RangeError(`more than ${MAX_NEED} ids`);

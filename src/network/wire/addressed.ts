@@ -96,7 +96,7 @@ export async function publishAddressed(
   return failed.map(({ relay, message }) => `${relay}: ${message}`).join('; ');
 }
 
-/** Returns the bytes of an id from any event that carries or names them, or why there are none. */
+/** Returns the bytes of an id from any event that carries or names them, or why no event has them. */
 export async function findAddressed(
   kind: AddressedKind,
   id: Digest,

@@ -18,7 +18,7 @@ const LONGEST_ADDRESS = 4096;
 export interface BunkerAddress {
   readonly signer: string;
   readonly relays: readonly string[];
-  /** One-time secret of the connection; empty if there is none. */
+  /** One-time secret of the connection; empty without one. */
   readonly secret: string;
 }
 

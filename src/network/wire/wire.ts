@@ -81,7 +81,7 @@ export interface RoundInbox {
   readonly rejections: readonly Rejection[];
   /** Every reachable relay has sent its stored events. */
   readonly caughtUp: boolean;
-  /** Returns the total progress of all payloads being pulled; undefined if there are none. */
+  /** Returns the total progress of all payloads being pulled; undefined if nothing is being pulled. */
   pulling(): Progress | undefined;
   /** Stops waiting for payloads: each becomes a rejection with its progress. */
   giveUp(): void;

@@ -65,14 +65,14 @@ describe('the manifest', () => {
     ['a fraction of a byte', 'bytes', (m) => Object.assign(m, { bytes: 1.5 })],
     ['tiny chunks', 'chunks of 1', (m) => Object.assign(m, { chunkBytes: 1 })],
     ['huge chunks', 'chunkBytes', (m) => Object.assign(m, { chunkBytes: 2 ** 30 })],
-    ['a chunk too many', '5 chunks where', (m) => (m.chunks as unknown[]).push(['a', 'b'].map((n) => hashes(n).sha256))], // biome-ignore format: one case
-    ['a chunk too few', '3 chunks where', (m) => (m.chunks as unknown[]).pop()],
+    ['a chunk too many', '5 chunks, but', (m) => (m.chunks as unknown[]).push(['a', 'b'].map((n) => hashes(n).sha256))], // biome-ignore format: one case
+    ['a chunk too few', '3 chunks, but', (m) => (m.chunks as unknown[]).pop()],
     ['parity missing', '3 parity chunks', (m) => (m.parity as unknown[]).pop()],
     ['a group of nothing', 'a group needs', (m) => Object.assign(m, { stripe: { data: 0, parity: 1 } })], // biome-ignore format: one case
     ['a group too large', 'a group needs', (m) => Object.assign(m, { stripe: { data: 200, parity: 100 } })], // biome-ignore format: one case
     ['offsets, which could overlap', 'chunks', (m) => (m.chunks as unknown[]).splice(0, 1, { offset: 0, bytes: 9 })], // biome-ignore format: one case
     ['names of files', 'chunks', (m) => (m.chunks as unknown[]).splice(0, 1, ['../../etc/passwd', '/etc/shadow'])], // biome-ignore format: one case
-    ['another member', 'other members', (m) => Object.assign(m, { path: '../x' })],
+    ['another member', 'unknown members', (m) => Object.assign(m, { path: '../x' })],
     ['another format', 'format', (m) => Object.assign(m, { format: 'nostrain/chunks/2' })],
     ['hashes in capitals', 'sha256', (m) => Object.assign(m, { sha256: 'A'.repeat(64) })],
   ])('is refused with %s', (_, words, change) => {
@@ -83,7 +83,7 @@ describe('the manifest', () => {
   it('is refused where one SHA-256 names two chunks that differ', () => {
     const [a] = manifest.chunks;
     const twice = { ...manifest, chunks: [a!, { ...hashes('b'), sha256: a!.sha256 }, ...manifest.chunks.slice(2)] }; // biome-ignore format: one line
-    expect(issueOf(manifestText(twice))).toContain('chunk 0 and chunk 1 have one SHA-256');
+    expect(issueOf(manifestText(twice))).toContain('chunk 0 and chunk 1 have the same SHA-256');
     const longAndShort = { ...manifest, chunks: [...manifest.chunks.slice(0, 3), a!] };
     expect(issueOf(manifestText(longAndShort))).toContain('chunk 0 and chunk 3');
   });
