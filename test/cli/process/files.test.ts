@@ -1,8 +1,8 @@
 /** Commands on files as processes: a checkpoint is packed, pushed to a relay and fetched back; a base model is inspected. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createRelay } from 'nostrain/relay';
 import { expect, it, onTestFinished } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
 import { drawnBytes } from '../../support/drawn-bytes.ts';
 import { runProgram, temporaryFolder } from '../../support/processes.ts';
 import { writeTinyLlama } from '../../support/tiny-llama.ts';
