@@ -1,6 +1,6 @@
 /**
- * Rounds of drand over HTTP (`GET <endpoint>/public/<round>`). Signatures are checked with the key in the run spec,
- * so no endpoint is trusted; the first valid answer counts.
+ * Fetches drand rounds over HTTP (`GET <endpoint>/public/<round>`). Signatures are verified with the key in the run
+ * spec, so endpoints are not trusted; the first valid answer is used.
  */
 
 import type { Clock } from '../base/async.ts';
@@ -16,17 +16,17 @@ import type { BeaconSource } from '../run/committee.ts';
 import { type Get, inTime, nameOf } from './endpoints.ts';
 
 export interface DrandAccess {
-  /** With the chain in their paths where they serve several. */
+  /** Base URLs, including the chain hash if an endpoint serves several chains. */
   readonly urls: readonly string[];
   readonly get: Get;
   readonly clock: Clock;
   readonly timeoutMs: number;
 }
 
-/** A round is a few hundred bytes of JSON. */
+/** Maximum response size; a round is a few hundred bytes of JSON. */
 const MAX_BYTES = 64 * 1024;
 
-/** The chain of these rules. Throws `beacon/key` for a key that is none. */
+/** Returns the drand beacon of a run. Throws `beacon/key` if the key is invalid. */
 export function createDrandSource(
   rules: Extract<BeaconRules, { kind: 'drand' }>,
   access: DrandAccess,
@@ -34,9 +34,13 @@ export function createDrandSource(
   const { urls, get, clock } = access;
   const { publicKey, genesis, periodSeconds, lagSeconds } = rules;
   if (!isDrandKey(publicKey)) {
-    throw new ConfigError('beacon/key', `beacon.publicKey ${publicKey.slice(0, 16)}… is no key`, {
-      hint: 'it must be a point of BLS12-381 on G2: 192 hex digits',
-    });
+    throw new ConfigError(
+      'beacon/key',
+      `beacon.publicKey ${publicKey.slice(0, 16)}… is not a valid key`,
+      {
+        hint: 'it must be a point of BLS12-381 on G2: 192 hex digits',
+      },
+    );
   }
   return {
     name: `drand at ${urls.map(nameOf).join(', ')}`,
@@ -46,15 +50,15 @@ export function createDrandSource(
       if (dueMs > clock.now()) await clock.sleep(dueMs - clock.now(), signal);
       const problems: string[] = [];
       for (const url of urls) {
-        const said = await ask(url, round);
-        if (typeof said === 'string') problems.push(said);
-        else return said;
+        const answer = await ask(url, round);
+        if (typeof answer === 'string') problems.push(answer);
+        else return answer;
       }
       throw new ChainError('chain/unproved', `drand round ${round}: ${problems.join('; ')}`, {
         hint: 'name other endpoints with --drand URL',
       });
 
-      /** A signature that holds, or why there is none. */
+      /** Returns a valid signature, or the reason why this endpoint gave none. */
       async function ask(url: string, number: number) {
         const from = `${url.replace(/\/+$/, '')}/public/${number}`;
         try {
@@ -75,6 +79,6 @@ export function createDrandSource(
 }
 
 function signatureIn(text: string): string | undefined {
-  const said = jsonIn(text) as { readonly signature?: unknown } | null | undefined;
-  return typeof said?.signature === 'string' ? said.signature : undefined;
+  const body = jsonIn(text) as { readonly signature?: unknown } | null | undefined;
+  return typeof body?.signature === 'string' ? body.signature : undefined;
 }

@@ -1,4 +1,4 @@
-/** Endpoints of chains: HTTP with bounded answers, JSON-RPC 2.0, and the answer that k of n endpoints give. */
+/** Endpoints of chains: HTTP with bounded responses, JSON-RPC 2.0, and answers on which k of n endpoints agree. */
 
 import type { Clock } from '../base/async.ts';
 import { jsonIn } from '../base/canonical-json.ts';
@@ -9,13 +9,16 @@ export interface PostOptions {
   readonly maxBytes: number;
 }
 
-/** The body of the answer; throws a `ChainError` if there is none. */
+/** Returns the response body. Throws a ChainError if there is none. */
 export type Post = (url: string, body: string, options: PostOptions) => Promise<string>;
 export type Get = (url: string, options: PostOptions) => Promise<string>;
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** Posts with the platform's `fetch`. JSON-RPC errors come with any status; what is no JSON is its status instead. */
+/**
+ * Posts with the platform's `fetch`. JSON-RPC errors arrive with any status, so a JSON body is returned whatever the
+ * status.
+ */
 export const createPost =
   (fetch: Fetch): Post =>
   (url, body, options) => {
@@ -24,13 +27,16 @@ export const createPost =
     return ask(fetch, url, init, options, (text) => text.startsWith('{'));
   };
 
-/** Asks with the platform's `fetch`. */
+/** Gets with the platform's `fetch`. */
 export const createGet =
   (fetch: Fetch): Get =>
   (url, options) =>
     ask(fetch, url, {}, options, () => false);
 
-/** Redirects are errors: an endpoint is who was named. `isAnswer` judges the body of a bad status. */
+/**
+ * Redirects are errors: only the named endpoint counts. `isAnswer` decides whether the body of a failed status is an
+ * answer.
+ */
 async function ask(
   fetch: Fetch,
   url: string,
@@ -45,7 +51,7 @@ async function ask(
   throw new ChainError('chain/unreachable', `HTTP status ${response.status}`);
 }
 
-/** What goes wrong as a `ChainError`, unless it was stopped. */
+/** Converts any failure into a ChainError, unless the signal was aborted. */
 const lostUnless =
   (signal: AbortSignal) =>
   (cause: unknown): never => {
@@ -63,7 +69,7 @@ async function readBody(response: Response, maxBytes: number): Promise<string> {
     bytes += part.value.length;
     if (bytes > maxBytes) {
       await reader!.cancel();
-      throw new ChainError('chain/answer', `an answer over ${maxBytes} bytes`);
+      throw new ChainError('chain/answer', `the answer is larger than ${maxBytes} bytes`);
     }
     text += decoder.decode(part.value, { stream: true });
   }
@@ -72,9 +78,11 @@ async function readBody(response: Response, maxBytes: number): Promise<string> {
 
 /** A JSON-RPC endpoint of a chain. */
 export interface Endpoint {
-  /** Host and port, without what could be a secret in the path. */
+  /** Host and port, without the path, which may contain a secret. */
   readonly name: string;
-  /** The result as unchecked JSON. Throws a ChainError: `chain/unreachable`, `chain/answer` or `chain/refused`. */
+  /**
+   * Returns the result as unchecked JSON. Throws a ChainError: `chain/unreachable`, `chain/answer` or `chain/refused`.
+   */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
 }
 
@@ -87,7 +95,7 @@ export interface EndpointOptions {
 
 const MAX_BYTES = 32 * 1024 * 1024;
 
-/** An endpoint that answers within `timeoutMs` or not at all. */
+/** Returns an endpoint whose calls fail after `timeoutMs`. */
 export function createEndpoint(url: string, options: EndpointOptions): Endpoint {
   const { post, maxBytes = MAX_BYTES } = options;
   const name = nameOf(url);
@@ -105,16 +113,16 @@ export function createEndpoint(url: string, options: EndpointOptions): Endpoint 
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof ChainError)) throw error;
-        throw told(`${name}: ${method}`, error);
+        throw withContext(`${name}: ${method}`, error);
       }
     },
   };
 }
 
-const told = (who: string, error: ChainError): ChainError =>
+const withContext = (who: string, error: ChainError): ChainError =>
   new ChainError(error.code, `${who}: ${error.message}`, { cause: error });
 
-/** Host and port of a URL; API keys usually are in what follows. */
+/** Returns host and port of a URL; API keys are usually in the path. */
 export function nameOf(url: string): string {
   try {
     return new URL(url).host;
@@ -133,7 +141,7 @@ export async function inTime<T>(
   const late = clock.sleep(timeoutMs, both).then(() => {
     throw new ChainError('chain/unreachable', `no answer in ${timeoutMs / 1000} s`);
   });
-  // it also ends when the work does, and nobody waits for it then
+  // the timer is also aborted when the work ends first, and then no one handles its rejection
   late.catch(() => {});
   try {
     return await Promise.race([work(both), late]);
@@ -144,17 +152,17 @@ export async function inTime<T>(
 
 function resultOf(text: string, id: number): unknown {
   const answer = jsonIn(text);
-  const said = answer as
+  const response = answer as
     | { id?: unknown; result?: unknown; error?: { message?: unknown } }
     | null
     | undefined;
-  if (typeof said?.error === 'object' && said.error !== null) {
-    throw new ChainError('chain/refused', clip(String(said.error.message)));
+  if (typeof response?.error === 'object' && response.error !== null) {
+    throw new ChainError('chain/refused', clip(String(response.error.message)));
   }
-  if (said?.result === undefined || said.id !== id) {
-    throw new ChainError('chain/answer', 'the answer is no JSON-RPC result');
+  if (response?.result === undefined || response.id !== id) {
+    throw new ChainError('chain/answer', 'the answer is not a JSON-RPC result');
   }
-  return said.result;
+  return response.result;
 }
 
 const clip = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 300);
@@ -164,11 +172,11 @@ export interface Endpoints {
   readonly need: number;
 }
 
-/** Throws `chain/endpoints` where fewer endpoints are given than must agree. */
+/** Throws `chain/endpoints` if fewer endpoints are given than must agree. */
 export function assertEnough({ all, need }: Endpoints): void {
   if (Number.isInteger(need) && need >= 1 && all.length >= need) return;
   throw new ChainError('chain/endpoints', `${need} endpoints must agree, ${all.length} are given`, {
-    hint: 'name as many with --rpc as --agree says',
+    hint: 'name as many endpoints with --rpc as --agree requires',
   });
 }
 
@@ -176,7 +184,7 @@ export type EndpointAnswer<T> =
   | { readonly endpoint: Endpoint; readonly value: T }
   | { readonly endpoint: Endpoint; readonly problem: string; readonly code: string };
 
-/** Everybody's answer; failures of others are values, ours are thrown. */
+/** Returns the answer or failure of each endpoint. Errors other than a NostrainError are thrown. */
 export async function askAll<T>(
   { all }: Endpoints,
   ask: (endpoint: Endpoint) => Promise<T>,
@@ -193,40 +201,43 @@ export async function askAll<T>(
   );
 }
 
-/** The answer of at least k endpoints. Throws `chain/disagree` with everybody's words when there is not exactly one. */
+/**
+ * Returns the answer of at least k endpoints. Throws `chain/too-few` or `chain/disagree`, listing all answers, if there
+ * is not exactly one.
+ */
 export async function agree<T>(
   endpoints: Endpoints,
   what: string,
   ask: (endpoint: Endpoint) => Promise<T>,
   spell: (value: T) => string,
-  hint = 'ask other endpoints with --rpc; one of these is wrong, behind or cannot answer',
+  hint = 'name other endpoints with --rpc; at least one of these is wrong, behind or cannot answer',
 ): Promise<T> {
-  const said = await askAll(endpoints, ask);
+  const answers = await askAll(endpoints, ask);
   const groups = new Map<string, T[]>();
-  for (const each of said) {
+  for (const each of answers) {
     if ('problem' in each) continue;
     const key = spell(each.value);
     groups.set(key, [...(groups.get(key) ?? []), each.value]);
   }
   const enough = [...groups.values()].filter((values) => values.length >= endpoints.need);
   if (enough.length === 1) return enough[0]![0]!;
-  const words = said.map((each) =>
+  const words = answers.map((each) =>
     'problem' in each ? each.problem : `${each.endpoint.name}: ${spell(each.value)}`,
   );
-  if (said.every((each) => 'problem' in each && each.code === 'chain/unreachable')) {
+  if (answers.every((each) => 'problem' in each && each.code === 'chain/unreachable')) {
     const who =
-      said.length === 1 ? 'The chain endpoint does not answer' : 'No chain endpoint answers';
+      answers.length === 1 ? 'The chain endpoint does not answer' : 'No chain endpoint answers';
     throw new ChainError('chain/too-few', `${who}: ${words.join('; ')}`, { hint });
   }
   const code = groups.size > 1 ? 'chain/disagree' : 'chain/too-few';
   throw new ChainError(
     code,
-    `no one answer from ${endpoints.need} endpoints on ${what}: ${words.join('; ')}`,
+    `endpoints do not agree on ${what} (${endpoints.need} needed): ${words.join('; ')}`,
     { hint },
   );
 }
 
-/** The first answer that proves itself. Throws with everybody's words when none does. */
+/** Returns the first answer that proves itself. Throws `chain/unproved`, listing all failures, if there is none. */
 export async function firstProved<T>(
   { all }: Endpoints,
   what: string,
@@ -242,7 +253,7 @@ export async function firstProved<T>(
       problems.push(error.message);
     }
   }
-  throw new ChainError('chain/unproved', `no endpoint proves ${what}: ${problems.join('; ')}`, {
+  throw new ChainError('chain/unproved', `no endpoint proved ${what}: ${problems.join('; ')}`, {
     hint,
   });
 }

@@ -1,4 +1,4 @@
-/** Stake documents: lists that people write, and the sources from which a snapshot document is derived again. */
+/** Stake lists written by hand, and the sources from which a stake snapshot is derived again. */
 import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
@@ -26,7 +26,7 @@ function readKey(text: string): WorkerId | undefined {
   }
 }
 
-/** Lines of text that say something: blanks around them and what follows a # are dropped. */
+/** Returns the lines with content: blanks and comments after # are removed. */
 const linesOf = (text: string): readonly (readonly [line: number, words: readonly string[]])[] =>
   text.split('\n').flatMap((line, i) => {
     const words = line
@@ -47,15 +47,19 @@ export function parseKeyList(text: string): Result<readonly WorkerId[]> {
   return keys.length > 0 ? ok(keys) : refuse('bad-list', 'the list', 'no key in it');
 }
 
-/** A snapshot of a list: `npub1… 100` per line; nobody twice. It is of no chain, so nobody can re-derive it. */
+/**
+ * Parses a list with `npub1… 100` per line, each key once. The snapshot is not from a chain, so it cannot be derived
+ * again.
+ */
 export function parseStakeList(text: string, unit: string): Result<StakeSnapshot> {
   const stakes = new Map<WorkerId, bigint>();
   for (const [line, [word = '', amount = '', ...more]] of linesOf(text)) {
     const at = `line ${line}`;
     const key = readKey(word);
-    if (key === undefined) return refuse('bad-list', at, `${word} is no npub and no hex key`);
+    if (key === undefined)
+      return refuse('bad-list', at, `${word} is neither an npub nor a hex key`);
     if (!/^\d{1,39}$/.test(amount) || BigInt(amount) > MAX_STAKE || more.length > 0) {
-      return refuse('bad-list', at, 'after the key comes one whole number below 2^128');
+      return refuse('bad-list', at, 'the key must be followed by one whole number below 2^128');
     }
     if (stakes.has(key)) return refuse('bad-list', at, `${word} is in the list twice`);
     stakes.set(key, BigInt(amount));
@@ -72,15 +76,18 @@ export function parseStakeList(text: string, unit: string): Result<StakeSnapshot
 }
 
 export interface RederiveOptions {
-  /** How the chain is reached; its chain must be the document's. */
+  /** How to reach the chain, which must be that of the document. */
   readonly access: Omit<ChainAccess, 'chain'>;
-  /** Whose balances a token snapshot is of. */
+  /** Keys whose balances a token snapshot holds. */
   readonly keys?: readonly WorkerId[] | undefined;
-  /** At which blocks; default the document's own, as epoch 0. */
+  /** Block schedule; default the height of the document as epoch 0. */
   readonly schedule?: SnapshotSchedule;
 }
 
-/** Throws `stake/strategy` where a document is of no chain, `stake/params` where it does not say what is needed. */
+/**
+ * Returns the source of a snapshot. Throws `stake/strategy` if it is not from a chain, `stake/params` if its parameters
+ * are incomplete.
+ */
 export function sourceOf(snapshot: StakeSnapshot, options: RederiveOptions): StakeSource {
   const { strategy, chain, height } = snapshot;
   const { keys, schedule = { base: height, period: 0 } } = options;
@@ -93,14 +100,14 @@ export function sourceOf(snapshot: StakeSnapshot, options: RederiveOptions): Sta
   if (strategy !== 'erc20' && strategy !== 'erc5805') {
     throw new ConfigError(
       'stake/strategy',
-      `nothing can be asked about a snapshot by ${strategy}`,
+      `a snapshot with strategy ${strategy} cannot be derived again`,
       { hint: 'compare its id with the one in the run spec' },
     );
   }
   if (keys === undefined)
-    throw new ConfigError('stake/keys', 'whose balances these are is not given', { hint: KEYS });
+    throw new ConfigError('stake/keys', 'the keys of these balances are not given', { hint: KEYS });
   if (keyListHash(keys) !== params.keys)
-    throw new ConfigError('stake/keys', 'these are other keys than those of the document', {
+    throw new ConfigError('stake/keys', 'the keys differ from those of the document', {
       hint: KEYS,
     });
   const balanceSlot = params.balanceSlot === undefined ? undefined : whole(params, 'balanceSlot');
@@ -113,7 +120,7 @@ export function sourceOf(snapshot: StakeSnapshot, options: RederiveOptions): Sta
   return createTokenSource(access, contract, schedule);
 }
 
-const KEYS = 'give the list the document was made with: --keys FILE';
+const KEYS = 'give the key list of the document with --keys FILE';
 
 type Params = Readonly<Record<string, Json>>;
 
@@ -136,25 +143,26 @@ function whole(params: Params, name: string): number {
 }
 
 const wrong = (name: string): ConfigError =>
-  new ConfigError('stake/params', `the parameters of the document say no ${name} that can be used`);
+  new ConfigError('stake/params', `the parameters of the document have no valid ${name}`);
 
-/** Looks for a snapshot among the events of relays; whoever has relays brings this. */
+/** Looks up a snapshot by its id among the events of relays. */
 export type FindSnapshot = (id: Digest, signal: AbortSignal) => Promise<Result<StakeSnapshot>>;
 
-/** The snapshot of an id from whatever events carry it. */
+/** Returns a stake source for the snapshot with an id, whichever events carry it. */
 export const createEventSource = (id: Digest, find: FindSnapshot): StakeSource => ({
   name: `event of snapshot ${id}`,
   async snapshot(epoch, signal) {
     if (epoch !== 0) {
-      const message = `event of snapshot ${id} has no epoch ${epoch}: only a chain goes on`;
+      const message =
+        `event of snapshot ${id} has no epoch ${epoch}: ` + 'only a chain has later epochs';
       throw new ChainError('chain/epoch', message);
     }
-    const found = await find(id, signal);
-    if (found.ok) return found.value;
+    const lookup = await find(id, signal);
+    if (lookup.ok) return lookup.value;
     throw new ChainError(
       'chain/no-event',
-      `no event carries snapshot ${id}: ${found.issue.message}`,
-      { hint: 'ask other relays, or whoever made the run for the file' },
+      `no event carries snapshot ${id}: ${lookup.issue.message}`,
+      { hint: 'use other relays, or ask the author of the run for the file' },
     );
   },
 });

@@ -1,6 +1,9 @@
-/** When a round closes (sync strategies), and the rule that makes its rows one step; see `consensus/aggregate`. */
+/**
+ * When a round closes (sync strategies), and the rule that combines contributions into one step; see
+ * `consensus/aggregate`.
+ */
 
-/** Rules by which rows become a step. */
+/** Aggregation rules. */
 export const ruleNames = [
   'clipped-mean',
   'mean',
@@ -13,21 +16,24 @@ export const ruleNames = [
 ] as const;
 export type RuleName = (typeof ruleNames)[number];
 
-/** What may be done to the rows in front of a rule. */
+/** Preprocessing of the contributions before the rule. */
 export const beforeNames = ['nothing', 'nnm', 'bucketing'] as const;
 export type BeforeName = (typeof beforeNames)[number];
 
-/** How a round makes a step of its rows. */
+/** How a round combines its contributions into one step. */
 export interface Aggregation {
   readonly rule: RuleName;
-  /** Hostile rows that the rule withstands (f); means withstand none and say 0. */
+  /** Number of hostile contributions that the rule withstands (f); means withstand none, so it is 0. */
   readonly hostile: number;
   readonly before: BeforeName;
-  /** Outer rate, in thousandths, of a round whose rows point in opposite directions; 1000 leaves the rate as it is. */
+  /**
+   * Outer rate, in thousandths, for a round whose contributions point in opposite directions; 1000 leaves the rate
+   * unchanged.
+   */
   readonly leastRatePermille: number;
 }
 
-/** What a run does that names nothing else. */
+/** Default aggregation. */
 export const usualAggregation: Aggregation = {
   rule: 'clipped-mean',
   hostile: 0,
@@ -35,10 +41,10 @@ export const usualAggregation: Aggregation = {
   leastRatePermille: 1000,
 };
 
-/** The rule of a verified run whose author names none: it costs least over all attacks of the lab (decision 0021). */
+/** Default rule of a verified run: the lowest loss over all attacks of the lab (decision 0021). */
 export const verifiedAggregation = { rule: 'trimmed-mean', before: 'nnm' } as const;
 
-/** What a rule looks at: sums alone, each value by itself, or whole rows and the distances between them. */
+/** What a rule works on: sums only, each value separately, or whole contributions and the distances between them. */
 export const ruleForms = {
   'clipped-mean': 'mean',
   mean: 'mean',
@@ -50,10 +56,10 @@ export const ruleForms = {
   'centered-clip': 'rows',
 } as const satisfies Readonly<Record<RuleName, 'mean' | 'values' | 'rows'>>;
 
-/** Rows that bucketing puts into one. */
+/** Contributions that bucketing merges into one. */
 export const BUCKET_ROWS = 2;
 
-/** The fewest rows that a rule works with where so many of them are hostile. */
+/** Returns the minimum number of contributions with which a rule works if `hostile` of them are hostile. */
 export function leastRows({ rule, hostile, before }: Aggregation): number {
   if (ruleForms[rule] === 'mean') return 1;
   const isKrum = rule === 'krum' || rule === 'multi-krum';
@@ -64,23 +70,23 @@ export function leastRows({ rule, hostile, before }: Aggregation): number {
 export type Sync =
   /** Everything valid until the deadline. */
   | { readonly strategy: 'timeout' }
-  /** Exactly when `workers` valid gradients are in; fewer at the deadline is an error. */
+  /** Closes when exactly `workers` valid gradients have arrived; fewer at the deadline is an error. */
   | { readonly strategy: 'strict'; readonly workers: number }
-  /** As soon as more than half of the live workers are in; what is there at the deadline. */
+  /** Closes when more than half of the live workers have sent, or at the deadline. */
   | { readonly strategy: 'quorum' }
-  /** At once, with what the relays already hold; later gradients are folded into a later round. */
+  /** Closes immediately with what relays already hold; later gradients are folded into a later round. */
   | { readonly strategy: 'async' };
 
-/** Why a round stopped collecting; `certified` where a committee decided. */
+/** Why a round stopped collecting; `certified` if a committee decided. */
 export type CompletionReason = 'strict' | 'quorum' | 'timeout' | 'async' | 'certified';
 
-/** `timeout`, `quorum`, `async` or `strict:N`; undefined for anything else. */
+/** Parses `timeout`, `quorum`, `async` or `strict:N`; undefined for anything else. */
 export function parseSync(text: string): Sync | undefined {
   if (text === 'timeout' || text === 'quorum' || text === 'async') return { strategy: text };
   const workers = /^strict:([1-9][0-9]{0,5})$/.exec(text)?.[1];
   return workers === undefined ? undefined : { strategy: 'strict', workers: Number(workers) };
 }
 
-/** A strategy as a person writes it. */
+/** Formats a strategy as users type it. */
 export const formatSync = (sync: Sync): string =>
   sync.strategy === 'strict' ? `strict:${sync.workers}` : sync.strategy;

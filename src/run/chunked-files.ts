@@ -1,7 +1,6 @@
 /**
- * The files that a run's joiners need, for specs: the text of the run and the files of its base, by their hashes,
- * each with the digest of the manifest that its chunks are named by, and the sources that have them. What the sources
- * give counts for nothing until it has the hashes.
+ * The section `files` of a run spec: for the text of the run and the files of its base, their hashes, the digest of the
+ * manifest of their chunks, and sources. Downloads are verified against the hashes, so sources need no trust.
  */
 
 import { hash, row } from './field.ts';
@@ -17,7 +16,7 @@ import {
 } from './spec/spec-readers.ts';
 import { type BaseFile, fileFields } from './spec/start.ts';
 
-/** One file, and the name of its chunks. */
+/** One file, with the manifest of its chunks. */
 export interface ChunkedFile extends BaseFile {
   readonly blake3: Digest;
   /** SHA-256 of the manifest, see docs/checkpoints.md. */
@@ -26,17 +25,17 @@ export interface ChunkedFile extends BaseFile {
 
 /** The section `files` of a run spec. */
 export interface ChunkedFiles {
-  /** Addresses of relays, Blossom servers, holders and web servers, ascending; the relays of the run are asked too. */
+  /** URLs of relays, Blossom servers, holders and web servers, ascending; the relays of the run are sources too. */
   readonly at: readonly string[];
   readonly each: readonly ChunkedFile[];
 }
 
-/** Of a base these are read too, though its weights do not name them. */
+/** Files of a base that are read although its weights do not name them. */
 const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
 const MOST_BESIDE = 2 ** 24;
 const MOST_FILES = 1024;
 const MOST_ADDRESSES = 8;
-/** 64 GiB, as a manifest. */
+/** Maximum file size, 64 GiB, like in a manifest. */
 const MOST_BYTES = 2 ** 36;
 const ADDRESS = /^(?:https?|wss?):\/\/[!-"$->A-~]{1,248}$/;
 
@@ -49,7 +48,7 @@ export const chunkedFields = {
 
 const NAMES = ['at', 'each'];
 
-/** The section of a spec; null where it has none. Throws a ConfigError with the path of what is wrong. */
+/** Reads the section of a spec; null if it has none. Throws a ConfigError with the path of the invalid value. */
 export function readChunkedFiles(spec: Untyped): ChunkedFiles | null {
   if (spec.files === null) return null;
   const files = objectOf(spec, 'files', NAMES);
@@ -93,8 +92,8 @@ function readEach(value: unknown): readonly ChunkedFile[] {
 }
 
 /**
- * Whether each is the text of the run, a file of its base, or what is read beside one: a run sends nobody for
- * anything else.
+ * Reports whether every file is the text of the run, a file of its base, or a known file next to it, so that a spec
+ * cannot make workers download anything else.
  */
 export const areNeeded = (
   { each }: ChunkedFiles,

@@ -1,4 +1,4 @@
-/** What is drawn in a run: recovery committees, contributions to recompute, and the beacon that adds randomness. */
+/** What is drawn in a run: committees, contributions to recompute, and the beacon that adds randomness. */
 
 import { bytes32, taggedHash, u32 } from '../base/hash.ts';
 import type { Digest, WorkerId } from './ids.ts';
@@ -6,47 +6,49 @@ import type { Digest, WorkerId } from './ids.ts';
 /** The workers that decide a round, with their voting weights and quorum. */
 export interface Committee {
   readonly round: number;
-  /** 0, or the number of the recovery epoch. */
+  /** Index of the recovery epoch; 0 before any. */
   readonly attempt: number;
-  /** By rank: in view v the member of rank v mod K proposes. */
+  /** In order of rank: in view v the member of rank v mod K proposes. */
   readonly members: readonly WorkerId[];
-  /** Capped stake of each member, in the order of `members`; 1 each where seats weigh the same. */
+  /** Capped stake of each member, in the order of `members`; 1 each if seats have equal weight. */
   readonly weights: readonly bigint[];
-  /** K: how many members there are. */
+  /** K: the number of members. */
   readonly size: number;
-  /** k: how many of them are a quorum, as far as seats go; stake may ask for more. */
+  /** k: the number of members in a quorum; stake may require more. */
   readonly quorum: number;
   /** Binds a vote to run, round, attempt, parent and the ordered members. */
   readonly ctx: Digest;
 }
 
-/** A contribution that an outcome lists, and the randomness of the round after it: nobody had that when it was sent. */
+/**
+ * A listed contribution with the randomness of the round after it, which was unknown when the contribution was sent.
+ */
 export interface Drawn {
   readonly run: Digest;
   readonly round: number;
   readonly worker: WorkerId;
-  /** Of the round after it. */
+  /** Randomness of the round after it. */
   readonly entropy: string;
 }
 
-/** Whether the author of a listed contribution has to show its private state. */
+/** Reports whether the author of a listed contribution must disclose its private state. */
 export function isDrawn({ run, round, worker, entropy }: Drawn, permille: number): boolean {
   const parts = [bytes32(run), u32(round), bytes32(worker), bytes32(entropy)];
   const hash = taggedHash('nostrain/rerun/1', ...parts);
   return 1000 * new DataView(hash.buffer, hash.byteOffset).getUint32(0) < permille * 2 ** 32;
 }
 
-/** A signature proves itself to whoever has the chain's key; a block hash is for those to check who reach the chain. */
+/** A signature can be verified with the chain's key alone; a block hash needs access to the chain. */
 export type BeaconProof =
   | { readonly signature: string }
   | { readonly block: Digest; readonly height: number };
 
 export interface BeaconSource {
-  /** For people. */
+  /** Name for messages. */
   readonly name: string;
   /**
-   * What counts after an outcome of this time, in unix seconds; waits until the moment has come. Throws a
-   * `ChainError` when nobody has it yet, or nobody answers; it may be asked again.
+   * Returns the beacon value for an outcome of this time, in unix seconds; waits until it is due. Throws a ChainError
+   * if it is not available yet or no endpoint answers; callers may retry.
    */
   after(time: number, signal: AbortSignal): Promise<BeaconProof>;
 }

@@ -1,4 +1,7 @@
-/** What a worker sends in a round: contribution, heartbeat, telemetry; who owns which chunks; reasons of refusal. */
+/**
+ * What a worker sends in a round: contribution, heartbeat, telemetry; which worker owns which chunks; reasons of
+ * refusal.
+ */
 
 import { safe } from '../base/errors.ts';
 import type { PartialVector } from '../tensor/partial-vector.ts';
@@ -14,9 +17,9 @@ export interface Contribution {
   readonly round: number;
   /** Digest of the state the worker started the round from. */
   readonly base: Digest;
-  /** Δ = before - after, of the chunks of the flat parameters that it speaks of. */
+  /** Δ = before - after, for the chunks of the flat parameters that it covers. */
   readonly delta: PartialVector;
-  /** Examples seen; absent when the worker did not say. */
+  /** Examples seen; absent if the worker did not report them. */
   readonly examples: number | undefined;
   readonly steps: number;
   /** Unix seconds, as signed. */
@@ -27,7 +30,7 @@ export interface Contribution {
   readonly eventBytes: number;
 }
 
-/** Why an event does not count. Stable names: they are counted, shown and tested. */
+/** Why an event does not count. The names are stable: they are counted, shown and tested. */
 export type RejectReason =
   | 'malformed'
   | 'unsigned'
@@ -45,15 +48,15 @@ export type RejectReason =
   | 'not-finite'
   | 'bad-index'
   | 'from-the-future'
-  /** Its author is not in the roster, or has no seat. */
+  /** The author is not in the roster, or has no seat. */
   | 'not-a-member'
-  /** The round counts contributions of workers that were drawn for it, and its author was not. */
+  /** The round only counts workers drawn for it, and the author was not drawn. */
   | 'not-drawn'
-  /** It has other slices than the tier that its author joined with. */
+  /** It has the slices of another tier than its author joined with. */
   | 'other-tier'
-  /** A contribution to a certified run that does not say which outcome it follows. */
+  /** A contribution to a certified run that does not name the outcome it follows. */
   | 'uncommitted'
-  /** Of votes: another past, another committee, beyond what clocks allow, more than one key may say. */
+  /** For votes: another history, another committee, beyond the clock tolerance, more votes than a key may cast. */
   | 'other-history'
   | 'other-committee'
   | 'too-early'
@@ -62,7 +65,7 @@ export type RejectReason =
 /** A contribution that does not count, and why. */
 export interface Rejection {
   readonly reason: RejectReason;
-  /** The key that signed it; absent when the signature itself is wrong, since then nobody is to blame. */
+  /** The key that signed it; absent if the signature is invalid, because then no key is responsible. */
   readonly worker: WorkerId | undefined;
   readonly detail: string;
 }
@@ -71,7 +74,7 @@ export interface Rejection {
 export interface Heartbeat {
   readonly worker: WorkerId;
   readonly round: number;
-  /** How often the next one is promised, in seconds. */
+  /** Promised interval until the next heartbeat, in seconds. */
   readonly intervalSeconds: number;
   readonly examples: number | undefined;
   readonly capabilities: readonly string[];
@@ -79,19 +82,19 @@ export interface Heartbeat {
   readonly relays: readonly string[];
   /** Digest of the state the worker starts `round` from. */
   readonly digest: Digest | undefined;
-  /** Whose contributions made that state: the cohort of `round - 1`. */
+  /** Cohort of `round - 1`, whose contributions made that state. */
   readonly cohort: readonly WorkerId[] | undefined;
-  /** True in the last one a worker sends. */
+  /** True in the last heartbeat of a worker. */
   readonly leaving: boolean;
   /** Settings fingerprint of the worker, in a run without a spec. */
   readonly fingerprint?: SettingsFingerprint | undefined;
-  /** What features of a certified run add. */
+  /** Fields of the features of a certified run. */
   readonly features?: FeatureValues<'heartbeat'>;
   /** Unix seconds, as signed. */
   readonly createdAt: number;
 }
 
-/** A heartbeat is stale when its author missed `maxMissed` intervals; a leaving one is stale at once. */
+/** Reports whether the author missed `maxMissed` intervals, or is leaving. */
 export const isStale = (
   heartbeat: Pick<Heartbeat, 'leaving' | 'createdAt' | 'intervalSeconds'>,
   nowSeconds: number,
@@ -99,7 +102,7 @@ export const isStale = (
 ): boolean =>
   heartbeat.leaving || heartbeat.createdAt + heartbeat.intervalSeconds * maxMissed < nowSeconds;
 
-/** What is known of the shared parameters at the start of a round. */
+/** Measurements of the shared parameters at the start of a round. */
 export interface SharedMeasure {
   readonly validationLoss?: number | undefined;
   readonly bitsPerByte?: number | undefined;
@@ -107,39 +110,41 @@ export interface SharedMeasure {
   readonly sample?: string | undefined;
 }
 
-/** What somebody trains on, as a trainer says it. */
+/** The device of a worker, as its trainer reports it. */
 export interface Machine {
   readonly device: string;
-  /** What its products are in, where not in f32. */
+  /** Number format of matrix products, if not f32. */
   readonly half?: string;
 }
 
-/** In words: `cuda`, `cuda f16`. */
+/** Formats a device such as `cuda` or `cuda f16`. */
 export const wordMachine = ({ device, half }: Machine): string =>
   half === undefined ? device : `${device} ${half}`;
 
 type ManifestFields = FeatureValues<'manifest'>;
 
-/** What a manifest says: the training loss of the worker's own steps, and what it measured before them. */
+/**
+ * Returns the telemetry of a manifest: the mean training loss of the worker's steps, and its measurements before them.
+ */
 export const manifestTelemetry = (
-  own: number,
+  localLoss: number,
   machine: Machine,
   measure: SharedMeasure | undefined,
 ): ManifestFields => ({
-  telemetry: { own: millionths(own), ...said(machine, measure) },
+  telemetry: { own: millionths(localLoss), ...telemetryOf(machine, measure) },
   accuracy: { right: millionths(measure?.accuracy) },
 });
 
-/** What a heartbeat says. */
+/** Returns the telemetry of a heartbeat. */
 export const heartbeatTelemetry = (
   machine: Machine,
   measure: SharedMeasure | undefined,
 ): FeatureValues<'heartbeat'> => ({
-  telemetry: said(machine, measure),
+  telemetry: telemetryOf(machine, measure),
   accuracy: { right: millionths(measure?.accuracy) },
 });
 
-const said = (
+const telemetryOf = (
   machine: Machine,
   { validationLoss, bitsPerByte, sample = '' }: SharedMeasure = {},
 ) => ({
@@ -149,19 +154,19 @@ const said = (
   sample: safe(sample).slice(0, MOST_SAMPLE).toWellFormed(),
 });
 
-/** Null for what is no number, or too large for one. */
+/** Returns a value in millionths; null if it is not a number or too large. */
 function millionths(value = Number.NaN): number | null {
   const scaled = Math.round(value * 1e6) + 0;
   return Number.isSafeInteger(scaled) ? scaled : null;
 }
 
 export interface ChunkAssignment {
-  /** Names the division among the owners; undefined when every worker sends everything. */
+  /** Digest of the assignment of chunks to owners; undefined if every worker sends everything. */
   readonly digest: Digest | undefined;
-  /** Chunks that move in this round, ascending; all of them unless the model is sent in fragments. */
+  /** Chunks that are sent in this round, ascending; all of them unless the model is sent in fragments. */
   readonly moving: Uint32Array;
-  /** Those of them, ascending, that a worker sends, as an owner or beside the owners; none for anybody else. */
+  /** Chunks that a worker sends, ascending, as an owner or in addition to the owners; empty for any other key. */
   chunksOf(worker: WorkerId): Uint32Array;
-  /** The most chunks any worker has. */
+  /** The maximum number of chunks of one worker. */
   readonly most: number;
 }

@@ -1,19 +1,19 @@
-/** The form of data that each model reads, and what a spec may say of it; a new form is a line here. */
+/** The form of data of each model, and which data a spec may name for it; a new form is one entry here. */
 
 interface RunData {
   readonly models: readonly string[];
-  /** Kinds of `data` in a spec, the usual one first. */
+  /** Kinds of `data` in a spec, the default first. */
   readonly kinds: readonly ('corpus' | 'own' | 'made')[];
   /** Settings that are part of the spec's `input`. */
   readonly input: readonly InputName[];
-  /** What a corpus of it is, in words. */
+  /** Description of its corpus. */
   readonly corpus: string;
 }
 
-/** Settings that say what a model reads of series or pictures. */
+/** Settings for how a model reads series or pictures. */
 export type InputName = 'horizon' | 'patch' | 'forecastError' | 'scaling' | 'pixels';
 
-/** What the losses of a model count, in words that follow "losses are". */
+/** Returns the unit of a model's losses, in words that follow "losses are". */
 export function lossUnitOf(
   { model, forecastError }: { readonly model: string; readonly forecastError?: unknown },
   input: { readonly form: string; readonly forecastError?: unknown } | null = null,
@@ -58,10 +58,10 @@ export type FormName = keyof typeof dataForms;
 
 const tables: readonly (readonly [FormName, RunData])[] = Object.entries(dataForms) as never;
 
-/** The form of data that a model reads. */
+/** Returns the form of data that a model reads. */
 export const formOf = ({ model }: { readonly model: string }): FormName =>
   tables.find(([, { models }]) => models.includes(model))?.[0] ?? 'tokens';
 
-/** The same with what a run says of it. */
+/** Returns the data options of a model. */
 export const runDataOf = (settings: { readonly model: string }): RunData =>
   dataForms[formOf(settings)];

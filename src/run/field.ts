@@ -1,11 +1,14 @@
-/** Readers of single values: a flag's text or a member of a document becomes a checked value, or a ConfigError. */
+/**
+ * Readers of single values: turn the text of a flag or a member of a document into a checked value, or throw a
+ * ConfigError.
+ */
 import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { formatSync, parseSync, type Sync } from './aggregation.ts';
 import type { Digest, WorkerId } from './ids.ts';
 
-/** Reads one form of value. */
+/** Reads values of one form. */
 export interface Reader<T> {
   /** The accepted form, in words that follow "it must be". */
   readonly accepted: string;
@@ -13,7 +16,7 @@ export interface Reader<T> {
   readonly words?: readonly string[];
   /** Throws a ConfigError that names the value. */
   read(value: unknown, name: string): T;
-  /** The value as a person writes it; absent where that is the value itself. */
+  /** Formats the value as users type it; absent if that is the value itself. */
   write?(value: T): string;
 }
 
@@ -22,19 +25,19 @@ export interface Field<T> extends Reader<T> {
   readonly help: string;
   /** The flag as `--help` shows it, for example `--rounds <n>`. Without one the option is `--set name=value`. */
   readonly flag?: string;
-  /** The flag is one of the Python reference: accepted, and listed by `nostrain help python` alone. */
+  /** The flag belongs to the Python reference: accepted, and listed only by `nostrain help python`. */
   readonly python?: true;
-  /** The flag of earlier versions, where it is not the name in kebab-case. */
+  /** The flag in earlier versions, if it is not the name in kebab-case. */
   readonly was?: string;
-  /** The value where nobody sets one. */
+  /** Default value. */
   readonly default?: T;
   /** Takes several values: the flag and `--set` may be repeated. */
   readonly many?: true;
-  /** Cannot change after the first round, though each worker has its own. */
+  /** Cannot change after the first round, although it is per worker. */
   readonly fixed?: true;
-  /** What it goes with, by its name in `requirements` of settings.ts; refused where that does not hold. */
+  /** Name of its condition in `requirements` of settings.ts; the setting is refused if the condition does not hold. */
   readonly needs?: string;
-  /** The feature that a spec names where this field differs from its default. */
+  /** Feature that a spec must name if this field differs from its default. */
   readonly feature?: string;
 }
 
@@ -46,13 +49,13 @@ export type Values<G extends Group> = { readonly [K in keyof G]: ReturnType<G[K]
 
 type Extras<T> = Omit<Field<T>, keyof Reader<T> | 'help'>;
 
-/** Most words of a choice that its help repeats. */
+/** Choices with more words than this are not listed in the help. */
 const MOST_WORDS = 8;
 
 const withWords = (help: string, words: readonly string[] = []): string =>
   words.length === 0 || words.length > MOST_WORDS ? help : `${help} (${words.join(', ')})`;
 
-/** One row of a table of options: its meaning, its form, and what else there is to say about it. */
+/** Creates one row of a table of options: its meaning, its reader, and extras. */
 export const row = <
   R extends Reader<unknown>,
   const M extends Extras<NoInfer<ReturnType<R['read']>>> = Record<never, never>,
@@ -67,13 +70,13 @@ export const row = <
 });
 
 /**
- * Who decides a setting, and where a run spec has it.
+ * Which runs and workers share a setting, and where a run spec has it.
  * - `name`: identifies the run; a spec has its id and its own profile instead
- * - `personal`: each worker for itself
- * - `alone`: each worker for itself, in runs without a spec
- * - `agreed`: all workers alike, in runs without a spec
- * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`: all workers alike; a spec has it on its top level,
- *   or in that section
+ * - `personal`: per worker
+ * - `alone`: per worker, in runs without a spec
+ * - `agreed`: shared by all workers, in runs without a spec
+ * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`: shared by all workers; a spec has it on its top
+ * level, or in that section
  */
 export type SettingScope =
   | 'name'
@@ -91,17 +94,17 @@ type Scoped<S extends SettingScope, G extends Group> = {
   readonly [K in keyof G]: G[K] & { readonly scope: S };
 };
 
-/** Rows of one scope. */
+/** Assigns a scope to rows. */
 export const inScope = <const S extends SettingScope, G extends Group>(scope: S, rows: G) =>
   Object.fromEntries(
     Object.entries(rows).map(([name, each]) => [name, { ...each, scope }]),
   ) as Scoped<S, G>;
 
-/** The name as flags spell it: `--inner-steps` of `innerSteps`, `--committee-size` of `committee.size`. */
+/** Returns a name as a flag: `--inner-steps` for `innerSteps`, `--committee-size` for `committee.size`. */
 export const dashed = (name: string): string =>
   `--${name.replaceAll('.', '-').replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
-/** The words with which an option is typed: `--rounds 5`, `--set owners=2`; without a value only what names it. */
+/** Returns the words that set an option: `--rounds 5`, `--set owners=2`; without a value only its name. */
 export function wordsFor(
   name: string,
   { flag }: { readonly flag?: string },
@@ -112,13 +115,13 @@ export function wordsFor(
   return value === undefined || takes === undefined ? [long!] : [long!, value];
 }
 
-/** A value in a message: its JSON, cut where nobody would read on. */
+/** Formats a value for a message: its JSON, at most 200 characters. */
 function shown(value: unknown): string {
   const text = String(JSON.stringify(value));
   return text.length > 200 ? `${text.slice(0, 200)}… (${text.length} characters)` : text;
 }
 
-/** `settings/type`: another kind of value. `settings/value`: the right kind, out of bounds. */
+/** Error codes: `settings/type` for another kind of value, `settings/value` for the right kind out of bounds. */
 const wrong = (
   name: string,
   value: unknown,
@@ -135,7 +138,7 @@ function numeric(value: unknown): number {
   return typeof value === 'string' && value.trim() !== '' ? Number(value) : Number.NaN;
 }
 
-/** Refuses whatever `take` returns undefined for. */
+/** Returns a reader that refuses every value for which `take` returns undefined. */
 export const reading = <T>(
   accepted: string,
   take: (value: unknown) => T | undefined,
@@ -178,7 +181,7 @@ export const real = (from: number, to: number, open?: 'from' | 'to'): Reader<num
   });
 };
 
-/** One of a few words; `removed` has the words of earlier versions, and the word to use instead. */
+/** One of a few words. `removed` maps words of earlier versions to the word to use instead. */
 export const choice = <const T extends string>(
   words: readonly T[],
   removed: ReadonlyMap<unknown, string> = new Map(),
@@ -206,7 +209,7 @@ export const text = (): Reader<string> => textThat('some text', (value) => value
 export const form = (accepted: string, pattern: RegExp): Reader<string> =>
   textThat(accepted, (value) => pattern.test(value));
 
-/** Where something is fetched from; empty where there is nothing to fetch. */
+/** A path or address to fetch from; empty for none. */
 export const origin = (): Reader<string> =>
   reading('a path or an address', (value) =>
     typeof value === 'string' ? value.trim() : undefined,
@@ -220,7 +223,7 @@ export const texts = (): Reader<readonly string[]> =>
     return list.every(isText) ? list : undefined;
   });
 
-/** Anybody may publish a spec, so a reader must be able to lay out every model that a spec can describe. */
+/** Maximum number and size of layers: anyone may publish a spec, and readers must be able to lay out its model. */
 const MOST_SIZES = 16;
 const LARGEST_SIZE = 65_536;
 
@@ -237,7 +240,7 @@ export const sizes = (): Reader<readonly number[]> =>
 /** What a yes or no takes. */
 export const SWITCH = 'true or false';
 
-/** Yes or no; a flag that starts with `--no-` says no. */
+/** Yes or no; a flag that starts with `--no-` means no. */
 export const yesNo = (): Reader<boolean> =>
   reading(SWITCH, (value) => (typeof value === 'boolean' ? value : undefined));
 
@@ -247,14 +250,14 @@ export interface Shard {
   readonly count: number;
 }
 
-/** A part as people write it: `2/4`. */
+/** Parses a part such as `2/4`. */
 export function parseShard(text: string): Shard | undefined {
   const match = /^([1-9][0-9]{0,4})\/([1-9][0-9]{0,4})$/.exec(text);
   const [index, count] = [Number(match?.[1]), Number(match?.[2])];
   return match && index <= count ? { index, count } : undefined;
 }
 
-/** The same as text. */
+/** Formats a part such as `2/4`. */
 export const formatShard = ({ index, count }: Shard): string => `${index}/${count}`;
 
 /** The worker's part of the data: `2/4`. */
@@ -265,7 +268,7 @@ export const shard = (): Reader<Shard> =>
     formatShard,
   );
 
-/** Erasure coding over relays: any `need` of `of` are enough; `1/1` gives each relay everything. */
+/** Erasure coding over relays: any `need` of `of` parts restore the payload; `1/1` sends everything to each relay. */
 export interface ShardCounts {
   readonly need: number;
   readonly of: number;
@@ -294,7 +297,7 @@ export const sync = (): Reader<Sync> =>
 export const address = (): Reader<string> =>
   form('an https address of at most 256 characters', /^https:\/\/[!-~]{1,248}$/);
 
-/** A list of `least` to `most` items, each once; it is returned in ascending order. */
+/** A list of `least` to `most` different items, returned in ascending order. */
 const list = (
   accepted: string,
   [least, most]: readonly [number, number],
@@ -324,7 +327,7 @@ export const relayUrls = (): Reader<readonly string[]> =>
 export const MOST_KEYS = 1024;
 const KEY = '64 hex digits or npub1…';
 
-/** A public key in hex, of hex or npub1…; undefined for anything else. */
+/** Returns a public key in hex, from hex or npub1…; undefined for anything else. */
 export function readKey(value: unknown): WorkerId | undefined {
   if (typeof value !== 'string') return undefined;
   if (isHex32(value)) return value;
@@ -361,7 +364,7 @@ export const hash = (): Reader<Digest> => textThat('64 lowercase hex digits', is
 const MOST_LABEL = 64;
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Surrogate}]/u;
 
-/** Text that is safe on one line of any screen. */
+/** Text that is safe on one line of a terminal. */
 export const label = (): Reader<string> =>
   textThat(`1 to ${MOST_LABEL} characters on one line, no blanks around them`, (value) => {
     const isTrimmed = value !== '' && value.trim() === value;
@@ -370,7 +373,7 @@ export const label = (): Reader<string> =>
 
 const MOST_STAKE = 2n ** 128n - 1n;
 
-/** A stake: a whole number as text, since it may exceed what a double holds. */
+/** A stake: a whole number as text, because it may exceed the precision of a double. */
 export const stake = (): Reader<string> =>
   reading('a whole number in decimal, as text, up to 2^128 - 1', (value) => {
     const text = Number.isSafeInteger(value) ? String(value) : value;

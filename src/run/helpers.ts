@@ -1,14 +1,14 @@
 /**
- * Helpers: workers that hold the full model and have the time for a small tier and one slice more. Which slice
- * follows from the round alone, so that everybody knows what a helper sends, and helpers of one tier train the same
- * one together.
+ * Helpers: workers that hold the full model but only have time to train a small tier and one more slice. The slice
+ * follows from the round alone, so all workers know what a helper sends, and helpers of one tier train the same slice
+ * together.
  */
 import { deriveKey, philox } from '../base/rng.ts';
 import type { Digest } from './ids.ts';
 import { tierField } from './spec/feature-fields.ts';
 import { featureSet, features } from './spec/features.ts';
 
-/** In contents of such a run a contribution says the tier too. */
+/** Features of a run with helpers: its contributions also report the tier. */
 export const helperFeatures = featureSet(['widths'], {
   widths: {
     ...features.widths,
@@ -27,7 +27,7 @@ interface SliceFeature {
 /** Returns the tier that a contribution reports. */
 export const reportedTier = (widths: SliceFeature | undefined): number | undefined => widths?.tier;
 
-/** How a run with helpers is cut: into 2^count slices of one width. */
+/** How a run with helpers is divided: into 2^count slices of equal width. */
 export interface HelperSlicing {
   /** The smallest tier of the run. */
   readonly count: number;
@@ -35,14 +35,17 @@ export interface HelperSlicing {
   readonly rotation: number;
 }
 
-/** Slices that a tier has by itself. */
+/** Returns the number of slices of a tier. */
 const sliceCountOfTier = (count: number, tier: number): number => 2 ** (count - tier);
 
-/** Rotations, counted from a multiple of them, after which helpers of a tier have trained every slice it lacks. */
+/** Returns the rotations in a cycle, in which helpers of a tier train every slice that the tier lacks. */
 export const rotationsOf = ({ count }: Pick<HelperSlicing, 'count'>, tier: number): number =>
   2 ** count - sliceCountOfTier(count, tier);
 
-/** The slice that helpers of a tier train beside their own in a round: each outer one once in a cycle, drawn anew. */
+/**
+ * Returns the extra slice that helpers of a tier train in a round. Each outer slice occurs once per cycle, in random
+ * order.
+ */
 export function helperSlice(
   { count, rotation }: HelperSlicing,
   tier: number,
@@ -55,8 +58,8 @@ export function helperSlice(
 }
 
 /**
- * The columns of every feed-forward layer that helpers of a tier train in a rotation beside the tier's own, the same
- * in all layers: ascending, none twice, all beyond the tier's width.
+ * Returns the columns of each feed-forward layer that helpers of a tier train in a rotation in addition to the tier's
+ * own: the same in all layers, ascending, different, and beyond the tier's width.
  */
 export function helperColumns(
   { count, ffn }: { readonly count: number; readonly ffn: number },
@@ -80,7 +83,7 @@ export function trainedSlices(
   return held === 2 ** run.count ? [...slices, helperSlice(run, tier, round)] : undefined;
 }
 
-/** The numbers below `count` in the order of one cycle. */
+/** Returns the numbers below `count` in the order of one cycle. */
 function shuffled(count: number, tier: number, cycle: number): readonly number[] {
   const order = Array.from({ length: count }, (_, i) => i);
   const key = deriveKey('nostrain/helpers', tier, cycle);

@@ -1,4 +1,4 @@
-/** Branded names of things in a run, so that a key is no digest, and rounds as people count them, from 1. */
+/** Branded types for ids, so that a key cannot be used as a digest, and round numbers for users, which start at 1. */
 
 /** A worker: its x-only public key, 64 lowercase hex characters (BIP-340). */
 export type WorkerId = string & { readonly __brand?: 'WorkerId' };
@@ -9,11 +9,11 @@ export type Digest = string & { readonly __brand?: 'Digest' };
 /** The id of a signed event, 64 lowercase hex characters. */
 export type EventId = string & { readonly __brand?: 'EventId' };
 
-/** `round 1` of index 0. */
+/** Returns `round 1` for index 0. */
 export const roundName = (index: number): string => `round ${roundNumber(index)}`;
 
-/** What a person reads for an index: 1 of 0. */
+/** Returns the round number that users see: 1 for index 0. */
 export const roundNumber = (index: number): number => index + 1;
 
-/** The index of a round that a person typed: 0 of 1. */
+/** Returns the index of a round number that a user typed: 0 for 1. */
 export const roundIndex = (number: number): number => number - 1;

@@ -1,4 +1,6 @@
-/** The section `input` of a run spec: what a model reads of series or pictures. Runs of other models have none. */
+/**
+ * The section `input` of a run spec: how a model reads series or pictures. Runs of other models have no such section.
+ */
 import { type Group, row, type Values, whole } from './field.ts';
 import { fields } from './options.ts';
 
@@ -11,7 +13,7 @@ import {
   wrong,
 } from './spec/spec-readers.ts';
 
-/** Anybody may publish a spec: whoever looks at one must be able to lay its model out. */
+/** Maximum steps of a window or patch: anyone may publish a spec, and readers must be able to lay out its model. */
 const MOST_STEPS = 65_536;
 
 const channels = (most: number) => row('numbers of each step or pixel', whole(1, most));
@@ -32,7 +34,7 @@ const inputs = {
   },
 } as const satisfies Readonly<Record<string, Group>>;
 
-/** What a model reads, as a spec says it. */
+/** The values of the section. */
 export type SpecInput = {
   readonly [K in keyof typeof inputs]: { readonly form: K } & Values<(typeof inputs)[K]>;
 }[keyof typeof inputs];
@@ -40,7 +42,7 @@ export type SpecInput = {
 /** The fields of each form, for the page on specs. */
 export const inputFields: Readonly<Record<SpecInput['form'], Group>> = inputs;
 
-/** Throws a ConfigError with the path of what is wrong. */
+/** Reads the section. Throws a ConfigError with the path of the invalid value. */
 export function readInput(spec: Untyped): SpecInput {
   const accepted = 'one of series, images';
   const section = objectOf(spec, 'input', ['form']);
@@ -50,7 +52,7 @@ export function readInput(spec: Untyped): SpecInput {
   return { form, ...readFields<Group>(section, inputs[form], 'input.') } as SpecInput;
 }
 
-/** The settings among its fields: what a run with such an input fixes for everybody. */
+/** Returns the settings in the section, which all workers of the run share. */
 export function inputSettings(input: SpecInput | null) {
   if (input === null) return {};
   if (input.form === 'images') return { pixels: input.pixels, patch: input.patch };

@@ -1,4 +1,4 @@
-/** Reads members of a JSON object from anyone one by one; the name of the first that is not of its form stays. */
+/** Reads the members of an untrusted JSON object one by one, and keeps the name of the first invalid one. */
 import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
 import type { FeatureContent, FeatureSet, FeatureValues } from './spec/features.ts';
@@ -32,20 +32,20 @@ export const idsOf = (value: Json | undefined, most: number): readonly string[] 
 
 export class JsonReader {
   problem: string | undefined;
-  readonly #said: JsonObject;
+  readonly #members: JsonObject;
 
-  constructor(said: Json) {
-    if (isJsonObject(said)) {
-      this.#said = said;
+  constructor(json: Json) {
+    if (isJsonObject(json)) {
+      this.#members = json;
     } else {
-      this.#said = {};
+      this.#members = {};
       this.problem = 'body';
     }
   }
 
-  /** What `take` makes of a member, or `fallback` after noting that it makes nothing of it. */
+  /** Returns what `take` makes of a member; if that is undefined, notes the problem and returns `fallback`. */
   take<T>(key: string, take: (value: Json | undefined) => T | undefined, fallback: T): T {
-    const value = take(this.#said[key]);
+    const value = take(this.#members[key]);
     if (value !== undefined) return value;
     this.problem ??= key;
     return fallback;
@@ -67,7 +67,7 @@ export class JsonReader {
     return this.take(key, (value) => (isInteger(value, most) ? value : undefined), 0);
   }
 
-  /** A list of at most `most` items, each in its form and strictly above the one before. */
+  /** Reads a list of at most `most` items, each valid and strictly above the one before. */
   list<T>(key: string, read: (item: Json) => T | undefined, form: ListForm<T>): readonly T[] {
     return this.take(key, (value) => listOf(value, read, form), []);
   }
@@ -78,7 +78,7 @@ export class JsonReader {
   }
 
   features<P extends FeatureContent>(content: P, set: FeatureSet): FeatureValues<P> {
-    const read = set.read(content, this.#said.features);
+    const read = set.read(content, this.#members.features);
     if (read.ok) return read.value;
     this.problem ??= read.issue.at;
     return {} as FeatureValues<P>;

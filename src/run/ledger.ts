@@ -1,7 +1,6 @@
 /**
- * What a run remembers beside the model: round, roster, entropy, stake snapshot. Together with the model it is the
- * state that a committee certifies, so whoever joins can go on from both without the past. Its bytes are canonical
- * JSON.
+ * The state of a run apart from the model: round, roster, entropy, stake snapshot. A committee certifies ledger and
+ * model, so newcomers can continue from both without the history. Its bytes are canonical JSON.
  */
 import { concatBytes, isHex32, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, type JsonObject, parseJson } from '../base/canonical-json.ts';
@@ -16,62 +15,64 @@ export interface Member {
   readonly key: WorkerId;
   /** End of its reveal chain; null until an outcome lists its join. */
   readonly tip: Digest | null;
-  /** The first round whose roster has it; 0 for founders. */
+  /** First round whose roster includes it; 0 for founders. */
   readonly joined: number;
-  /** The last final outcome that saw it: accepted its work, or lists its vote. -1 for none. */
+  /** The last final outcome that accepted its work or lists its vote; -1 for none. */
   readonly lastSeen: number;
-  /** The same before the last outcome of all. */
+  /** The value of `lastSeen` before the last outcome. */
   readonly seenBefore: number;
   /**
-   * The first round in which it may have a seat: 0 for founders, for others two rounds after the outcome that first
-   * accepted a contribution of theirs that was not empty; -1 before.
+   * First round in which it may have a seat: 0 for founders; for others two rounds after the outcome that accepted
+   * their first non-empty contribution; -1 before that.
    */
   readonly seatFrom: number;
-  /** What features add to its row. */
+  /** Fields of features in its row. */
   readonly features?: FeatureValues<'member'>;
 }
 
 /** The state of a certified run between two rounds, apart from the model. */
 export interface Ledger {
-  /** The round to come. */
+  /** The coming round. */
   readonly round: number;
   /**
-   * Of this round; null while its beacon is not known. Not among the bytes: it follows from `mixed` and the beacon,
-   * which comes after the outcome that the bytes are certified by.
+   * Randomness of this round; null until its beacon is known. Not part of the bytes: it follows from `mixed` and the
+   * beacon, which is only known after the outcome that certifies the bytes.
    */
   readonly entropy: Digest | null;
-  /** What the outcome before gave to the entropy; null in round 0. */
+  /** What the previous outcome contributed to the entropy; null in round 0. */
   readonly mixed: { readonly entropy: Digest; readonly reveal: Digest | '' } | null;
   /** Outer steps taken: final outcomes so far. */
   readonly steps: number;
   /** The roster, ascending by key. */
   readonly members: readonly Member[];
-  /** Keys proven to have signed two things in one place; they cannot come back. Ascending. */
+  /** Keys proven to have contradicted themselves; they cannot return. Ascending. */
   readonly faulted: readonly WorkerId[];
-  /** Rounds of the last final outcomes, ascending; as many as liveness and absence look back on. */
+  /** Rounds of the last final outcomes, ascending; as many as the liveness and absence rules look back. */
   readonly finals: readonly number[];
-  /** Root mean squares of the rows of the last accepting outcomes, oldest first; they bound the next rows. */
+  /** Root mean squares of the contributions of the last accepting outcomes, oldest first; they bound the next ones. */
   readonly rowSizes: readonly number[];
-  /** Whose view-change votes the last outcome lists, ascending; null where it needed none. */
+  /** Authors of the view-change votes that the last outcome lists, ascending; null if it needed none. */
   readonly ballots: readonly WorkerId[] | null;
-  /** What features of the run add: tables of stakes, late contributions. */
+  /** Fields of features: stake snapshots, late contributions. */
   readonly features: FeatureValues<'ledger'>;
 }
 
-/** The table of stakes that holds in the round to come, and in the one after it; null in a run without. */
+/** Returns the stake snapshot of the coming round; null in a run without stakes. */
 export const snapshotOf = ({ features }: Ledger): Digest | null => features.stake?.snapshot ?? null;
-/** Returns the digest of the stake table that holds in the round after the coming one; null in a run without stakes. */
+/** Returns the stake snapshot of the round after the coming one; null in a run without stakes. */
 export const nextSnapshotOf = ({ features }: Ledger): Digest | null => features.stake?.next ?? null;
 
-/** Whose contribution to the last round may still be listed, late; ascending. */
+/** Returns the workers whose contribution to the last round may still be listed, late; ascending. */
 export const lateOf = ({ features }: Ledger): readonly WorkerId[] => features.defer?.late ?? [];
 
-/** The most keys of a roster: an outcome names them by u16. */
+/** Maximum roster size: an outcome refers to keys by u16. */
 const MOST_MEMBERS = 65_536;
-/** Largest canonical form that is read. */
+/** Maximum size of a ledger that is parsed. */
 const MAX_LEDGER_BYTES = 32 << 20;
 
-/** The canonical bytes: JSON of all but the entropy, members as arrays in the order above, features at the end. */
+/**
+ * Returns the canonical bytes: JSON of everything but the entropy, members as arrays in the order above, features last.
+ */
 export const ledgerBytes = (ledger: Ledger): Uint8Array => utf8(canonicalJson(toJson(ledger)));
 
 /** SHA-256 of `nostrain/ledger/2` and the canonical bytes. */
@@ -100,7 +101,7 @@ function toJson(ledger: Ledger): JsonObject {
   };
 }
 
-/** The ledger of bytes from anyone, its entropy left open, if they are those of this root. */
+/** Parses untrusted bytes into a ledger without entropy. Refuses bytes that do not match this root. */
 export function parseLedger(bytes: Uint8Array, root: Digest, features: FeatureSet): Result<Ledger> {
   if (bytes.length > MAX_LEDGER_BYTES) {
     return refuse('too-large', 'ledger', `${bytes.length} bytes, at most ${MAX_LEDGER_BYTES}`);
@@ -109,14 +110,14 @@ export function parseLedger(bytes: Uint8Array, root: Digest, features: FeatureSe
   const json = parseJson(new TextDecoder().decode(bytes));
   if (!json.ok) return json;
   const ledger = fromJson(json.value, features);
-  // what a committee certified is well formed unless its members are all wrong
+  // certified bytes are well formed unless all members are wrong
   return ledger !== undefined && bytesRoot(ledgerBytes(ledger)) === root
     ? ok(ledger)
     : refuse('bad-ledger', 'ledger', 'not a ledger in canonical form');
 }
 
-function fromJson(said: Json, set: FeatureSet): Ledger | undefined {
-  const read = new JsonReader(said);
+function fromJson(json: Json, set: FeatureSet): Ledger | undefined {
+  const read = new JsonReader(json);
   const inAnyOrder = { most: MOST_MEMBERS, above: () => true };
   const ledger: Ledger = {
     entropy: null,

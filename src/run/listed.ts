@@ -1,6 +1,6 @@
 /**
- * Joins, leaves and votes as an outcome holds them: all that was said, and what was signed beside it. Whoever has the
- * outcome can make each event again and check its signature, though its author deleted it and every relay forgot it.
+ * Joins, leaves and votes as an outcome lists them, with their signatures. From the outcome alone, each event can be
+ * rebuilt and its signature checked, even if its author and every relay have deleted it.
  */
 import { fromBase64, fromHex, toBase64, toHex } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
@@ -8,30 +8,30 @@ import type { Digest, WorkerId } from './ids.ts';
 import { isInteger, JsonReader } from './json-reader.ts';
 import { type FeatureSet, type FeatureValues, withFeatures } from './spec/features.ts';
 
-/** What a signature is over beside what is said: the dates of its event, in unix seconds. */
+/** What a signature covers in addition to the content: the dates of its event, in unix seconds. */
 export interface Signature {
   readonly createdAt: number;
   readonly expiration: number;
   /** BIP-340, 128 hex digits. */
   readonly sig: string;
-  /** The values of its `nonce` tag (NIP-13), where a relay asked for work. */
+  /** The values of its `nonce` tag (NIP-13), if a relay required work. */
   readonly nonce?: readonly [string, string];
 }
 
-/** A commit, but for what all commits of a certificate say alike. */
+/** A commit, without what all commits of a certificate have in common. */
 export interface ListedVote extends Signature {
-  /** Index of its author in the roster of the round it decided. */
+  /** Index of its author in the roster of the round that it decided. */
   readonly index: number;
   readonly unlisted: readonly number[];
   readonly features?: FeatureValues<'vote'>;
 }
 
-/** A quorum of commits of the round before. Its outcome is the parent, and a commit has no `justify` but -1. */
+/** A quorum of commits of the previous round. Their outcome is the parent, and `justify` is always -1. */
 export interface ListedVotes {
   readonly attempt: number;
   readonly view: number;
   readonly ctx: Digest;
-  /** By index. */
+  /** In order of index. */
   readonly rows: readonly ListedVote[];
 }
 
@@ -50,14 +50,14 @@ export interface ListedLeave extends Signature {
   readonly last: number;
 }
 
-/** The most rows of manifests that a vote names as left out. */
+/** Maximum number of unlisted manifests that a vote names. */
 export const MOST_UNLISTED = 1024;
-/** The most members or votes in one list. */
+/** Maximum number of members or votes in one list. */
 const MOST_LISTED = 4096;
 const U32 = 0xffff_ffff;
 const MOST_EVIDENCE = 256;
 
-/** Text that every JSON writer spells alike; empty for none. */
+/** Text that all JSON writers encode the same way; empty for none. */
 const isEvidence = (text: string): boolean =>
   text.length <= MOST_EVIDENCE && !/[\p{Cc}\p{Surrogate}]/u.test(text);
 
@@ -70,7 +70,7 @@ const areIndices = (list: readonly unknown[]): list is readonly number[] =>
 
 const isSig = (text: string): boolean => fromHex(text)?.length === 64;
 
-/** Votes as JSON: one array for each, its signature in base64. */
+/** Returns votes as JSON: one array each, the signature in base64. */
 export const votesJson = (votes: ListedVotes | null): Json =>
   votes && {
     attempt: votes.attempt,
@@ -87,7 +87,7 @@ export const votesJson = (votes: ListedVotes | null): Json =>
     ]),
   };
 
-/** The same again; undefined for what is not of the form. */
+/** Parses votes; undefined if they are invalid. */
 export function readVotes(json: Json | undefined, set: FeatureSet): ListedVotes | null | undefined {
   if (json === null) return null;
   if (json === undefined) return undefined;
@@ -115,11 +115,11 @@ function readVote(json: Json, set: FeatureSet): ListedVote | undefined {
   if (expiration <= createdAt || more !== undefined) return undefined;
   if (bytes?.length !== 64 || !features.ok) return undefined;
   if (!Array.isArray(unlisted) || !areIndices(unlisted)) return undefined;
-  const said = { index, createdAt, expiration, sig: toHex(bytes), unlisted };
-  return { ...said, ...(nonce && { nonce }), ...withFeatures(features.value) };
+  const fields = { index, createdAt, expiration, sig: toHex(bytes), unlisted };
+  return { ...fields, ...(nonce && { nonce }), ...withFeatures(features.value) };
 }
 
-/** The values of a `nonce` tag; undefined for anything else. */
+/** Returns the values of a `nonce` tag; undefined for anything else. */
 export function readNonce(json: unknown): readonly [string, string] | undefined {
   if (!Array.isArray(json) || json.length !== 2) return undefined;
   const [value, bits]: readonly unknown[] = json;
@@ -136,7 +136,7 @@ export const joinJson = ({ features, ...join }: ListedJoin): Json => ({
   ...withFeatures(features),
 });
 
-/** A join out of JSON; undefined for what is not of the form. */
+/** Parses a join; undefined if it is invalid. */
 export function readJoin(json: Json, set: FeatureSet): ListedJoin | undefined {
   const read = new JsonReader(json);
   const join: ListedJoin = {
@@ -150,11 +150,11 @@ export function readJoin(json: Json, set: FeatureSet): ListedJoin | undefined {
   return read.problem === undefined ? join : undefined;
 }
 
-/** The same of a leave. */
+/** Parses a leave; undefined if it is invalid. */
 export function readLeave(json: Json): ListedLeave | undefined {
   const read = new JsonReader(json);
-  const said = { key: read.hex32('key'), last: read.integer('last', U32) };
-  const leave: ListedLeave = { ...said, ...readSignature(read) };
+  const fields = { key: read.hex32('key'), last: read.integer('last', U32) };
+  const leave: ListedLeave = { ...fields, ...readSignature(read) };
   return read.problem === undefined ? leave : undefined;
 }
 
@@ -173,7 +173,7 @@ function readSignature(read: JsonReader): Signature {
   return { createdAt, expiration, sig: read.text('sig', isSig), ...(nonce && { nonce }) };
 }
 
-/** Joins and leaves are listed by key, one of each. */
+/** Joins and leaves are listed in order of key, one per key. */
 export const byKey = <T extends { readonly key: WorkerId }>() => ({
   most: MOST_LISTED,
   above: (a: T, b: T): boolean => a.key > b.key,

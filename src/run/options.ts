@@ -1,7 +1,7 @@
 /**
- * Every setting of a training run, one row each: meaning, form, flag, default, and the scope that says who decides it.
- * Command line, settings file, run spec, fingerprint, plan, completion and docs/reference are made from these rows.
- * A row without a flag is `--set name=value`; defaults that depend on the model are in `spec/presets.ts`.
+ * All settings of a training run, one row each: meaning, form, flag, default, and scope. Command line, settings file,
+ * run spec, fingerprint, plan, completion and docs/reference are generated from these rows. A row without a flag is set
+ * with `--set name=value`; defaults that depend on the model are in `spec/presets.ts`.
  */
 import { beforeNames, ruleNames, usualAggregation } from './aggregation.ts';
 import {
@@ -31,10 +31,10 @@ import {
   tierStrategies,
 } from './spec/model-spec.ts';
 
-/** Packings that use the whole `eventBudget`. */
+/** Packings that fill the whole `eventBudget`. */
 export const fillingPackings = ['scaled', 'rotated'] as const;
 
-/** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
+/** Encodings of a delta as a payload of `nostrain/1` (docs/payload.md). */
 export const packingNames = [
   'auto',
   'int8',

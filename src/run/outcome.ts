@@ -1,6 +1,6 @@
 /**
- * How a round ended: the body that committee members vote on and everybody applies. Its bytes are canonical JSON, so
- * the same outcome always has the same digest. What makes one valid is not decided here.
+ * The decision of a certified round: the body that committee members vote on and all workers apply. Its bytes are
+ * canonical JSON, so equal outcomes have equal digests. Only form is checked here, not validity.
  */
 import { concatBytes, fromBase64, fromHex, isHex32, toBase64, toHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';
@@ -25,14 +25,14 @@ import { type FeatureSet, type FeatureValues, withFeatures } from './spec/featur
 export interface AcceptedContribution {
   /** Index of its worker in the roster of the round, ascending by key. */
   readonly index: number;
-  /** Made for the round before; only where the run defers. */
+  /** Made for the previous round; only if the run defers late contributions. */
   readonly late: boolean;
-  /** Its payload brings no value but zeros: it was seen, and earns no seat. */
+  /** Its payload is all zeros: it counts as seen, but earns no seat. */
   readonly empty?: boolean;
   readonly manifest: EventId;
 }
 
-/** A manifest that does not count, for a reason anybody can check. */
+/** A manifest that does not count, for a reason that any member can check. */
 export interface RejectedContribution {
   readonly index: number;
   readonly manifest: EventId;
@@ -43,43 +43,43 @@ export interface RejectedContribution {
 export interface Outcome {
   readonly run: Digest;
   readonly round: number;
-  /** Digest of the outcome before; the run id in round 0. */
+  /** Digest of the previous outcome; the run id in round 0. */
   readonly parent: Digest;
-  /** Model root the round started from. */
+  /** Model root at the start of the round. */
   readonly base: Digest;
-  /** A void one accepts nothing and leaves the model as it was. */
+  /** A void outcome accepts nothing and leaves the model unchanged. */
   readonly result: 'final' | 'void';
   /** Unix seconds by the clock of the proposer. */
   readonly time: number;
-  /** Who proposed it first. */
+  /** The key that proposed it first. */
   readonly proposer: WorkerId;
   /** Next link of the proposer's reveal chain; empty in round 0. */
   readonly reveal: Digest | '';
-  /** Of a body made in a recovery epoch: the view-change votes its committee was drawn from. */
+  /** In a recovery epoch: the view-change votes from which its committee was drawn. */
   readonly ballots: readonly EventId[];
-  /** By index, one that is on time before a late one. */
+  /** In order of index, a timely one before a late one. */
   readonly accepted: readonly AcceptedContribution[];
-  /** By manifest. */
+  /** In order of manifest. */
   readonly rejected: readonly RejectedContribution[];
-  /** A quorum of commits of the round before; null in round 0. */
+  /** A quorum of commits of the previous round; null in round 0. */
   readonly votes: ListedVotes | null;
-  /** By key. */
+  /** In order of key. */
   readonly joins: readonly ListedJoin[];
-  /** By key. */
+  /** In order of key. */
   readonly leaves: readonly ListedLeave[];
   /** Ids of fault proofs. */
   readonly faults: readonly EventId[];
-  /** What features of the run add: the table of stakes from here on. */
+  /** Fields of features, such as the stake snapshot from here on. */
   readonly features: FeatureValues<'outcome'>;
-  /** Typical root mean square of its rows, which bounds the rows of later rounds; 0 where nothing was accepted. */
+  /** Typical root mean square of its contributions, which bounds those of later rounds; 0 if nothing was accepted. */
   readonly rowSize: number;
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
 }
 
-/** The most rejected rows an outcome has. */
+/** Maximum number of rejected contributions in an outcome. */
 const MOST_REJECTED = 256;
-/** The most ids in any list of an outcome. */
+/** Maximum number of ids in any list of an outcome. */
 const MOST_IDS = 4096;
 const ROW_BYTES = 35;
 /** Flags of an accepted row. */
@@ -87,7 +87,7 @@ const LATE = 1;
 const EMPTY = 2;
 const REASON = /^[a-z][a-z-]{0,31}$/;
 
-/** The canonical text of an outcome: what a proposal carries and a digest is over. */
+/** Returns the canonical text of an outcome, which a proposal carries and the digest covers. */
 export const outcomeBody = ({ features, ...outcome }: Outcome): string =>
   canonicalJson({
     ...outcome,
@@ -102,11 +102,11 @@ export const outcomeBody = ({ features, ...outcome }: Outcome): string =>
 /** SHA-256 of `nostrain/outcome/2` and the body. */
 export const outcomeDigest = (outcome: Outcome): Digest => bodyDigest(outcomeBody(outcome));
 
-/** The same of a body that is still text. */
+/** Returns the digest of a body. */
 export const bodyDigest = (body: string): Digest =>
   sha256Hex(concatBytes(utf8('nostrain/outcome/2'), utf8(body)));
 
-/** Rows as bytes: u16 index (big-endian), u8 late (1) and empty (2), 32 bytes of manifest id each. */
+/** Encodes contributions: u16 index (big-endian), u8 flags late (1) and empty (2), 32 bytes of manifest id each. */
 function packRows(rows: readonly AcceptedContribution[]): Uint8Array {
   const out = new Uint8Array(rows.length * ROW_BYTES);
   const view = new DataView(out.buffer);
@@ -121,7 +121,7 @@ function packRows(rows: readonly AcceptedContribution[]): Uint8Array {
   return out;
 }
 
-/** Rows in strictly ascending order of index and lateness, or undefined. */
+/** Decodes contributions; undefined unless they are strictly ascending by index and lateness. */
 function unpackRows(
   json: Json | undefined,
   defers: boolean,
@@ -144,7 +144,7 @@ function unpackRows(
   return rows;
 }
 
-/** The outcome of a body from anyone in a run with these features, or why it is none. Only form is judged. */
+/** Parses an untrusted body in a run with these features. Checks only the form. */
 export function parseOutcome(body: string, features: FeatureSet): Result<Outcome> {
   const json = parseJson(body);
   if (!json.ok) return json;
@@ -184,7 +184,7 @@ export function parseOutcome(body: string, features: FeatureSet): Result<Outcome
   return ok(outcome);
 }
 
-/** A finite number that is not negative. */
+/** A finite, non-negative number. */
 const readSize = (json: Json | undefined): number | undefined =>
   typeof json === 'number' && Number.isFinite(json) && json >= 0 ? json : undefined;
 

@@ -1,51 +1,50 @@
 /**
- * Placement documents: how many holders keep an object of each class, in how many regions and trust tiers, and whose
- * word on that counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is
- * probably meant to be.
+ * Placement documents: how many holders keep an object of each class, in how many regions and trust tiers, and which
+ * attestors count. Read from untrusted TOML or JSON; an unknown key is refused with the most similar known key.
  */
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { readKey } from './field.ts';
 import type { WorkerId } from './ids.ts';
 import { isObject, type Untyped } from './spec/spec-readers.ts';
 
-/** What holds for one class of objects. */
+/** The rule for one class of objects. */
 export interface PlacementRule {
   readonly replicas: number;
   readonly minDistinct: Readonly<Record<'regions' | 'tiers', number>>;
-  /** What of a holder must be attested, not only said. */
+  /** Attributes of a holder that must be attested, not only self-reported. */
   readonly attested: readonly Attribute[];
-  /** Only holders of these regions and tiers; empty is any. */
+  /** Only holders of these regions and tiers; empty means any. */
   readonly only: Readonly<Record<'regions' | 'tiers', readonly string[]>>;
 }
 
-/** Where the copies of an object may lie, and what to do if no placement satisfies that. */
+/** Where the replicas of an object may be stored, and what to do if no placement satisfies the rules. */
 export interface PlacementPolicy {
   readonly onUnsatisfiable: 'fail' | 'degrade-with-alert';
-  /** The names that there are; empty is any. */
+  /** Known names; empty means any. */
   readonly regions: readonly string[];
   readonly tiers: readonly string[];
   /** Keys whose attestations count. */
   readonly attestors: readonly WorkerId[];
-  /** Of many objects nobody keeps more than its share by weight and so many percent. */
+  /** If there are many objects, no holder keeps more than its weighted share plus this many percent. */
   readonly maxOverShare: number;
-  /** By class. */
+  /** Rules by class. */
   readonly objects: Readonly<Record<string, PlacementRule>>;
 }
 
 /** Class of the chunks of checkpoints. */
 export const CHECKPOINT_CLASS = 'checkpoint';
 
-/** What a document says beside its rules. */
+/** Contents of a placement document. */
 export interface PlacementDocument {
-  /** Undefined where it only lists holders. */
+  /** Undefined if the document only lists holders. */
   readonly policy: PlacementPolicy | undefined;
-  /** Their attestations are not yet looked at. */
+  /** Holders whose attestations are not verified yet. */
   readonly holders: readonly (Omit<Holder, 'attested'> & {
     readonly attestations: readonly string[];
   })[];
 }
 
-/** So that nearest relaxations are found at once. */
+/** Maximum replicas, so that the nearest relaxation is found quickly. */
 const MOST_REPLICAS = 32;
 const MOST_LISTED = 256;
 const MOST_CLASSES = 64;
@@ -53,14 +52,14 @@ const MOST_HOLDERS = 65_536;
 const MOST_ATTESTATIONS = 8;
 const DEFAULT_OVER_SHARE = 15;
 
-/** Everything that a document may say; throws nothing. */
+/** Reads a placement document; returns the first issue instead of throwing. */
 export function readPlacement(document: unknown): Result<PlacementDocument> {
   const reader = new Reader();
-  const said = reader.object(document, '', [...POLICY, 'holders']);
-  const isPolicy = POLICY.some((name) => said[name] !== undefined);
-  const policy = isPolicy ? readPolicy(reader, said) : undefined;
+  const members = reader.object(document, '', [...POLICY, 'holders']);
+  const isPolicy = POLICY.some((name) => members[name] !== undefined);
+  const policy = isPolicy ? readPolicy(reader, members) : undefined;
   const names = { regions: policy?.regions ?? [], tiers: policy?.tiers ?? [] };
-  const rows = reader.list(said.holders, 'holders', MOST_HOLDERS);
+  const rows = reader.list(members.holders, 'holders', MOST_HOLDERS);
   const holders = rows.map((row, i) => readHolder(reader, row, `holders[${i + 1}]`, names));
   const known = new Set<WorkerId>();
   holders.forEach(({ key }, i) => {
@@ -72,8 +71,8 @@ export function readPlacement(document: unknown): Result<PlacementDocument> {
 }
 
 /**
- * The section `placement` of a run spec: a document without holders, with a rule for checkpoints. Throws a
- * ConfigError that says what is wrong.
+ * Reads the section `placement` of a run spec: a document without holders, with a rule for checkpoints. Throws a
+ * ConfigError with the issue.
  */
 export function readPlacementField({ placement }: Untyped): PlacementPolicy {
   const refused = (words: string) =>
@@ -84,14 +83,14 @@ export function readPlacementField({ placement }: Untyped): PlacementPolicy {
   const read = readPlacement(placement);
   if (!read.ok) throw refused(read.issue.message);
   const { policy, holders } = read.value;
-  if (holders.length > 0) throw refused('holders announce themselves, the spec names none');
+  if (holders.length > 0) throw refused('a spec may not list holders: they announce themselves');
   if (policy === undefined || !Object.hasOwn(policy.objects, CHECKPOINT_CLASS)) {
     throw refused(`it has no [objects.${CHECKPOINT_CLASS}]`);
   }
   return policy;
 }
 
-/** The document of a policy, with everything said. */
+/** Returns a policy as a document, with all defaults written out. */
 export function writePlacement(policy: PlacementPolicy): Untyped {
   const { onUnsatisfiable, regions, tiers, attestors, maxOverShare, objects } = policy;
   const rules = Object.entries(objects).map(([name, rule]) => {
@@ -116,12 +115,12 @@ const WAYS = ['fail', 'degrade-with-alert'] as const;
 
 type Names = Readonly<Record<'regions' | 'tiers', readonly string[]>>;
 
-function readPolicy(reader: Reader, said: Untyped): PlacementPolicy {
-  const regions = reader.words(said.regions, 'regions', []);
-  const tiers = reader.words(said.tiers, 'tiers', []);
-  const classes = reader.object(said.objects, 'objects', undefined);
+function readPolicy(reader: Reader, members: Untyped): PlacementPolicy {
+  const regions = reader.words(members.regions, 'regions', []);
+  const tiers = reader.words(members.tiers, 'tiers', []);
+  const classes = reader.object(members.objects, 'objects', undefined);
   const objects = Object.entries(classes).map(([name, rule]) => {
-    if (!isPolicyName(name)) reader.wrong(`objects.${name}`, 'is no name of a class');
+    if (!isPolicyName(name)) reader.wrong(`objects.${name}`, 'is not a valid class name');
     return [name, readRule(reader, rule, `objects.${name}`, { regions, tiers })] as const;
   });
   if (objects.length > MOST_CLASSES)
@@ -130,10 +129,10 @@ function readPolicy(reader: Reader, said: Untyped): PlacementPolicy {
   return {
     regions,
     tiers,
-    onUnsatisfiable: reader.choice(said.on_unsatisfiable, 'on_unsatisfiable', WAYS, 'fail'),
-    attestors: reader.keys(said.attestors, 'attestors'),
+    onUnsatisfiable: reader.choice(members.on_unsatisfiable, 'on_unsatisfiable', WAYS, 'fail'),
+    attestors: reader.keys(members.attestors, 'attestors'),
     maxOverShare: reader.whole(
-      said.max_over_share,
+      members.max_over_share,
       'max_over_share',
       [0, 1000],
       DEFAULT_OVER_SHARE,
@@ -143,10 +142,10 @@ function readPolicy(reader: Reader, said: Untyped): PlacementPolicy {
 }
 
 function readRule(reader: Reader, rule: unknown, at: string, names: Names): PlacementRule {
-  const said = reader.object(rule, at, RULE);
-  const distinct = reader.object(said.min_distinct ?? {}, `${at}.min_distinct`, ATTRIBUTES);
-  const only = reader.object(said.only ?? {}, `${at}.only`, ATTRIBUTES);
-  const replicas = reader.whole(said.replicas, `${at}.replicas`, [1, MOST_REPLICAS]);
+  const members = reader.object(rule, at, RULE);
+  const distinct = reader.object(members.min_distinct ?? {}, `${at}.min_distinct`, ATTRIBUTES);
+  const only = reader.object(members.only ?? {}, `${at}.only`, ATTRIBUTES);
+  const replicas = reader.whole(members.replicas, `${at}.replicas`, [1, MOST_REPLICAS]);
   const least = (name: 'regions' | 'tiers'): number => {
     const path = `${at}.min_distinct.${name}`;
     const value = reader.whole(distinct[name], path, [1, MOST_REPLICAS], 1);
@@ -160,7 +159,7 @@ function readRule(reader: Reader, rule: unknown, at: string, names: Names): Plac
   return {
     replicas,
     minDistinct: { regions: least('regions'), tiers: least('tiers') },
-    attested: reader.words(said.attested, `${at}.attested`, attributes) as readonly Attribute[],
+    attested: reader.words(members.attested, `${at}.attested`, attributes) as readonly Attribute[],
     only: {
       regions: reader.words(only.regions, `${at}.only.regions`, names.regions),
       tiers: reader.words(only.tiers, `${at}.only.tiers`, names.tiers),
@@ -174,22 +173,22 @@ function readHolder(
   at: string,
   names: Names,
 ): PlacementDocument['holders'][number] {
-  const said = reader.object(row, at, HOLDER);
-  const attestations = reader.list(said.attestations, `${at}.attestations`, MOST_ATTESTATIONS);
+  const members = reader.object(row, at, HOLDER);
+  const attestations = reader.list(members.attestations, `${at}.attestations`, MOST_ATTESTATIONS);
   if (!attestations.every((each) => typeof each === 'string')) {
     reader.wrong(`${at}.attestations`, 'is not a list of events as JSON texts');
   }
   return {
-    key: reader.keys([said.key], `${at}.key`)[0] ?? '',
-    region: reader.words([said.region], `${at}.region`, names.regions)[0] ?? '',
-    tier: reader.words([said.tier], `${at}.tier`, names.tiers)[0] ?? '',
-    weight: reader.whole(said.weight, `${at}.weight`, [0, MOST_WEIGHT], 1),
-    classes: reader.words(said.classes, `${at}.classes`, []),
+    key: reader.keys([members.key], `${at}.key`)[0] ?? '',
+    region: reader.words([members.region], `${at}.region`, names.regions)[0] ?? '',
+    tier: reader.words([members.tier], `${at}.tier`, names.tiers)[0] ?? '',
+    weight: reader.whole(members.weight, `${at}.weight`, [0, MOST_WEIGHT], 1),
+    classes: reader.words(members.classes, `${at}.classes`, []),
     attestations: attestations.map(String),
   };
 }
 
-/** Takes values out of a document; the first thing that is wrong stays as an issue. */
+/** Reads values of a document and keeps the first issue. */
 class Reader {
   issue: { readonly code: string; readonly at: string; readonly message: string } | undefined;
 
@@ -197,7 +196,7 @@ class Reader {
     this.issue ??= { code, at, message: `${at === '' ? 'the document' : at} ${what}` };
   }
 
-  /** An object of these members, or of any. */
+  /** Reads an object with only these members, or with any. */
   object(value: unknown, at: string, known: readonly string[] | undefined): Untyped {
     if (!isObject(value)) {
       this.wrong(at, value === undefined ? 'is missing' : 'is not a table');
@@ -218,14 +217,16 @@ class Reader {
     return [];
   }
 
-  /** Names without repeats, of those known where there are any. */
+  /** Reads different names, only known ones if there are any. */
   words(value: unknown, at: string, known: readonly string[]): readonly string[] {
     const words = this.list(value, at, MOST_LISTED).filter((word, i, all) => {
       const isGood = isPolicyName(word) && all.indexOf(word) === i;
       if (!isGood)
         this.wrong(
           at,
-          word === undefined ? 'is missing' : `has ${named(word)}, which is no name or there twice`,
+          word === undefined
+            ? 'is missing'
+            : `has ${named(word)}, which is not a name or is listed twice`,
         );
       else if (known.length > 0 && !known.includes(word))
         this.wrong(at, `has ${named(word)}, which is not known${meant(word, known)}`);
@@ -234,14 +235,14 @@ class Reader {
     return words as readonly string[];
   }
 
-  /** Public keys, npub or hex. */
+  /** Reads public keys, npub or hex. */
   keys(value: unknown, at: string): readonly WorkerId[] {
-    return this.list(value, at, MOST_LISTED).flatMap((said) => {
-      const key = typeof said === 'string' ? readKey(said) : undefined;
+    return this.list(value, at, MOST_LISTED).flatMap((item) => {
+      const key = typeof item === 'string' ? readKey(item) : undefined;
       if (key !== undefined) return [key];
       this.wrong(
         at,
-        said === undefined ? 'is missing' : `has ${named(said)}, which is no public key`,
+        item === undefined ? 'is missing' : `has ${named(item)}, which is not a public key`,
       );
       return [];
     });
@@ -277,7 +278,7 @@ class Reader {
 const named = (value: unknown): string =>
   `"${String(typeof value === 'object' ? 'a table' : value).slice(0, 64)}"`;
 
-/** The word that was probably meant. */
+/** Returns a suggestion with the most similar known word. */
 function meant(word: string, known: readonly string[]): string {
   const near = known
     .map((each) => ({ each, far: distance(word.slice(0, 64), each) }))
@@ -285,7 +286,7 @@ function meant(word: string, known: readonly string[]): string {
   return near === undefined ? '' : `; the nearest is "${near.each}"`;
 }
 
-/** Letters to add, drop or change to make one word of another (Levenshtein). */
+/** Returns the Levenshtein distance between two words. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
@@ -299,29 +300,29 @@ function distance(a: string, b: string): number {
   return row[b.length]!;
 }
 
-/** What of a holder an attestor may confirm. */
+/** Attributes of a holder that an attestor can confirm. */
 export type Attribute = 'region' | 'tier';
 
 export const attributes: readonly Attribute[] = ['region', 'tier'];
 
-/** A worker that can hold objects, as the placement rules see it. */
+/** A worker that can store objects, as the placement rules see it. */
 export interface Holder {
   readonly key: WorkerId;
-  /** Where it is. */
+  /** Its region. */
   readonly region: string;
   /** Its trust tier. */
   readonly tier: string;
-  /** Its share of what is placed, beside the others'; 0 takes nothing more. */
+  /** Relative share of the placed objects; 0 means no more objects. */
   readonly weight: number;
-  /** Classes of objects it takes; empty is all. */
+  /** Classes of objects it accepts; empty means all. */
   readonly classes: readonly string[];
-  /** By which attestor its region and its tier, exactly as it says them, are confirmed; the rest is its own word. */
+  /** The attestor that confirms its region or tier exactly as announced; other attributes are self-reported. */
   readonly attested: Readonly<Partial<Record<Attribute, WorkerId>>>;
   /** How many more objects it can store; absent if it has them already, or if unknown. */
   readonly capacity?: number | undefined;
 }
 
 export const MOST_WEIGHT = 1_000_000;
-/** Regions, tiers and classes: short enough for a tag, and nothing that a terminal or a path could take amiss. */
+/** Names of regions, tiers and classes: short enough for a tag, and safe in a terminal or a path. */
 export const isPolicyName = (text: unknown): text is string =>
   typeof text === 'string' && /^[a-z0-9][a-z0-9._-]{0,31}$/.test(text);

@@ -1,8 +1,8 @@
-/** Settings, packings and spec features that nostrain 0.1.0 had and this version does not, with what to use instead. */
+/** Settings, packings and spec features of nostrain 0.1.0 that this version has removed, with what to use instead. */
 
 import { ConfigError } from '../base/errors.ts';
 
-/** The packing to take instead of a removed one. */
+/** Replacements of removed packings. */
 export const removedPackings: ReadonlyMap<string, string> = new Map([
   ['sign', 'ternary'],
   ['topk-int8', 'topk-sign'],
@@ -10,7 +10,7 @@ export const removedPackings: ReadonlyMap<string, string> = new Map([
   ['range', 'scaled'],
 ]);
 
-/** A setting of earlier versions: the value that changes nothing, and what to do about any other. */
+/** A removed setting: its value without effect, and the hint for any other value. */
 interface RemovedSetting {
   readonly usual: unknown;
   readonly hint: string;
@@ -52,7 +52,7 @@ export function withoutRemoved(
   return Object.fromEntries(kept);
 }
 
-/** Features of specs that no run can use anymore, with what to do. */
+/** Removed spec features, with the hint for a run that uses one. */
 export const removedFeatures: ReadonlyMap<string, string> = new Map([
   ['overlap', 'create the run without it; nostrain 0.1.0 still plays and replays this one'],
 ]);

@@ -1,6 +1,7 @@
 /**
  * The settings fingerprint: in a run without a spec, each heartbeat carries a digest of the settings that all workers
- * must share, and this file names the flags in which two workers differ. In a run with a spec, the spec is the agreement.
+ * must share, and this file names the flags in which two workers differ. In a run with a spec, the spec is the
+ * agreement.
  */
 import { toHex } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
@@ -111,7 +112,7 @@ const baseEntries = ({ files, tokenizerSha256 }: BaseIdentity): readonly string[
         `${BASE}=${tokenizerSha256.slice(0, 32)} ${TOKENIZER}`,
       ];
 
-/** Returns the names of the base files that differ, or the tokenizer; empty if a fingerprint does not list its files. */
+/** Returns the names of the base files that differ, or the tokenizer; empty if a fingerprint lists no files. */
 export function differentFiles(
   ours: SettingsFingerprint,
   theirs: SettingsFingerprint,
@@ -129,7 +130,7 @@ const filesIn = ({ nonDefault }: SettingsFingerprint): ReadonlyMap<string, strin
       .map((pair) => [pair.slice(BASE.length + 34), pair.slice(BASE.length + 1, BASE.length + 33)]),
   );
 
-/** Returns the shared settings that differ, in the order of the option table; empty if the fingerprints do not list them. */
+/** Returns the shared settings that differ, in the order of the option table; empty if not listed. */
 export function differencesOf(
   ours: SettingsFingerprint,
   theirs: SettingsFingerprint,

@@ -1,4 +1,4 @@
-/** Exclusions among the settings of a run without a spec: combinations on which its workers could not agree. */
+/** Combinations of settings that are refused in a run without a spec, because its workers could not agree. */
 import { ConfigError } from '../base/errors.ts';
 import { ruleForms } from './aggregation.ts';
 import { aggregationOf, type SettingName, type Settings, spell } from './settings.ts';
@@ -16,7 +16,7 @@ const EVERYTHING =
 const isReference = ({ profile }: Settings): boolean => profile === 'nostrain/0';
 const isAsync = ({ sync }: Settings): boolean => sync.strategy === 'async';
 
-/** In the order in which they are judged. */
+/** In the order in which they are checked. */
 const exclusions: readonly Exclusion[] = [
   {
     code: 'flag/tier',
@@ -44,22 +44,22 @@ const exclusions: readonly Exclusion[] = [
   },
   {
     code: 'flag/owners',
-    says: 'async workers are in different rounds, so none of them can be told which part to send',
+    says: 'async workers are in different rounds, so they cannot be assigned parts of the model',
     hint: EVERYTHING,
     isBroken: (settings) => isAsync(settings) && (settings.owners > 0 || settings.fragments > 1),
   },
   {
     code: 'flag/owners',
     says:
-      'say how many workers to wait for, with --sync strict:3: ' +
-      'each sends only its part of the model, so all must be known',
+      'each worker sends only its part of the model, so all workers must be known: use ' +
+      '--sync strict:3 to wait for them',
     hint: `--sync strict:N, or --set waitFor=N; or ${EVERYTHING}`,
     isBroken: ({ owners, sync, waitFor }) =>
       owners > 0 && sync.strategy !== 'strict' && waitFor < 2,
   },
 ];
 
-/** Throws where workers could not agree on who sends what, or a rule cannot work with what they send. */
+/** Throws if workers could not agree on the parts they send, or a rule cannot work with what they send. */
 export function assertAgreeable(settings: Settings): void {
   assertRule(settings);
   const broken = exclusions.find(({ isBroken }) => isBroken(settings));
@@ -69,7 +69,7 @@ export function assertAgreeable(settings: Settings): void {
   throw new ConfigError(code, word(says), { hint: word(hint) });
 }
 
-/** With a rule: it compares rows of one round in this program's own wire. */
+/** Conditions for an aggregation rule other than a mean: it compares contributions of one round of nostrain/1. */
 const comparable: readonly SpecRule<Settings>[] = [
   rule(
     'profile',
@@ -90,7 +90,7 @@ const comparable: readonly SpecRule<Settings>[] = [
   ),
 ];
 
-/** For the reason that a spec is refused for. */
+/** Checks the aggregation rule like a spec does. */
 function assertRule(settings: Settings): void {
   const rows = { aggregation: aggregationOf(settings), training: settings };
   const isCompared = ruleForms[settings.rule] !== 'mean' || settings.leastRatePermille < 1000;

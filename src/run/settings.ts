@@ -1,4 +1,4 @@
-/** Settings of a training run by the table of `options.ts`: reading, completing, writing, and what each goes with. */
+/** Settings of a training run, from the table in `options.ts`: reading, completing, writing, and their conditions. */
 import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, ruleForms } from './aggregation.ts';
 import { formOf, runDataOf } from './data-forms.ts';
@@ -6,16 +6,16 @@ import { type Field, type SettingScope, wordsFor } from './field.ts';
 import { fields, fillingPackings, type packingNames } from './options.ts';
 import { withoutRemoved } from './removed.ts';
 
-/** Name of a packing, as the setting `packing` takes it. */
+/** Name of a packing. */
 export type PackingName = (typeof packingNames)[number];
 
 /** Name of a setting. */
 export type SettingName = keyof typeof fields;
 
-/** Every setting with a checked value, as `completeSettings` gives them. */
+/** All settings, with checked values. */
 export type Settings = { readonly [K in SettingName]: ReturnType<(typeof fields)[K]['read']> };
 
-/** Any of the settings, with checked values. */
+/** Some of the settings, with checked values. */
 export type PartialSettings = { readonly [K in SettingName]?: Settings[K] };
 
 /** Value of the setting `residual`. */
@@ -35,45 +35,48 @@ export const namesIn = <S extends SettingScope>(...scopes: readonly S[]): readon
     scopes.some((scope) => scope === fields[name].scope),
   );
 
-/** What is trained of a published model: part of the `start` of a spec. */
+/** Settings for what is trained of a published model: part of `start` in a spec. */
 export type AdapterName = Scoped<'adapter'>;
 export const adapterNames = namesIn('adapter');
 
-/** What a model reads of series or pictures: part of the `input` of a spec. */
+/** Settings for how a model reads series or pictures: part of `input` in a spec. */
 export const inputNames = namesIn('input');
 
-/** The settings that a run spec fixes for everybody in its section `training`. */
+/** Settings that a run spec fixes for all workers in its section `training`. */
 export type SharedName = Scoped<'training'>;
 export type SharedSettings = Pick<Settings, SharedName>;
 /** Settings that all workers of a run share. */
 export const sharedNames = namesIn('training');
 
-/** The settings that a worker of a run with a spec may choose. */
+/** Settings that each worker of a run with a spec may choose. */
 export const joinNames = namesIn('personal');
 
-/** The settings of runs without a spec alone, or that a spec has in a section of its own. */
+/** Settings that only runs without a spec have, or that a spec has in a section of its own. */
 export const unspecifiedNames = namesIn('alone', 'agreed', 'top', 'aggregation', 'pace');
 
-/** The aggregation rule of a run without a spec. */
+/** Settings of the aggregation rule. */
 export const ruleSettings = namesIn('aggregation');
 
 /** Names of the settings of time-based local steps. */
 export const localStepSettings = namesIn('pace');
 
-/** The settings that all workers of a run without a spec have alike, in addition to those of their model. */
+/** Settings that all workers of a run without a spec share, in addition to those of their model. */
 export const agreedNames = namesIn('top', 'agreed');
 
-/** How contributions become a step. */
+/** Returns the aggregation settings. */
 export const aggregationOf = (settings: Aggregation): Aggregation => {
   const { rule, hostile, before, leastRatePermille } = settings;
   return { rule, hostile, before, leastRatePermille };
 };
 
-/** Whether a model is trained on text. */
+/** Reports whether a model is trained on text. */
 export const isOfText = (settings: Pick<Settings, 'model'>): boolean =>
   formOf(settings) === 'tokens';
 
-/** Checks every value of a settings file or of parsed flags. Throws on an unknown name with the known ones. */
+/**
+ * Checks every value of a settings file or of parsed flags. Throws `settings/unknown` for an unknown name, listing the
+ * known ones.
+ */
 export function readSettings(
   values: Readonly<Record<string, unknown>>,
   from: string,
@@ -94,15 +97,15 @@ export function readSettings(
 
 export const isSetting = (name: string): name is SettingName => Object.hasOwn(fields, name);
 
-/** The words with which a setting is typed on a command line: `--rounds 5`, `--set owners=2`. */
+/** Returns the words that set a setting on a command line: `--rounds 5`, `--set owners=2`. */
 export const typedWords = (name: SettingName, value?: string): readonly string[] =>
   wordsFor(name, fields[name] as Field<unknown>, value);
 
-/** The same as one text. */
+/** Returns typedWords as one text. */
 export const spell = (name: SettingName, value?: string): string =>
   typedWords(name, value).join(' ');
 
-/** Merges layers of settings; later layers win. Throws naming the first setting that is missing. */
+/** Merges layers of settings; later layers win. Throws `settings/missing` for the first setting without a value. */
 export function completeSettings(...layers: readonly PartialSettings[]): Settings {
   const merged: Record<string, unknown> = Object.assign({}, ...layers);
   const missing = settingNames.find((name) => merged[name] === undefined);
@@ -115,7 +118,7 @@ export function completeSettings(...layers: readonly PartialSettings[]): Setting
   return merged as Settings;
 }
 
-/** Settings as a file holds them, which `readSettings` takes back. */
+/** Returns settings in the form of a settings file, which `readSettings` reads. */
 export function writeSettings(settings: PartialSettings): Readonly<Record<string, unknown>> {
   const written = settingNames.map((name) => {
     const field: { write?(value: never): string } = fields[name];
@@ -125,15 +128,15 @@ export function writeSettings(settings: PartialSettings): Readonly<Record<string
   return Object.fromEntries(written.filter(([, value]) => value !== undefined));
 }
 
-/** What a setting goes with. */
+/** A condition of a setting. */
 export interface Requirement {
-  /** In words that follow "goes with". */
+  /** Text that follows "goes with". */
   readonly goesWith: string;
   holds(settings: Settings): boolean;
 }
 
 const OF_TEXT = 'models of text (--model char-gpt, gpt, pretrained)';
-const isOwnText = ({ model }: Settings): boolean => model === 'gpt' || model === 'char-gpt';
+const isOwnTextModel = ({ model }: Settings): boolean => model === 'gpt' || model === 'char-gpt';
 const isOfPatches = ({ model }: Settings): boolean => runDataOf({ model }).input.length > 0;
 const isPretrained = ({ model }: Settings): boolean => model === 'pretrained';
 const isNative = ({ profile }: Settings): boolean => profile === 'nostrain/1';
@@ -142,19 +145,19 @@ type Need = {
   [K in SettingName]: (typeof fields)[K] extends { needs: infer N } ? N : never;
 }[SettingName];
 
-/** By the name that rows of the table give as `needs`. */
+/** Conditions by the name in `needs` of the options table. */
 export const requirements: Readonly<Record<Need & string, Requirement>> = {
   blocks: {
     goesWith:
       'models of text of our own, forecaster and vit (--model char-gpt, gpt, forecaster, vit)',
-    holds: (settings) => isOwnText(settings) || isOfPatches(settings),
+    holds: (settings) => isOwnTextModel(settings) || isOfPatches(settings),
   },
   transformers: {
     goesWith: 'transformers (--model char-gpt, gpt, pretrained, forecaster, vit)',
     holds: (settings) => isOfText(settings) || isOfPatches(settings),
   },
   text: { goesWith: OF_TEXT, holds: isOfText },
-  ownText: { goesWith: 'models of text of our own (--model char-gpt, gpt)', holds: isOwnText },
+  ownText: { goesWith: 'models of text of our own (--model char-gpt, gpt)', holds: isOwnTextModel },
   context: {
     goesWith: `${OF_TEXT} and --model forecaster`,
     holds: (settings) => isOfText(settings) || settings.model === 'forecaster',
@@ -211,7 +214,9 @@ export const fixedLocalSteps: LocalSteps = {
   leastSteps: fields.leastSteps.default,
 };
 
-/** Reports whether a contribution may have this many steps: exactly `innerSteps`, or a range if steps are time-based. */
+/**
+ * Reports whether a contribution may have this many steps: exactly `innerSteps`, or a range if steps are time-based.
+ */
 export const isAllowedStepCount = (
   steps: number,
   { innerSeconds, leastSteps }: LocalSteps,

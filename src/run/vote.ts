@@ -25,19 +25,19 @@ interface Cast extends RoundEpoch {
   readonly justify: number;
 }
 
-/** Says that the outcome is valid, that the voter has everything it lists, and that it votes for it in this view. */
+/** States that the outcome is valid, that the voter has everything it lists, and that it votes for it in this view. */
 export interface Prepare extends Cast {
   readonly type: 'vote';
   readonly step: 'prepare';
 }
 
-/** Says that a quorum prepared the outcome in this view and that the voter is locked on it. */
+/** States that a quorum prepared the outcome in this view, and that the voter is locked on it. */
 export interface Commit extends Cast {
   readonly type: 'vote';
   readonly step: 'commit';
-  /** Roster indices, ascending, of workers whose manifest came on time and is not listed by the outcome. */
+  /** Roster indices, ascending, of workers whose manifest arrived on time but is not listed in the outcome. */
   readonly unlisted: readonly number[];
-  /** What features of the run add. */
+  /** Fields of features. */
   readonly features?: FeatureValues<'vote'>;
 }
 
@@ -83,9 +83,9 @@ export interface Join {
   readonly after: Digest;
   /** Commitment to the author's reveal chain: its end. */
   readonly tip: Digest;
-  /** Evidence that the run's admission rule asks for; empty where it asks for none. */
+  /** Evidence required by the admission rule; empty if none is required. */
   readonly evidence: string;
-  /** What features of the run add. */
+  /** Fields of features. */
   readonly features?: FeatureValues<'join'>;
 }
 
@@ -93,11 +93,11 @@ export interface Join {
 export interface Leave {
   readonly type: 'leave';
   readonly run: Digest;
-  /** The last round it takes part in. */
+  /** The last round in which it takes part. */
   readonly last: number;
 }
 
-/** Says that its author ran the steps of a contribution again, and that they do not lead to what was sent. */
+/** States that its author recomputed the steps of a contribution, and that they do not lead to what was sent. */
 export interface CheckVerdict {
   readonly type: 'verdict';
   readonly run: Digest;
@@ -108,10 +108,10 @@ export interface CheckVerdict {
   readonly reason: string;
 }
 
-/** What concerns the whole run, and no round of it. */
+/** Messages about the whole run rather than a round. */
 export type Notice = Join | Leave | CheckVerdict;
 
-/** A verified protocol message with its event's id and author; of some also what makes the event again. */
+/** A verified protocol message with the id and author of its event; for some, also what rebuilds the event. */
 export type Signed<T> = T & {
   readonly id: EventId;
   readonly key: WorkerId;

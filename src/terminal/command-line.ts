@@ -1,11 +1,11 @@
-/** Command lines for people to copy: quoted for their shell, and started the way this program was. */
+/** Command lines for people to copy: quoted for their shell, and started the way this program was started. */
 import { realpathSync } from 'node:fs';
 import { delimiter, join, relative } from 'node:path';
 
-/** What a shell takes as one word without quotes. */
+/** Words that need no quotes in a shell. */
 const BARE = { posix: /^[\w@%+=:,./-]+$/, windows: /^[\w@+=:,./\\-]+$/ };
 
-/** Words as one line for a POSIX shell, or for cmd.exe on Windows. */
+/** Joins words into one command line for a POSIX shell, or for cmd.exe on Windows. */
 export const quoteWords = (
   words: readonly string[],
   platform: NodeJS.Platform = process.platform,
@@ -14,7 +14,7 @@ export const quoteWords = (
 const quoteForPosix = (word: string): string =>
   BARE.posix.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
-/** As Windows programs read their command line: backslashes double before a quote, and nowhere else. */
+/** Quotes a word by the rules of Windows programs: backslashes are doubled only before a quote. */
 function quoteForWindows(word: string): string {
   if (BARE.windows.test(word)) return word;
   const escaped = word.replace(/(\\*)("|$)/g, (_, slashes: string, quote: string) => {
@@ -23,29 +23,32 @@ function quoteForWindows(word: string): string {
   return `"${escaped}"`;
 }
 
-/** The line that runs this program with these arguments: by its name if the shell finds it, else by its file. */
+/** Returns the command line for these arguments: by program name if the shell finds it, otherwise by file. */
 export function commandLine(args: readonly string[]): string {
   const [, file = ''] = process.argv;
   const name = isOnPath(file) ? ['nostrain'] : ['node', ...process.execArgv, nearest(file)];
   return quoteWords([...name, ...args]);
 }
 
-/** The path from the current folder where the file is inside of it. */
+/** Returns the path relative to the current folder if the file is inside it. */
 function nearest(file: string): string {
   const path = relative(process.cwd(), file);
   return path === '' || path.startsWith('..') ? file : path;
 }
 
-/** Whether `nostrain` on the shell's PATH is this file. npm and npx add folders that the shell does not have. */
+/** Reports whether `nostrain` on the shell's PATH is this file. Ignores folders that npm and npx add for themselves. */
 function isOnPath(file: string): boolean {
-  const own = realpathOf(file);
+  const programPath = realpathOf(file);
   const folders = (process.env.PATH ?? '')
     .split(delimiter)
     .filter((folder) => folder !== '' && !/node_modules|_npx/.test(folder));
-  // npm installs a script beside the package on Windows, and links elsewhere
+  // on Windows npm installs a script next to the package, elsewhere a link
   if (process.platform === 'win32')
     return folders.some((dir) => realpathOf(join(dir, 'nostrain.cmd')));
-  return own !== undefined && folders.some((dir) => realpathOf(join(dir, 'nostrain')) === own);
+  return (
+    programPath !== undefined &&
+    folders.some((dir) => realpathOf(join(dir, 'nostrain')) === programPath)
+  );
 }
 
 function realpathOf(path: string): string | undefined {

@@ -1,4 +1,4 @@
-/** Flags for relays: the reference's (how long to wait, how often to try again), and what to assume that they take. */
+/** Flags for relay connections: timeouts and retries as in the Python reference, and assumed limits of relays. */
 import type { Command } from 'commander';
 import { defaultRetry, type RetryPolicy } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -15,10 +15,10 @@ import {
 } from './flag-table.ts';
 
 const network = { group: 'Network:' };
-/** Flags of the Python reference, which `nostrain help python` lists. */
+/** Hidden flags of the Python reference; `nostrain help python` lists them. */
 const retry = { ...network, isHidden: true };
 
-/** How long to wait for a relay in seconds, how often to try it again, and what to assume of it. */
+/** Timeouts, retries and assumed limits of relays. */
 export const connectionFlags = {
   timeout: { ...withDefault(positive('<s>', 'seconds to wait for a relay'), 10), ...network },
   relayRetries: { ...whole('<n>', 'tries after the first one', 0), ...retry },
@@ -27,22 +27,22 @@ export const connectionFlags = {
   relayRetryBackoffMultiplier: { ...numeric('<x>', 'growth of the wait', 1), ...retry },
   relayRate: setting(
     row(
-      'events per minute to begin with at every relay; 0 for no limit (default: 5 at public ' +
-        'relays, no limit at private addresses)',
+      'initial events per minute for every relay; 0 for no limit (default: 5 for public ' +
+        'relays, no limit for private addresses)',
       real(0, 1e9),
     ),
   ),
   relayMaxEventBytes: setting(
     row(
-      'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, ' +
-        'no limit at private addresses)',
+      'maximum event size to try on every relay; 0 for no limit (default: 65536 for public ' +
+        'relays, no limit for private addresses)',
       wholeField(),
     ),
   ),
   relayCopies: setting(
     row(
-      'redundancy: relays of those given that are read, chosen by the key, so that each event ' +
-        'arrives that often; own events go to all (default: all)',
+      'redundancy: number of the given relays to read from, chosen by key, so that each ' +
+        'event arrives that often; own events go to all relays (default: all)',
       wholeField(),
     ),
   ),
@@ -52,10 +52,10 @@ export type ConnectionFlags = FlagValues<typeof connectionFlags>;
 
 export const addConnectionFlags = (command: Command): Command => addFlags(command, connectionFlags);
 
-/** The flags of connections, for commands that may ask no relay. */
+/** Names of the connection flags, for commands that may not need a relay. */
 export const connectionFlagNames: readonly string[] = ['relay', ...Object.keys(connectionFlags)];
 
-/** What the flags say; where one is left out the relay set decides. */
+/** Returns the connection options of the flags; the relay set decides those that are not given. */
 export function connectionOf(flags: ConnectionFlags): Connection {
   const { timeout, relayRate, relayMaxEventBytes, relayCopies } = flags;
   return {
@@ -67,7 +67,10 @@ export function connectionOf(flags: ConnectionFlags): Connection {
   };
 }
 
-/** Exact waits if a retry flag is given, with the reference's defaults for the rest; else ours, with jitter. */
+/**
+ * If a retry flag is given: exact waits with the reference's defaults for the others; otherwise our policy, with
+ * jitter.
+ */
 function retryOf(flags: ConnectionFlags): RetryPolicy {
   const { relayRetries, relayRetryBackoff, relayRetryBackoffMax } = flags;
   const { relayRetryBackoffMultiplier } = flags;
@@ -78,7 +81,7 @@ function retryOf(flags: ConnectionFlags): RetryPolicy {
   return exactRetry(flags, 'flag/retry');
 }
 
-/** The policy of the retry flags, with exact waits; throws if the longest is shorter than the first. */
+/** Returns the policy of the retry flags, with exact waits. Throws if the longest wait is shorter than the first. */
 export function exactRetry(
   {
     relayRetries = 0,
@@ -91,8 +94,8 @@ export function exactRetry(
   if (most !== 0 && most < backoff) {
     throw new ConfigError(
       code,
-      `--relay-retry-backoff-max ${most} is under --relay-retry-backoff ${backoff}`,
-      { hint: 'give a longer one, or 0 for no cap' },
+      `--relay-retry-backoff-max ${most} is below --relay-retry-backoff ${backoff}`,
+      { hint: 'use a longer one, or 0 for no cap' },
     );
   }
   const maxMs = most === 0 ? Number.POSITIVE_INFINITY : most * 1000;

@@ -1,4 +1,4 @@
-/** Flags as tables: one row per flag under its name in camelCase, and the types of the values that come of them. */
+/** Flags as tables: one row per flag, by camelCase name, and the types of their values. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { formatBytes } from '../base/numbers.ts';
@@ -10,24 +10,24 @@ import { addOptions } from './options.ts';
 
 /** A flag whose value is a T. */
 export interface Flag<T> {
-  /** What stands for the value in the help, such as `<n>`; a switch has none. */
+  /** Placeholder of the value in the help, such as `<n>`; a switch has none. */
   readonly value?: string | undefined;
   readonly help: string;
-  /** The other spelling, of one letter. */
+  /** One-letter form of the flag. */
   readonly short?: string;
   readonly choices?: readonly string[];
   readonly isRequired?: boolean;
   readonly initial?: T;
-  /** How the help spells the default. */
+  /** Text of the default in the help. */
   readonly initialText?: string;
   /** Heading in the help. */
   readonly group?: string;
   readonly isHidden?: boolean;
-  /** The name of a flag that excludes this one. */
+  /** Name of a flag that excludes this one. */
   readonly conflicts?: string;
-  /** An option that is typed as `--set name=value`. */
+  /** The option behind `--set name=value`. */
   readonly field?: Field<T>;
-  /** Throws for a text that is no value; `before` is the value of the same flag typed earlier. */
+  /** Throws if the text is not a valid value; `before` is the value of an earlier occurrence. */
   read?(text: string, flag: string, before: T | undefined): T;
 }
 
@@ -35,7 +35,7 @@ export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
 
 type ValueOf<F> = F extends Flag<infer T> ? T : never;
 
-/** What the flags of a table become: a flag that was not typed and has no default is left out. */
+/** Values of a flag table; a flag that was not typed and has no default is absent. */
 export type FlagValues<F extends FlagTable> = {
   readonly [K in keyof F as undefined extends ValueOf<F[K]> ? never : K]: ValueOf<F[K]>;
 } & {
@@ -55,14 +55,14 @@ export const choice = <const T extends string>(
   choices: readonly T[],
 ): Flag<T | undefined> => ({ value, help, choices });
 
-/** A flag whose text is read by a function of its own, which throws for a text that is no value. */
+/** A flag read by a function, which throws for an invalid text. */
 export const parsed = <T>(
   value: string,
   help: string,
   read: (text: string, flag: string) => T,
 ): Flag<T | undefined> => ({ value, help, read });
 
-/** The same flag, which may be given several times. */
+/** The same flag, allowed several times. */
 export const repeated = <T>({
   value,
   help,
@@ -73,7 +73,7 @@ export const repeated = <T>({
   read: (word, name, before = []) => [...before, (read?.(word, name, undefined) ?? word) as T],
 });
 
-/** Texts: a flag that may be given several times. */
+/** A text flag that is allowed several times. */
 export const several = (value: string, help: string): Flag<readonly string[] | undefined> =>
   repeated(text(value, help));
 
@@ -86,7 +86,7 @@ export const whole = (
 ): Flag<number | undefined> =>
   parsed(value, help, (text, flag) => wholeNumber(text, flag, least, most));
 
-/** A round: people count from 1, the value is its index. */
+/** A round flag: users count from 1, the value is the index. */
 export const roundFlag = (value: string, help: string): Flag<number | undefined> =>
   parsed(value, `${help}, from 1`, (text, flag) => roundIndex(wholeNumber(text, flag, 1, 2 ** 32)));
 
@@ -127,12 +127,12 @@ export const byteCount = (
     if (bytes >= least && bytes <= most) return bytes;
     throw new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}`, {
       hint:
-        `say a number of bytes from ${formatBytes(least)} to ${formatBytes(most)}, ` +
-        'for example 4m or 16384',
+        `use a number of bytes from ${formatBytes(least)} to ${formatBytes(most)}, for ` +
+        'example 4m or 16384',
     });
   });
 
-/** A text that `accepts` approves of; `accepted` ends the message for any other. */
+/** A text that `accepts` approves; `accepted` describes valid texts in the error. */
 export const checkedText = (
   value: string,
   help: string,
@@ -159,13 +159,13 @@ export const withDefault = <T>(
     Exclude<T, undefined>
   >;
 
-/** Settings as rows: `settingsFromFlags` reads their values, so the type of the table names none. */
+/** Settings as flags. `settingsFromFlags` reads their values, so the type of the table has no entries. */
 export const settingFlags = (
   names: readonly SettingName[] = settingNames,
 ): Readonly<Record<never, never>> =>
   Object.fromEntries(names.map((name) => [name, setting<unknown>(fields[name])]));
 
-/** A command with the flags of a table. */
+/** Creates a command with the flags of a table. */
 export const commandWith = (name: string, description: string, flags: FlagTable): Command =>
   addFlags(new Command(name).description(description), flags);
 
@@ -190,7 +190,7 @@ export function optionOf(name: string, flag: Flag<unknown>): Option {
   return option.hideHelp(flag.isHidden === true).makeOptionMandatory(flag.isRequired === true);
 }
 
-/** Reads a whole number typed at a flag. */
+/** Parses a whole number of a flag. */
 function wholeNumber(
   text: string,
   flag: string,
@@ -205,6 +205,6 @@ function wholeNumber(
 
 const numberOf = (text: string): number => (text.trim() === '' ? Number.NaN : Number(text));
 
-/** The error of a flag whose text is none of what it accepts. */
+/** Returns the error for an invalid value of a flag. */
 export const wrongValue = (flag: string, text: string, accepted: string): ConfigError =>
   new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`);

@@ -1,4 +1,4 @@
-/** Ctrl-C as a signal: the first one ends things in order, a second one ends the process at once. */
+/** Ctrl-C as a signal: the first one ends the work in order, the second one ends the process at once. */
 import { exitCodes } from './output.ts';
 
 export interface Interrupt {
@@ -6,10 +6,10 @@ export interface Interrupt {
   dispose(): void;
 }
 
-/** Thrown where work was cut short on request. */
+/** Thrown when the user interrupts the work. */
 export class Interrupted extends Error {
   override readonly name = 'AbortError';
-  /** What shells expect of a program that a signal ended: 130 after Ctrl-C, 143 after SIGTERM. */
+  /** Exit code that shells expect of a program ended by a signal: 130 after Ctrl-C, 143 after SIGTERM. */
   readonly exitCode: number;
 
   constructor(signal: 'SIGINT' | 'SIGTERM' = 'SIGINT') {
@@ -37,7 +37,7 @@ export function onInterrupt(): Interrupt {
   };
 }
 
-/** Does work that Ctrl-C cuts short. */
+/** Runs work that Ctrl-C aborts. */
 export async function interruptibly<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const { signal, dispose } = onInterrupt();
   try {
@@ -47,7 +47,7 @@ export async function interruptibly<T>(work: (signal: AbortSignal) => Promise<T>
   }
 }
 
-/** Resolves at Ctrl-C. Call it before telling anybody that the program is ready: they may press it at once. */
+/** Resolves at Ctrl-C. Call it before printing that the program is ready, because Ctrl-C may follow immediately. */
 export async function untilInterrupted(): Promise<void> {
   const { signal, dispose } = onInterrupt();
   await new Promise<void>((resolve) =>

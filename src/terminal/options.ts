@@ -1,4 +1,4 @@
-/** Options of a command from their table, each a flag or `--set name=value`; and what was typed as checked values. */
+/** Adds options of a table to a command, each as a flag or as `--set name=value`, and reads what was typed. */
 import { type Command, Option } from 'commander';
 import { ConfigError, NostrainError } from '../base/errors.ts';
 import { readJsonFile } from '../node/files/documents.ts';
@@ -22,21 +22,21 @@ import { groupFields, plainFields, variantFields, variantTags } from '../run/spe
 
 type Row = Field<unknown>;
 
-/** An option of earlier versions, which ends with its replacement. */
+/** An option of an earlier version; using it throws with the replacement. */
 class ReplacedOption extends Option {}
 
-/** Whether a flag is only there to be answered with what replaced it. */
+/** Reports whether a flag only exists to report its replacement. */
 export const isReplaced = (option: Option): boolean => option instanceof ReplacedOption;
 
-/** By command and name: what `--set` takes there. */
+/** Options of `--set` by command and name. */
 const tables = new WeakMap<Command, Map<string, Row>>();
 
-/** The options of a command that are `--set name=value`. */
+/** Returns the options of a command that are typed as `--set name=value`. */
 export const setOptionsOf = (command: Command): ReadonlyMap<string, Row> =>
   tables.get(command) ?? new Map();
 
 interface AddOptions {
-  /** Numbers are checked when they are read: the Python reference tells wrong values from wrong command lines. */
+  /** Numbers are checked when read: the Python reference distinguishes invalid values from invalid command lines. */
   readonly isUnchecked?: boolean;
 }
 
@@ -53,7 +53,7 @@ export function addOptions(
   return command;
 }
 
-/** The settings of these names. */
+/** Adds the settings with these names. */
 export const addSettingFlags = (
   command: Command,
   names: readonly SettingName[] = settingNames,
@@ -61,10 +61,10 @@ export const addSettingFlags = (
 ): Command =>
   addOptions(command, Object.fromEntries(names.map((name) => [name, fields[name]])), more);
 
-/** Scopes of what is trained and how. */
+/** Scopes of settings that describe the training. */
 const SHARED: readonly string[] = ['training', 'adapter', 'input', 'top'];
 
-/** `--batch-size` of `--batch-size <n>`. */
+/** Returns `--batch-size` of `--batch-size <n>`. */
 const longFlag = (flags: string): string => /--[a-z-]+/.exec(flags)![0];
 
 const repeatable = (flags: string, help: string): Option =>
@@ -83,7 +83,7 @@ function flagOption(name: string, each: Row, isUnchecked: boolean): Option {
   return each.python ? option.hideHelp() : option;
 }
 
-/** What the row refuses, as a wrong command line. */
+/** Checks a value with its row, and reports an error as an invalid command line. */
 function checked(text: string, { read }: Pick<Row, 'read'>, name: string): string {
   asFlagError(() => read(text, name));
   return text;
@@ -131,14 +131,14 @@ function addSetOption(command: Command, name: string, each: Row): void {
   });
 }
 
-/** Takes one `name=value` of `--set`. */
+/** Reads one `name=value` of `--set`. */
 function assign(command: Command, text: string): void {
   const [, name = text, value] = /^([\w.]+)=(.*)$/s.exec(text) ?? [];
   const each = setOptionsOf(command).get(name);
   if (each === undefined) throw unknownOption(command, name, value);
   if (value === undefined) {
     throw new ConfigError('flag/set', `--set ${name} has no value`, {
-      hint: `write it as --set ${name}=VALUE; it is ${each.accepted}`,
+      hint: `use --set ${name}=VALUE, where VALUE is ${each.accepted}`,
     });
   }
   const read = asFlagError(() => each.read(given(command, name, each, value), `--set ${name}`));
@@ -164,12 +164,12 @@ function unknownOption(command: Command, name: string, value = 'VALUE'): ConfigE
     (each) => each.toLowerCase().includes(name.toLowerCase()) || distance(each, name) <= 2,
   );
   const did = near.length === 0 ? '' : `did you mean ${near.slice(0, 3).join(' or ')}? `;
-  return new ConfigError('flag/set', `there is no option ${JSON.stringify(name)} here`, {
+  return new ConfigError('flag/set', `unknown option ${JSON.stringify(name)}`, {
     hint: `${did}\`nostrain help settings\` lists all`,
   });
 }
 
-/** Letters to insert, delete or replace to turn one word into the other. */
+/** Returns the edit distance: letters to insert, delete or replace. */
 function distance(a: string, b: string): number {
   let before = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
@@ -183,13 +183,13 @@ function distance(a: string, b: string): number {
   return before[b.length]!;
 }
 
-/** The help of an option and its default, unless the model decides it. */
+/** Returns the help of an option with its default, unless the model determines it. */
 function helpWithDefault(name: string, each: Row): string {
   const words = defaultWords(name, each);
   return words === '' || words.includes(';') ? each.help : `${each.help} (default: ${words})`;
 }
 
-/** The default in words; empty where there is none worth a word. */
+/** Returns the default as text; empty if there is none to show. */
 export function defaultWords(name: string, each: Row): string {
   const write: (value: never) => string = each.write ?? String;
   const worded = (value: unknown) =>
@@ -202,26 +202,29 @@ export function defaultWords(name: string, each: Row): string {
   return text === regression ? text : `${text}; ${regression} for linear and mlp`;
 }
 
-/** The settings typed; a `--no-…` flag counts only when it was typed. Whatever cannot be is a wrong command line. */
+/**
+ * Returns the typed settings; a `--no-…` flag counts only if it was typed. Reports invalid values as an invalid command
+ * line.
+ */
 export const settingsFromFlags = (command: Command): PartialSettings =>
   asFlagError(() => settingsAsTyped(command));
 
-/** The same, where a number out of bounds is a wrong value instead. */
+/** Like settingsFromFlags, but an invalid value throws the error of its setting. */
 export function settingsAsTyped(command: Command): PartialSettings {
   const typed: Record<string, unknown> = {};
   for (const name of settingNames) {
     if (command.getOptionValueSource(name) !== 'cli') continue;
     const value: unknown = command.getOptionValue(name);
-    // --set has read its values
+    // --set values are already parsed
     typed[name] = isObject(value) ? value : fields[name].read(value, spell(name));
   }
   return typed as PartialSettings;
 }
 
 const FORM =
-  'write it like {"model": "char-gpt", "rounds": 5}; `nostrain help settings` has the names';
+  'use the form {"model": "char-gpt", "rounds": 5}; `nostrain help settings` lists the names';
 
-/** The settings of a JSON file. */
+/** Reads the settings of a JSON file. Throws `settings/file` if it is not an object. */
 export async function settingsFromFile(file: string): Promise<PartialSettings> {
   const words = { code: 'settings/file', what: 'the settings file', hint: FORM };
   const values = await readJsonFile(file, words);
@@ -233,20 +236,20 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 
 /** A field of a run spec as an option of `run create`. */
 interface SpecOption {
-  /** `committee.size`; a field that is a setting too has the name of the setting. */
+  /** Name such as `committee.size`; a field that is also a setting has the name of the setting. */
   readonly name: string;
   readonly path: readonly [string, string?];
   readonly row: Row;
 }
 
-/** All fields of a run spec that have options, each once. */
+/** All fields of a run spec that are options, each once. */
 export const specOptions: readonly SpecOption[] = (() => {
-  const found = new Map<string, SpecOption>();
+  const collected = new Map<string, SpecOption>();
   const add = (path: SpecOption['path'], each: Row) => {
     const [section, field] = path;
     const isOfSettings = field !== undefined && ['aggregation', 'pace'].includes(section);
     const name = isOfSettings ? field : path.join('.');
-    if (!found.has(name)) found.set(name, { name, path, row: each });
+    if (!collected.has(name)) collected.set(name, { name, path, row: each });
   };
   for (const [name, each] of Object.entries<Row>(plainFields)) add([name], each);
   for (const [section, group] of Object.entries<Group>(groupFields)) {
@@ -260,14 +263,14 @@ export const specOptions: readonly SpecOption[] = (() => {
       for (const [name, each] of Object.entries(group)) add([section, name], each);
     }
   }
-  return [...found.values()];
+  return [...collected.values()];
 })();
 
-/** Adds the fields of a run spec. */
+/** Adds the fields of a run spec as options. */
 export const addSpecFlags = (command: Command): Command =>
   addOptions(command, Object.fromEntries(specOptions.map(({ name, row }) => [name, row])));
 
-/** The fields of a spec that were typed, as a document; the variant that they mean is added where only one has them. */
+/** Returns the typed fields of a spec as a document. Adds the variant tag if only one variant has the field. */
 export function documentFromFlags(command: Command): Untyped {
   const document: Record<string, unknown> = {};
   for (const { name, path, row } of specOptions) {
@@ -292,16 +295,18 @@ function impliedTag(section: string, field: string): Untyped {
   return having.length === 1 ? { [variantTags[name].tag]: having[0]![0] } : {};
 }
 
-/** What a typed option goes with. */
+/** A condition for using some flags. */
 export interface FlagRule {
-  /** As commander names them: `relayRetries`. */
+  /** Names as in commander, such as `relayRetries`. */
   readonly flags: readonly string[];
-  /** In words that follow "goes with". */
+  /** Text that follows "goes with". */
   readonly goesWith: string;
   readonly holds: boolean;
 }
 
-/** Throws `flag/unused` at the first option that was typed and goes with something else: nothing typed is ignored. */
+/**
+ * Throws `flag/unused` at the first typed option whose condition does not hold, so that no option is silently ignored.
+ */
 export function refuseUnused(command: Command, rules: readonly FlagRule[]): void {
   for (const { flags, goesWith, holds } of rules) {
     const name = flags.find((each) => command.getOptionValueSource(each) === 'cli');
@@ -309,12 +314,12 @@ export function refuseUnused(command: Command, rules: readonly FlagRule[]): void
     const option = command.options.find((each) => each.attributeName() === name);
     const long = setOptionsOf(command).has(name) ? `--set ${name}` : (option?.long ?? name);
     throw new ConfigError('flag/unused', `${long} goes with ${goesWith}`, {
-      hint: 'leave it out: it would do nothing here',
+      hint: 'leave it out: it has no effect here',
     });
   }
 }
 
-/** What each setting goes with, for these settings. */
+/** Returns the conditions of all settings, for these settings. */
 export const settingRules = (settings: Settings): readonly FlagRule[] => [
   ...settingNames.flatMap((name) => {
     const { needs } = (fields as Group)[name]!;

@@ -1,15 +1,15 @@
-/** What the program gives back: text on stdout and stderr, made harmless (see `safe`), files, and exit codes. */
+/** Output of the program: sanitized text on stdout and stderr (see `safe`), result files, and exit codes. */
 import { writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { ConfigError, safe, safeJson } from '../base/errors.ts';
 
-/** To stdout; the text brings its own newline. */
+/** Writes to stdout; the text includes its newline. */
 export const writeOut = (text: string): void => void process.stdout.write(safe(text));
 
-/** A line on stderr: progress, warnings and advice. */
+/** Writes a line to stderr: progress, warnings and hints. */
 export const writeNote = (line: string): void => void process.stderr.write(`${safe(line)}\n`);
 
-/** A command's main result: whole to the file named with -o, or to stdout. */
+/** Writes the main result of a command to the file of -o, or to stdout. */
 export async function writeResult(text: string, output: string | undefined): Promise<void> {
   if (output === undefined) {
     writeOut(text);
@@ -17,33 +17,33 @@ export async function writeResult(text: string, output: string | undefined): Pro
   }
   await writeFile(output, text).catch((cause: unknown) => {
     throw new ConfigError('output/file', `cannot write ${output}`, {
-      hint: 'name a file in a folder that exists and that you may write to',
+      hint: 'name a file in an existing, writable folder',
       cause,
     });
   });
 }
 
-/** JSON as every command prints it: two spaces, newline at the end. */
+/** Returns JSON as every command prints it: two spaces, newline at the end. */
 export const asJson = (value: unknown): string => `${safeJson(value, 2)}\n`;
 
 export const exitCodes = {
-  done: { code: 0, means: 'Done. Help and version end so too.' },
+  done: { code: 0, means: 'Success, also of help and version.' },
   failed: {
     code: 1,
     means:
-      'Failed, or the answer is no: a relay that is of no use, a replay that finds a wrong ' +
+      'Failed, or the answer is negative: an unusable relay, a replay that finds a wrong ' +
       'round, workers of a demo that disagree. The reason is on stderr.',
   },
   usage: {
     code: 2,
-    means: 'The command line or a settings file is wrong: an unknown flag, a value that cannot be.',
+    means: 'The command line or a settings file is invalid: an unknown flag, an invalid value.',
   },
   interrupted: {
     code: 128 + constants.signals.SIGINT,
-    means: 'Stopped by Ctrl-C (SIGINT). What was trained is saved; the same command goes on.',
+    means: 'Stopped by Ctrl-C (SIGINT). Training is saved; run the same command again to resume.',
   },
   terminated: {
     code: 128 + constants.signals.SIGTERM,
-    means: 'Stopped by SIGTERM, as a service manager sends it; like Ctrl-C.',
+    means: 'Stopped by SIGTERM, for example by a service manager; otherwise like Ctrl-C.',
   },
 } as const;

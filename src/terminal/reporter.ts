@@ -1,4 +1,4 @@
-/** Tells people what workers do: a live view on a terminal, plain lines elsewhere, or NDJSON for programs. */
+/** Reports what workers do: a live view on a terminal, plain lines elsewhere, or NDJSON for programs. */
 
 import { safeJson, safeLine } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
@@ -11,25 +11,25 @@ export type ReportMode = (typeof reportModes)[number];
 
 export interface Reporter {
   event(worker: string, event: RunEvent): void;
-  /** Something about the whole, not one worker. */
+  /** Shows a message about the whole run. */
   notice(message: string): void;
   close(): void;
 }
 
 export interface ReporterOptions {
   readonly title: string;
-  /** Names in the order of their rows. */
+  /** Worker names in the order of their rows. */
   readonly workers: readonly string[];
   readonly stream?: NodeJS.WriteStream;
   readonly saved?: Saved;
 }
 
-/** Between two frames of the live view. */
+/** Milliseconds between two frames of the live view. */
 const FRAME_MS = 200;
-/** Between two plain progress lines of one worker. */
+/** Milliseconds between two progress lines of one worker in plain mode. */
 const PROGRESS_MS = 10_000;
 
-/** Without a mode: live on a terminal, plain elsewhere. */
+/** Creates the reporter of a mode; the default is live on a terminal and plain elsewhere. */
 export function createReporter(mode: ReportMode | undefined, options: ReporterOptions): Reporter {
   const stream = options.stream ?? process.stdout;
   const chosen = mode ?? (stream.isTTY ? 'live' : 'plain');
@@ -52,7 +52,7 @@ function plainReporter(stream: NodeJS.WriteStream): Reporter {
         if (!isDue && event.step < event.steps) return;
         lastProgressMs.set(worker, Date.now());
       }
-      // of others only that they are gone: the rest is in the lines of the round
+      // of peers, only departures are printed: the rest is in the line of the round
       if (event.type === 'peer' && event.state !== 'away') return;
       stream.write(`${renderPlain(worker, event)}\n`);
     },
@@ -61,7 +61,7 @@ function plainReporter(stream: NodeJS.WriteStream): Reporter {
   };
 }
 
-/** Redraws its lines in place a few times a second; the last frame stays. */
+/** Redraws its lines in place a few times a second; the last frame stays on the screen. */
 function liveReporter(
   { title, workers, saved }: ReporterOptions,
   stream: NodeJS.WriteStream,
@@ -74,7 +74,7 @@ function liveReporter(
   function draw(isLast: boolean): void {
     if (!dirty && !isLast) return;
     dirty = false;
-    // some terminals say 0; one column stays free, for others wrap at the last
+    // some terminals report 0; one column stays free because others wrap at the last one
     const [columns, rows] = [stream.columns || 80, stream.rows || 24];
     const color = stream.hasColors?.() === true && !process.env.NO_COLOR;
     const limits = isLast ? {} : { rows: rows - 1, ...(saved && { saved }) };

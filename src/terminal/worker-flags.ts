@@ -1,4 +1,4 @@
-/** Flags of the commands that run a worker: data, folder, key, device and how to report. */
+/** Flags of commands that run a worker: data, folder, key, device and reports. */
 import { type Command, Option } from 'commander';
 import { row, whole } from '../run/field.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
@@ -24,28 +24,28 @@ const DEVICES: readonly TrainerSetup['device'][] = ['auto', 'cpu', 'cuda', 'webg
 
 const rare = {
   metrics: row(
-    'port of this machine for OpenMetrics scrapers; 0 takes any free one',
+    'port on this machine for OpenMetrics scrapers; 0 for any free port',
     whole(0, 65_535),
   ),
 } as const;
 
-/** Adds the flags that are no settings; `keyHome` is the folder of a key that is made. */
+/** Adds the flags that are not settings; `keyHome` is the folder in which a key is created. */
 export function addWorkerFlags(command: Command, keyHome: string): Command {
   command
-    .option('--settings <file>', 'settings as JSON; flags win over it')
+    .option('--settings <file>', 'JSON file with settings; flags override it')
     .option('--corpus <file>', 'text, .jsonl, CSV, https address or picture folder to train on')
     .option('--dir <dir>', 'folder of this worker (default: by run name)')
-    .option('--key-file <file>', `secret key (default: made once, kept in ${keyHome})`)
+    .option('--key-file <file>', `secret key (default: created once in ${keyHome})`)
     .addOption(
-      new Option('--sec-key <key>', 'secret key as hex or nsec; other users see it').conflicts(
+      new Option('--sec-key <key>', 'secret key as hex or nsec; other users can see it').conflicts(
         'keyFile',
       ),
     )
-    .addOption(new Option('--device <name>', 'where to train').choices(DEVICES).default('auto'))
+    .addOption(new Option('--device <name>', 'device to train on').choices(DEVICES).default('auto'))
     .addOption(
       optionOf('threads', wholeFlag('<n>', 'threads of the engine (default: all cores)', 1, 1024)),
     )
     .addOption(new Option('--report <mode>', 'how to report progress').choices(reportModes))
-    .option('--summary-out <file>', 'write what happened in each round, as JSON');
+    .option('--summary-out <file>', 'write a JSON summary of each round');
   return addConnectionFlags(addOptions(command, rare));
 }

@@ -316,7 +316,7 @@ describe('what a spec may require', () => {
     const spec = specOf(2, 2);
     expect(rule.holds(spec)).toBe(true);
     expect(rule.holds({ ...spec, data: { kind: 'own' } })).toBe(false);
-    expect(rule.says).toContain('nobody else has the rows');
+    expect(rule.says).toContain('other workers do not have the data');
   });
 
   it('without reruns, the spec does not name the feature and keeps its id', () => {

@@ -65,7 +65,9 @@ describe('drand over HTTP', () => {
     const access = { urls: [], get: createGet(fetch), clock: systemClock, timeoutMs: 1 };
     const zero = `c0${'00'.repeat(95)}`;
     for (const publicKey of ['ab'.repeat(96), zero, 'ff'.repeat(48)]) {
-      expect(() => createDrandSource({ ...rules, publicKey }, access)).toThrow('is no key');
+      expect(() => createDrandSource({ ...rules, publicKey }, access)).toThrow(
+        'is not a valid key',
+      );
     }
   });
 });

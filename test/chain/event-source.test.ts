@@ -19,7 +19,7 @@ test('an event is what whoever has relays finds for the id', async () => {
     return { ok: true, value: snapshot };
   });
   expect(await source.snapshot(0, signal)).toEqual(snapshot);
-  await expect(source.snapshot(1, signal)).rejects.toThrow(/only a chain goes on/);
+  await expect(source.snapshot(1, signal)).rejects.toThrow(/only a chain has later epochs/);
   expect(asked).toEqual([[id, signal]]);
   const nothing = createEventSource(id, async () => refuse('no-event', 'snapshot', 'not one'));
   await expect(nothing.snapshot(0, signal)).rejects.toMatchObject({

@@ -39,15 +39,15 @@ describe('an endpoint', () => {
       'chain/unreachable',
       /no answer/,
     ],
-    ['no JSON', (r) => r.end('<html>'), 'chain/answer', /no JSON-RPC result/],
-    ['null', (r) => r.end('null'), 'chain/answer', /no JSON-RPC result/],
+    ['no JSON', (r) => r.end('<html>'), 'chain/answer', /not a JSON-RPC result/],
+    ['null', (r) => r.end('null'), 'chain/answer', /not a JSON-RPC result/],
     [
       'the answer to another call',
       (r) => r.end('{"id":9,"result":1}'),
       'chain/answer',
-      /no JSON-RPC/,
+      /not a JSON-RPC/,
     ],
-    ['too much', (r) => r.end('x'.repeat(1001)), 'chain/answer', /over 1000 bytes/],
+    ['too much', (r) => r.end('x'.repeat(1001)), 'chain/answer', /larger than 1000 bytes/],
     [
       'half of it',
       (r) => r.writeHead(200, { 'content-length': '50' }).write('{"id":1,', () => r.destroy()),
@@ -97,12 +97,16 @@ describe('several endpoints', () => {
     [[2, 1, 1], 2, 1],
     [[1, gone, 1], 2, 1],
     [[1], 1, 1],
-    [[1, 2, 3], 2, /no one answer from 2 endpoints on it: e0: 1; e1: 2; e2: 3/],
-    [[1, 1, 2, 2], 2, /no one answer/],
+    [[1, 2, 3], 2, /endpoints do not agree on it \(2 needed\): e0: 1; e1: 2; e2: 3/],
+    [[1, 1, 2, 2], 2, /do not agree/],
     [[1, gone, gone], 2, /c: gone/],
     [[gone], 1, /^The chain endpoint does not answer: c: gone$/],
     [[gone, gone], 2, /^No chain endpoint answers: c: gone; c: gone$/],
-    [[new ChainError('chain/refused', 'c: no such method')], 1, /no one answer from 1 endpoints/],
+    [
+      [new ChainError('chain/refused', 'c: no such method')],
+      1,
+      /endpoints do not agree on .* \(1 needed\)/,
+    ],
   ])('%j of which %i must agree', async (values, need, expected) => {
     const all = values.map((value, i) => saying(`e${i}`, value));
     const agreed = agree({ all, need }, 'it', ask, String);

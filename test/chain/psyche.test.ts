@@ -183,15 +183,19 @@ describe('a Psyche run as a source', () => {
   });
 
   test.each<[string, unknown, RegExp]>([
-    ['nothing', null, /no account of the Psyche program/],
-    ['no account', { value: null }, /no account of the Psyche program/],
-    ['an account of somebody else', answer({}, '1'.repeat(32)), /no account of the Psyche program/],
+    ['nothing', null, /not an account of the Psyche program/],
+    ['no account', { value: null }, /not an account of the Psyche program/],
+    [
+      'an account of somebody else',
+      answer({}, '1'.repeat(32)),
+      /not an account of the Psyche program/,
+    ],
     [
       'data of another length',
       { value: { owner: PROGRAM, data: ['AAAA', 'base64'] } },
       /119160 bytes/,
     ],
-    ['another run', answer({ run: 'fern' }), /of run fern/],
+    ['another run', answer({ run: 'fern' }), /to run fern/],
   ])('%s is no reading', async (_, given, message) => {
     await expect(at([serving(given)])).rejects.toThrow(message);
   });

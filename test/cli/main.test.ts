@@ -35,7 +35,7 @@ describe('a slip of the hand', () => {
     [['run-training'], 'nothing to train', '--model NAME'],
     [
       ['run-training', '--model', 'char-gpt', '--run', 'r', '--relay', 'ws://127.0.0.1:1'],
-      'say how many workers to wait for, with --sync strict:3',
+      'use --sync strict:3 to wait for them',
       '--sync strict:N, or --set waitFor=N',
     ],
     [
@@ -43,7 +43,7 @@ describe('a slip of the hand', () => {
         ...['run-training', '--model', 'char-gpt', '--run', 'r', '--relay', 'ws://127.0.0.1:1'],
         ...['--sync', 'async'],
       ],
-      'none of them can be told which part to send',
+      'so they cannot be assigned parts of the model',
       '--set owners=0',
     ],
   ])('%j exits 2 and says what was meant', async (argv, message, help) => {
@@ -138,7 +138,9 @@ describe('run-training', () => {
     const gpt = ['--model', 'gpt', '--sync', 'strict:2', '--relay', 'ws://127.0.0.1:9'];
     const printed = await start(...gpt, '-o', file('gpt.pt'));
     expect(printed.exitCode).toBe(1);
-    expect(printed.stderr).toContain('gpt.pt: a PyTorch state is of linear or mlp, not of gpt');
+    expect(printed.stderr).toContain(
+      'gpt.pt: a PyTorch state can only hold linear or mlp, not gpt',
+    );
   });
 
   it.each([
@@ -161,8 +163,8 @@ describe('run-training', () => {
       'timeout, strict:N, quorum or async',
     ],
     ['{"topk": 0}', 1, 'settings.json: topk is 0', 'it must be a number in (0, 1]'],
-    ['{"rounds": 5', 1, 'settings.json is not JSON', 'try: write it like'],
-    ['[1]', 1, 'settings.json is not a JSON object', 'try: write it like'],
+    ['{"rounds": 5', 1, 'settings.json is not JSON', 'try: use the form'],
+    ['[1]', 1, 'settings.json is not a JSON object', 'try: use the form'],
   ])('settings %s exit %d', async (text, exitCode, message, help) => {
     await writeFile(file('settings.json'), text);
     const printed = await start('--settings', file('settings.json'));

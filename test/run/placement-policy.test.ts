@@ -127,7 +127,7 @@ describe('a placement document', () => {
       'weight = -1',
       'holders[1].weight is "-1", not a whole number from 0 to 1000000',
     ],
-    [key, 'me', 'holders[1].key has "me", which is no public key'],
+    [key, 'me', 'holders[1].key has "me", which is not a public key'],
     ['region = "asia"\n', '', 'holders[1].region is missing'],
   ])('with %s as %s is refused: %s', (from, to, message) => {
     expect(good).toContain(from);

@@ -236,7 +236,10 @@ describe('a spec is refused by path and accepted form', () => {
     ],
     [without('joinsPerRound'), /^joinsPerRound is missing; it must be a whole number/],
     [without('admission'), /^admission is missing; it must be an object of kind/],
-    [{ ...document, features: ['beacon'] }, /^beacon is missing; it must be said where features/],
+    [
+      { ...document, features: ['beacon'] },
+      /^beacon is missing; it must be present where features/,
+    ],
     [without('features'), /^features is missing; it must be a list of feature names/],
     [without('evaluation'), /^evaluation is missing; it must be an object, or null/],
     [without('version'), /^version is missing/],

@@ -1,4 +1,4 @@
-/** Blocks of an EVM chain that k endpoints agree on, once final: for stake snapshots and block beacons. */
+/** Final blocks of an EVM chain on which k endpoints agree, for stake snapshots and block beacons. */
 
 import type { Clock } from '../../base/async.ts';
 import { ChainError } from '../../base/errors.ts';
@@ -15,36 +15,38 @@ import { numberOf, toQuantity } from './encoding.ts';
 import { type Header, readHeader } from './proof.ts';
 
 export interface ChainAccess {
-  /** CAIP-2: `eip155:1`. */
+  /** CAIP-2 chain id, such as `eip155:1`. */
   readonly chain: string;
   readonly endpoints: Endpoints;
   readonly clock: Clock;
-  /** How long to wait for a block to become final, and between two looks. */
+  /** Maximum time to wait for a block to become final, and the interval between polls. */
   readonly waitMs: number;
   readonly pollMs: number;
 }
 
-/** Throws `chain/wrong-chain` if an endpoint is of another chain, `chain/too-few` if fewer than k answer. */
+/** Throws `chain/wrong-chain` if an endpoint serves another chain, `chain/too-few` if fewer than k answer. */
 async function assertChain({ chain, endpoints }: ChainAccess, signal: AbortSignal): Promise<void> {
-  const said = await askAll(endpoints, (endpoint) => endpoint.call('eth_chainId', [], signal));
-  for (const each of said) {
+  const answers = await askAll(endpoints, (endpoint) => endpoint.call('eth_chainId', [], signal));
+  for (const each of answers) {
     if ('problem' in each) continue;
-    const found = `eip155:${numberOf(each.value)}`;
-    if (found === chain) continue;
+    const actual = `eip155:${numberOf(each.value)}`;
+    if (actual === chain) continue;
     throw new ChainError(
       'chain/wrong-chain',
-      `${each.endpoint.name} is of ${found}, not of ${chain}`,
+      `${each.endpoint.name} serves ${actual}, not ${chain}`,
     );
   }
-  const problems = said.flatMap((each) => ('problem' in each ? [each.problem] : []));
-  if (said.length - problems.length >= endpoints.need) return;
+  const problems = answers.flatMap((each) => ('problem' in each ? [each.problem] : []));
+  if (answers.length - problems.length >= endpoints.need) return;
   throw new ChainError(
     'chain/too-few',
     `fewer than ${endpoints.need} endpoints answer: ${problems.join('; ')}`,
   );
 }
 
-/** Waits until at least k endpoints say that `height` is final, and returns the highest number of which k say so. */
+/**
+ * Waits until k endpoints report `height` as final. Returns the highest block number that k endpoints report as final.
+ */
 export async function waitFinal(
   access: ChainAccess,
   height: number,
@@ -53,11 +55,11 @@ export async function waitFinal(
   const { endpoints, clock, waitMs, pollMs } = access;
   const deadline = clock.now() + waitMs;
   for (;;) {
-    const said = await askAll(endpoints, (endpoint) => finalNumber(endpoint, signal));
-    const numbers = said.flatMap((each) => ('value' in each ? [each.value] : []));
+    const answers = await askAll(endpoints, (endpoint) => finalNumber(endpoint, signal));
+    const numbers = answers.flatMap((each) => ('value' in each ? [each.value] : []));
     const final = numbers.sort((a, b) => b - a)[endpoints.need - 1];
     if (final !== undefined && final >= height) return final;
-    if (clock.now() + pollMs > deadline) throw notFinal(height, final, said);
+    if (clock.now() + pollMs > deadline) throw notFinal(height, final, answers);
     await clock.sleep(pollMs, signal);
   }
 }
@@ -65,16 +67,18 @@ export async function waitFinal(
 function notFinal(
   height: number,
   final: number | undefined,
-  said: readonly ({ readonly problem: string } | object)[],
+  answers: readonly ({ readonly problem: string } | object)[],
 ): ChainError {
-  const problems = said.flatMap((each) => ('problem' in each ? [each.problem] : []));
+  const problems = answers.flatMap((each) => ('problem' in each ? [each.problem] : []));
   const at =
-    final === undefined ? 'too few endpoints say which block is' : `block ${final} is the last one`;
+    final === undefined
+      ? 'too few endpoints report a final block'
+      : `the last final block is ${final}`;
   return new ChainError(
     'chain/not-final',
     [`block ${height} is not final: ${at}`, ...problems].join('; '),
     {
-      hint: 'wait, or name an earlier block with --height',
+      hint: 'wait, or use an earlier block with --height',
       data: { height, final },
     },
   );
@@ -85,7 +89,7 @@ async function finalNumber(endpoint: Endpoint, signal: AbortSignal): Promise<num
   return verified(endpoint, block).number;
 }
 
-/** The header at a height, of one hash from at least k endpoints. */
+/** Returns the header at a height, with the same hash from at least k endpoints. */
 export const headerAt = (
   { endpoints }: ChainAccess,
   height: number,
@@ -104,7 +108,7 @@ export const headerAt = (
       if (header.number === height) return header;
       throw new ChainError(
         'chain/answer',
-        `${endpoint.name} gave block ${header.number} for ${height}`,
+        `${endpoint.name} returned block ${header.number} instead of ${height}`,
       );
     },
     ({ hash }) => hash,
@@ -116,16 +120,16 @@ function verified(endpoint: Endpoint, block: unknown): Header {
   throw new ChainError('chain/answer', `${endpoint.name}: ${header.issue.message}`);
 }
 
-/** Asks for state by block hash (EIP-1898), so that a reorganized block fails instead of answering for another. */
+/** Block reference for state queries (EIP-1898): a reorganized block fails instead of answering for another one. */
 export const blockId = ({ hash }: Header) => ({ blockHash: `0x${hash}`, requireCanonical: true });
 
 interface EvmSnapshots extends Pick<StakeSnapshot, 'strategy' | 'params' | 'unit'> {
   readonly name: string;
-  /** Blocks after that of the snapshot that must be final too. */
+  /** Number of later blocks that must be final too. */
   readonly later?: number;
 }
 
-/** A stake source on this chain: the final header at the height of an epoch, and the rows that `rowsAt` reads there. */
+/** Returns a stake source that reads rows with `rowsAt` at the final header of an epoch. */
 export function createEvmSource(
   access: ChainAccess,
   schedule: SnapshotSchedule,
@@ -146,7 +150,7 @@ export function createEvmSource(
   };
 }
 
-/** Blocks of this chain, so many seconds after an outcome. */
+/** Returns a beacon from the first block at least `lagSeconds` after an outcome. */
 export function createBlockBeacon(access: ChainAccess, lagSeconds: number): BeaconSource {
   const { chain, endpoints } = access;
   let isKnown = false;
@@ -172,11 +176,11 @@ async function firstSince(
     const late = since - first.timestamp;
     throw new ChainError(
       'chain/not-final',
-      `block ${height} is the last final one, ${late} s too early`,
+      `the last final block is ${height}, ${late} s too early`,
       { hint: 'wait' },
     );
   }
-  // blocks before `below` are too early; steps back double until one is
+  // blocks before `below` are too early; the search doubles its steps back until one is, then bisects
   let below = 0;
   for (let step = 1; first.number > below; step *= 2) {
     const header = await headerAt(access, Math.max(below, first.number - step), signal);

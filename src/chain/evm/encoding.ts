@@ -1,16 +1,16 @@
-/** Ethereum encodings: hex of its JSON-RPC, RLP (Yellow Paper, appendix B), and a little of the contract ABI. */
+/** Ethereum encodings: hex of JSON-RPC, RLP (Yellow Paper, appendix B), and part of the contract ABI. */
 import { bytesToNumberBE, numberToBytesBE, numberToVarBytesBE } from '@noble/curves/utils.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes, fromHex, toHex, utf8 } from '../../base/bytes.ts';
 
-/** Bytes of `0x…`, of exactly `length` where it is given; undefined for anything else. */
+/** Returns the bytes of `0x…`, of exactly `length` if given; undefined for anything else. */
 export function dataOf(value: unknown, length?: number): Uint8Array | undefined {
   if (typeof value !== 'string' || !value.startsWith('0x')) return undefined;
   const bytes = fromHex(value.slice(2).toLowerCase());
   return length === undefined || bytes?.length === length ? bytes : undefined;
 }
 
-/** An unsigned integer of up to 256 bits in its shortest form. */
+/** Returns an unsigned integer of up to 256 bits from its shortest hex form; undefined for anything else. */
 export const quantityOf = (value: unknown): bigint | undefined =>
   typeof value === 'string' && /^0x(?:0|[1-9a-fA-F][0-9a-fA-F]{0,63})$/.test(value)
     ? BigInt(value)
@@ -25,12 +25,12 @@ export const toQuantity = (value: number): string => `0x${value.toString(16)}`;
 
 export const toData = (bytes: Uint8Array): string => `0x${toHex(bytes)}`;
 
-/** Recursive length prefix: bytes, or a list of such. */
+/** An item of the recursive length prefix encoding: bytes, or a list of items. */
 export type Rlp = Uint8Array | readonly Rlp[];
 
 export const isRlpList = (item: Rlp): item is readonly Rlp[] => !(item instanceof Uint8Array);
 
-/** Trie nodes and headers nest no deeper than a few lists. */
+/** Maximum nesting: trie nodes and headers nest only a few lists. */
 const MAX_DEPTH = 8;
 
 /** Returns the RLP encoding of bytes or of nested lists. */
@@ -49,17 +49,17 @@ function prefix(from: number, length: number): Uint8Array {
   return concatBytes(Uint8Array.of(from + 55 + size.length), size);
 }
 
-/** An integer as few bytes as it needs, the highest first; zero is no bytes. */
+/** Returns the big-endian bytes of an integer without leading zeros; zero is no bytes. */
 export const bigEndian = (value: bigint): Uint8Array =>
   value === 0n ? new Uint8Array() : numberToVarBytesBE(value);
 
-/** The integer such bytes mean; undefined if a leading zero makes them another spelling of it. */
+/** Returns the integer of big-endian bytes; undefined if there is a leading zero, which is not canonical. */
 export const fromBigEndian = (bytes: Uint8Array): bigint | undefined =>
   bytes[0] === 0 || bytes.length > 32 ? undefined : integerOf(bytes);
 
 const integerOf = (bytes: Uint8Array): bigint => (bytes.length === 0 ? 0n : bytesToNumberBE(bytes));
 
-/** The one item these bytes are, or undefined for anything but its canonical spelling. */
+/** Returns the item that the bytes encode; undefined unless they are its canonical encoding. */
 export function decodeRlp(bytes: Uint8Array): Rlp | undefined {
   const read = readItem(bytes, 0, MAX_DEPTH);
   return read?.end === bytes.length ? read.item : undefined;
@@ -83,7 +83,7 @@ function readItem(
     const items = depth === 0 ? undefined : readItems(body, depth - 1);
     return items && { item: items, end };
   }
-  // a byte below 0x80 stands for itself
+  // a byte below 0x80 is its own encoding, so this form is not canonical
   return body.length === 1 && body[0]! < 0x80 ? undefined : { item: body, end };
 }
 
@@ -104,19 +104,19 @@ function longSpan(bytes: Uint8Array, at: number, size: number) {
   return length < 56 ? undefined : { from: at + size, length };
 }
 
-/** An integer, or bytes of at most a word that are padded in front as addresses are. */
+/** An integer, or at most 32 bytes that are padded in front like addresses. */
 export type Word = bigint | Uint8Array;
 
-/** A value without a fixed length, as it is encoded: it stands after all words, which say where. */
+/** An encoded value of variable length: it follows all words, and a word holds its offset. */
 export interface Dynamic {
   readonly encoded: Uint8Array;
 }
 
-/** Call data of a function by its signature: `balanceOf(address)`. */
+/** Returns the call data of a function from its signature, such as `balanceOf(address)`. */
 export const callData = (signature: string, ...args: readonly (Word | Dynamic)[]): string =>
   toData(concatBytes(keccak_256(utf8(signature)).subarray(0, 4), encodeWords(...args)));
 
-/** First topic of an event. */
+/** Returns the first topic of an event. */
 export const eventTopic = (signature: string): string => toData(keccak_256(utf8(signature)));
 
 export function dynamicBytes(bytes: Uint8Array): Dynamic {
@@ -125,7 +125,7 @@ export function dynamicBytes(bytes: Uint8Array): Dynamic {
   return { encoded: concatBytes(word(BigInt(bytes.length)), padded) };
 }
 
-/** Values in their order, as `abi.encode` puts them: words in place, and offsets of the others. */
+/** Encodes values like `abi.encode`: words in place, and offsets for values of variable length. */
 export function encodeWords(...values: readonly (Word | Dynamic)[]): Uint8Array {
   let offset = 32 * values.length;
   const isDynamic = (value: Word | Dynamic): value is Dynamic =>
@@ -139,17 +139,17 @@ export function encodeWords(...values: readonly (Word | Dynamic)[]): Uint8Array 
   return concatBytes(...heads, ...values.filter(isDynamic).map(({ encoded }) => encoded));
 }
 
-/** 32 bytes; a storage slot as a key. */
+/** Returns 32 bytes, also the form of a storage key. */
 export const word = (value: Word): Uint8Array =>
   numberToBytesBE(typeof value === 'bigint' ? value : integerOf(value), 32);
 
-/** The word at a place in an answer, or undefined beyond its end. */
+/** Returns the word at an index of a result; undefined beyond its end. */
 export function wordAt(bytes: Uint8Array, index: number): bigint | undefined {
   const part = bytes.subarray(32 * index, 32 * index + 32);
   return part.length === 32 ? bytesToNumberBE(part) : undefined;
 }
 
-/** The text an answer is, or undefined: one `string`, short. */
+/** Returns the text of a result that is a single short `string`; undefined otherwise. */
 export function textOf(bytes: Uint8Array): string | undefined {
   const length = wordAt(bytes, 1);
   if (wordAt(bytes, 0) !== 32n || length === undefined || length > 256n) return undefined;

@@ -1,4 +1,4 @@
-/** Verified state of an EVM chain: headers checked by their hash, and storage by Merkle-Patricia proofs. */
+/** Verifies state of an EVM chain: headers by their hash, and storage by Merkle-Patricia proofs. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { toHex } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
@@ -23,7 +23,7 @@ export interface Header {
   readonly stateRoot: Uint8Array;
 }
 
-/** Fields in the order they are hashed, each with its length; 0 is a quantity, undefined any length. */
+/** Header fields in hashing order with their length in bytes; 0 is a quantity, undefined any length. */
 const FIELDS: readonly (readonly [string, number | undefined])[] = [
   ['parentHash', 32],
   ['sha3Uncles', 32],
@@ -47,29 +47,29 @@ const FIELDS: readonly (readonly [string, number | undefined])[] = [
   ['parentBeaconBlockRoot', 32],
   ['requestsHash', 32],
 ];
-/** Every block has those before; later forks added the others one after the other. */
+/** Index of the first optional field: later forks appended fields one by one. */
 const FIRST_OPTIONAL = 15;
 
-/** A block of `eth_getBlockByNumber` as a verified header. Header fields of forks unknown here make the hash differ. */
+/** Returns a block of `eth_getBlockByNumber` as a verified header. Fields of unknown forks make the hash differ. */
 export function readHeader(block: unknown): Result<Header> {
   const broken = (message: string) => refuse('bad-header', 'block', message);
   if (typeof block !== 'object' || block === null) return broken('there is no such block');
-  const said = block as Readonly<Record<string, unknown>>;
+  const claimed = block as Readonly<Record<string, unknown>>;
   const items: Uint8Array[] = [];
   for (const [i, [name, length]] of FIELDS.entries()) {
-    const value = said[name];
+    const value = claimed[name];
     if (i >= FIRST_OPTIONAL && (value === undefined || value === null)) continue;
     const item = length === 0 ? integerBytes(value) : dataOf(value, length);
     if (item === undefined) return broken(`the header's ${name} is malformed`);
     items.push(item);
   }
   const hash = toHex(keccak_256(encodeRlp(items)));
-  if (said.hash !== `0x${hash}`) {
-    return broken(`the header hashes to ${hash}, not to the ${String(said.hash)} it names`);
+  if (claimed.hash !== `0x${hash}`) {
+    return broken(`the header hashes to ${hash}, not to the ${String(claimed.hash)} it names`);
   }
-  const [number, timestamp] = [numberOf(said.number), numberOf(said.timestamp)];
+  const [number, timestamp] = [numberOf(claimed.number), numberOf(claimed.timestamp)];
   if (number === undefined || timestamp === undefined) return broken('number or time is too large');
-  return ok({ number, hash, timestamp, stateRoot: dataOf(said.stateRoot, 32)! });
+  return ok({ number, hash, timestamp, stateRoot: dataOf(claimed.stateRoot, 32)! });
 }
 
 const integerBytes = (value: unknown): Uint8Array | undefined => {
@@ -77,13 +77,13 @@ const integerBytes = (value: unknown): Uint8Array | undefined => {
   return quantity === undefined ? undefined : bigEndian(quantity);
 };
 
-/** Where a mapping keeps the value of a key of at most 32 bytes. */
+/** Returns the storage slot of a mapping's value for a key of at most 32 bytes. */
 export const mappingSlot = (key: Uint8Array, slot: bigint): Uint8Array =>
   keccak_256(encodeWords(key, slot));
 
 /**
- * Returns what a contract stores under these keys, zero if the trie proves absence. Uses only the nodes of the
- * answer, never the values it claims.
+ * Returns the values that a contract stores under these keys, zero if the trie proves absence. Uses only the proof
+ * nodes of the answer, never the values it claims.
  */
 export function readStorageProof(
   answer: unknown,
@@ -92,9 +92,10 @@ export function readStorageProof(
   keys: readonly Uint8Array[],
 ): Result<readonly bigint[]> {
   const broken = (message: string) => refuse('bad-proof', 'proof', message);
-  const said = asRecord(answer);
-  const accountNodes = nodesOf(said?.accountProof);
-  if (said === undefined || accountNodes === undefined) return broken('there is no account proof');
+  const claimed = asRecord(answer);
+  const accountNodes = nodesOf(claimed?.accountProof);
+  if (claimed === undefined || accountNodes === undefined)
+    return broken('there is no account proof');
   const account = proveTrieValue(stateRoot, address, accountNodes);
   if (!account.ok) return account;
   if (account.value === undefined) return broken('there is no such account at this block');
@@ -102,15 +103,15 @@ export function readStorageProof(
   const storageRoot =
     fields !== undefined && isRlpList(fields) && fields.length === 4 ? fields[2] : undefined;
   if (!(storageRoot instanceof Uint8Array)) return broken('the account is malformed');
-  const proofs = Array.isArray(said.storageProof) ? said.storageProof : [];
+  const proofs = Array.isArray(claimed.storageProof) ? claimed.storageProof : [];
   const values: bigint[] = [];
   for (const [i, key] of keys.entries()) {
     const nodes = nodesOf(asRecord(proofs[i])?.proof);
-    if (nodes === undefined) return broken(`there is no proof of slot ${i + 1} of ${keys.length}`);
+    if (nodes === undefined) return broken(`there is no proof for slot ${i + 1} of ${keys.length}`);
     const stored = proveTrieValue(storageRoot, key, nodes);
     if (!stored.ok) return stored;
     const value = stored.value === undefined ? 0n : integerOf(stored.value);
-    if (value === undefined) return broken('a stored value is no integer');
+    if (value === undefined) return broken('a stored value is not an integer');
     values.push(value);
   }
   return ok(values);
@@ -130,7 +131,7 @@ function nodesOf(list: unknown): readonly Uint8Array[] | undefined {
 const asRecord = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
 
-/** A path has 64 steps at most, a node 17 references of 33 bytes. */
+/** Limits of a proof: a path has at most 64 steps, a node at most 17 references of 33 bytes. */
 const MAX_NODES = 130;
 const MAX_NODE_BYTES = 4096;
 
@@ -138,8 +139,8 @@ const EMPTY_ROOT = toHex(keccak_256(encodeRlp(new Uint8Array(0))));
 const ABSENT = ok(undefined);
 
 /**
- * Returns the value under a key, or undefined if the trie proves there is none. Refuses nodes that do not lead from
- * the root to either; nodes off the path are ignored.
+ * Returns the value under a key, or undefined if the trie proves that there is none. Refuses nodes that do not lead
+ * from the root to either; nodes off the path are ignored.
  */
 export function proveTrieValue(
   root: Uint8Array,
@@ -156,7 +157,8 @@ export function proveTrieValue(
   let reference: Rlp = root;
   for (let at = 0; ; ) {
     const node = open(reference, byHash);
-    if (node === undefined) return broken('a node of the path is missing or not of its hash');
+    if (node === undefined)
+      return broken('a node of the path is missing or does not match its hash');
     if (node.length === 17) {
       if (at === path.length) return stored(node[16]!);
       reference = node[path[at++]!]!;
@@ -168,7 +170,7 @@ export function proveTrieValue(
       at += nibbles.length;
       if (isLeaf) return isOurs && at === path.length ? stored(node[1]!) : ABSENT;
       if (!isOurs) return ABSENT;
-      if (nibbles.length === 0) return broken('an extension that extends nothing');
+      if (nibbles.length === 0) return broken('an extension node has an empty path');
       reference = node[1]!;
     }
     if (!isRlpList(reference) && reference.length === 0) return ABSENT;
@@ -176,11 +178,14 @@ export function proveTrieValue(
 }
 
 const stored = (item: Rlp): Result<Uint8Array | undefined> => {
-  if (isRlpList(item)) return refuse('bad-proof', 'proof', 'a value that is a list');
+  if (isRlpList(item)) return refuse('bad-proof', 'proof', 'a value is a list');
   return item.length === 0 ? ABSENT : ok(item);
 };
 
-/** The node behind a reference: itself where it is small enough to be embedded, else what hashes to it. */
+/**
+ * Returns the node of a reference: the reference itself if it is small enough to be embedded, otherwise the node with
+ * that hash.
+ */
 function open(reference: Rlp, byHash: ReadonlyMap<string, Uint8Array>): readonly Rlp[] | undefined {
   if (isRlpList(reference)) return encodeRlp(reference).length < 32 ? reference : undefined;
   const node = reference.length === 32 ? byHash.get(toHex(reference)) : undefined;
@@ -188,7 +193,7 @@ function open(reference: Rlp, byHash: ReadonlyMap<string, Uint8Array>): readonly
   return item !== undefined && isRlpList(item) ? item : undefined;
 }
 
-/** Hex-prefix encoding: a flag for leaves, a flag for odd length, then the nibbles. */
+/** Decodes the hex-prefix encoding: a flag for leaves, a flag for odd length, then the nibbles. */
 function compactPath(item: Rlp): { nibbles: readonly number[]; isLeaf: boolean } | undefined {
   if (isRlpList(item) || item.length === 0) return undefined;
   const [flags, second, ...rest] = nibblesOf(item);

@@ -1,6 +1,6 @@
 /**
- * Stakes on EVM chains (docs/stake.md). Registry: its events, replayed into the rolling hash that one storage proof
- * shows. Tokens: ERC-20 balances, proved if the storage slot is known, or past votes of ERC-5805.
+ * Stake sources on EVM chains (docs/stake.md). Registry: events, replayed into the rolling hash that a storage proof
+ * confirms. Tokens: ERC-20 balances, proved if the storage slot is known, or past votes of ERC-5805.
  */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
@@ -35,11 +35,14 @@ import { type Header, mappingSlot, readStorageProof } from './proof.ts';
 export interface RegistryContract {
   /** 20 bytes. */
   readonly contract: Uint8Array;
-  /** Block from which events are read: not after the contract's own. */
+  /** Block from which events are read; at most the block of the contract's creation. */
   readonly from: number;
 }
 
-/** A registry as a source. Needs k endpoints for headers, one of which serves all events and a recent proof. */
+/**
+ * Returns a registry as a stake source. Needs k endpoints for headers, one of which serves all events and a recent
+ * proof.
+ */
 export function createRegistrySource(
   access: ChainAccess,
   { contract, from }: RegistryContract,
@@ -51,14 +54,14 @@ export function createRegistrySource(
   const about = { name, strategy: 'registry', params, unit: 'wei' } as const;
   return createEvmSource(access, schedule, about, async (header, final, signal) => {
     const height = header.number;
-    // the newest final block: nodes forget the state of older ones, and its proof covers those too
+    // use the newest final block: nodes discard older state, and its proof covers earlier blocks too
     const anchor = final === height ? header : await headerAt(access, final, signal);
     return firstProved(
       access.endpoints,
       `the table of registry ${address} at block ${height}`,
       (endpoint) => provedRows(endpoint, { contract, from }, { anchor, height }, signal),
-      'name an endpoint with --rpc that serves eth_getProof at the newest final ' +
-        'block and all events',
+      'name an endpoint with --rpc that serves eth_getProof at the latest final block and ' +
+        'all events',
     );
   });
 }
@@ -94,13 +97,13 @@ async function readAccumulator(
 
 export const CHANGED = eventTopic('Changed(uint256,bytes32,address,uint256,uint256)');
 
-/** What slots 0 and 1 of the registry say at the block of the proof. */
+/** Storage slots 0 and 1 of the registry at the block of the proof. */
 export interface Accumulator {
   readonly rollingHash: bigint;
   readonly sequence: bigint;
 }
 
-/** Rows as of block `height`, or by what the logs differ from the accumulator. */
+/** Returns the rows at block `height`, or how the logs differ from the accumulator. */
 function registryRows(
   logs: readonly Log[],
   { rollingHash, sequence }: Accumulator,
@@ -112,23 +115,23 @@ function registryRows(
   let hash = 0n;
   let block = 0n;
   for (const [i, change] of changes.entries()) {
-    if (change === undefined) return broken(`log ${i + 1} is not of the registry's event`);
+    if (change === undefined) return broken(`log ${i + 1} is not an event of the registry`);
     const { npub, funder, total } = change;
     if (change.sequence !== BigInt(i + 1)) {
       return broken(
-        `a log is missing or out of order: change ${change.sequence} where ${i + 1} is due`,
+        `a log is missing or out of order: change ${change.sequence} instead of ${i + 1}`,
       );
     }
     if (change.blockNumber < block)
-      return broken(`change ${i + 1} is of an earlier block than the one before`);
+      return broken(`change ${i + 1} is in an earlier block than the one before`);
     block = change.blockNumber;
     const words = encodeWords(hash, change.sequence, npub, funder, block, total);
     hash = wordAt(keccak_256(words), 0)!;
-    if (total > MAX_STAKE) return broken(`change ${i + 1} has a total beyond 2^128`);
+    if (total > MAX_STAKE) return broken(`change ${i + 1} has a total of 2^128 or more`);
     if (block <= BigInt(height)) totals.set(toHex(npub), total);
   }
   if (BigInt(changes.length) !== sequence) {
-    return broken(`${changes.length} of ${sequence} changes are there`);
+    return broken(`only ${changes.length} of ${sequence} changes were returned`);
   }
   if (hash !== rollingHash) return broken('the changes do not hash to what the contract stores');
   return ok(stakeRows(totals));
@@ -153,7 +156,7 @@ function readChange({ topics, data, blockNumber: logged }: Log): Change | undefi
 
 export interface Log {
   readonly blockNumber: number;
-  /** Without the event's own topic; 32 bytes each. */
+  /** Without the topic of the event itself; 32 bytes each. */
   readonly topics: readonly Uint8Array[];
   readonly data: Uint8Array;
 }
@@ -168,10 +171,13 @@ export interface LogQuery {
 
 const FIRST_RANGE = 10_000;
 const MOST_LOGS = 1_000_000;
-/** An endpoint that serves a few blocks at a time is of no use for millions of them. */
+/** Maximum number of calls: an endpoint that serves only a few blocks per call cannot serve millions. */
 const MOST_CALLS = 20_000;
 
-/** Logs in the order the endpoint gives them; throws what the endpoint says when it does not even serve one block. */
+/**
+ * Returns logs in the order of the endpoint. Halves the range when a call fails; throws the error if a single block
+ * fails.
+ */
 async function readLogs(
   endpoint: Endpoint,
   { address, topic, from, to }: LogQuery,
@@ -189,7 +195,7 @@ async function readLogs(
       fromBlock: toQuantity(start),
       toBlock: toQuantity(end),
     };
-    if (++calls > MOST_CALLS) throw broken(`not done after ${MOST_CALLS} ranges`);
+    if (++calls > MOST_CALLS) throw broken(`incomplete after ${MOST_CALLS} calls`);
     let page: unknown;
     try {
       page = await endpoint.call('eth_getLogs', [filter], signal);
@@ -199,10 +205,10 @@ async function readLogs(
       range = Math.ceil((end - start + 1) / 2);
       continue;
     }
-    if (!Array.isArray(page)) throw broken('logs are no list');
+    if (!Array.isArray(page)) throw broken('logs are not a list');
     for (const each of page) {
       const log = readLog(each, { address, topic, from: start, to: end });
-      if (log === undefined) throw broken('a log nobody asked for');
+      if (log === undefined) throw broken('a log does not match the query');
       logs.push(log);
     }
     if (logs.length > MOST_LOGS) throw broken(`more than ${MOST_LOGS} logs`);
@@ -214,14 +220,14 @@ async function readLogs(
 
 function readLog(log: unknown, { address, topic, from, to }: LogQuery): Log | undefined {
   if (typeof log !== 'object' || log === null) return undefined;
-  const said = log as Readonly<Record<string, unknown>>;
-  const blockNumber = numberOf(said.blockNumber);
-  const data = dataOf(said.data);
-  const list: readonly unknown[] = Array.isArray(said.topics) ? said.topics : [];
+  const fields = log as Readonly<Record<string, unknown>>;
+  const blockNumber = numberOf(fields.blockNumber);
+  const data = dataOf(fields.data);
+  const list: readonly unknown[] = Array.isArray(fields.topics) ? fields.topics : [];
   const topics = list.map((each) => dataOf(each, 32)).filter((each) => each !== undefined);
   if (blockNumber === undefined || blockNumber < from || blockNumber > to) return undefined;
   if (data === undefined || topics.length !== list.length || list[0] !== topic) return undefined;
-  if (String(said.address).toLowerCase() !== address || said.removed === true) return undefined;
+  if (String(fields.address).toLowerCase() !== address || fields.removed === true) return undefined;
   return { blockNumber, topics: topics.slice(1), data };
 }
 
@@ -229,13 +235,13 @@ export interface TokenContract {
   readonly standard: 'erc20' | 'erc5805';
   /** 20 bytes. */
   readonly token: Uint8Array;
-  /** Storage slot of the token's mapping from account to balance; only of ERC-20, makes balances proved. */
+  /** Storage slot of the token's mapping from account to balance; only for ERC-20, makes balances provable. */
   readonly balanceSlot?: number | undefined;
-  /** Whose balances count; each is that of the key's own EVM account. */
+  /** Keys whose balances count; each has its own EVM account. */
   readonly keys: readonly WorkerId[];
 }
 
-/** Calls under way at once, and keys in one proof. */
+/** Number of parallel calls, and of keys in one proof. */
 const AT_ONCE = 16;
 
 interface Account {
@@ -261,7 +267,7 @@ export function createTokenSource(
       ...(balanceSlot !== undefined && { balanceSlot }),
     }),
     unit: isVotes ? 'votes' : 'token',
-    // a token answers for a timepoint only once it is past
+    // a token answers only for a past timepoint
     later: isVotes ? 1 : 0,
   };
   return createEvmSource(access, schedule, about, async (header, final, signal) => {
@@ -280,7 +286,7 @@ function accountsOf(keys: readonly WorkerId[]): readonly Account[] {
   return [...new Set(keys)].map((key) => {
     const address = evmAddress(key);
     if (address !== undefined) return { key, address };
-    throw new ChainError('chain/key', `${key} is no public key, so no account belongs to it`);
+    throw new ChainError('chain/key', `${key} is not a public key, so it has no account`);
   });
 }
 
@@ -308,8 +314,7 @@ async function readerOf(
 }
 
 const STATE_HINT =
-  'name endpoints with --rpc that keep the state of that block, or take the snapshot ' +
-  'as a file from whoever could read it';
+  'name endpoints with --rpc that keep the state of that block, or get the snapshot as a file';
 
 function callReader(
   { endpoints }: ChainAccess,
@@ -322,16 +327,19 @@ function callReader(
     const answer = await ethCall(endpoint, token, data, at, signal);
     const value = answer.length === 32 ? wordAt(answer, 0) : undefined;
     if (value !== undefined) return value;
-    throw new ChainError('chain/answer', `${endpoint.name}: the contract answers no integer`);
+    throw new ChainError(
+      'chain/answer',
+      `${endpoint.name}: the contract does not return an integer`,
+    );
   };
   const balance = (account: Account) => {
     const ask = (endpoint: Endpoint) => integer(endpoint, dataFor(account));
-    return agree(endpoints, `what ${account.key} has`, ask, String, STATE_HINT);
+    return agree(endpoints, `the balance of ${account.key}`, ask, String, STATE_HINT);
   };
   return (accounts) => Promise.all(accounts.map(balance));
 }
 
-/** What an ERC-6372 clock showed at the snapshot's block: its number or its time. */
+/** Returns the ERC-6372 clock value at the block of the snapshot: its number or its timestamp. */
 async function timepointOf(
   { endpoints }: ChainAccess,
   token: Uint8Array,
@@ -347,12 +355,12 @@ async function timepointOf(
   }
   if (mode === 'mode=timestamp') {
     throw new ChainError('chain/not-final', `no final block is later than block ${header.number}`, {
-      hint: 'try again when the chain has moved on',
+      hint: 'try again after the next final block',
     });
   }
   throw new ChainError(
     'chain/clock',
-    `the token counts time as ${JSON.stringify(mode)}, which is not known here`,
+    `the token has the unknown clock mode ${JSON.stringify(mode)}`,
   );
 }
 
@@ -367,7 +375,7 @@ async function ethCall(
     await endpoint.call('eth_call', [{ to: toData(to), data }, blockId(at)], signal),
   );
   if (answer !== undefined) return answer;
-  throw new ChainError('chain/answer', `${endpoint.name}: eth_call answers no bytes`);
+  throw new ChainError('chain/answer', `${endpoint.name}: eth_call does not return bytes`);
 }
 
 interface Slots {
@@ -398,7 +406,7 @@ const provedBalances = (
 
 const EVEN = Uint8Array.of(2);
 
-/** The EVM account of the key's point with even y, 20 bytes; undefined if the key is on no point. */
+/** Returns the 20-byte EVM account of the point with this x and even y; undefined if there is no such point. */
 export function evmAddress(key: WorkerId): Uint8Array | undefined {
   const x = fromHex(key);
   if (x?.length !== 32) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Links from accounts of other chains to Nostr keys: a plain-text statement that both keys sign. The latest valid one
- * of an account counts; two of one second that differ cancel each other.
+ * Links from accounts of other chains to Nostr keys: a plain-text statement that both keys sign. The latest valid link
+ * of an account counts; two different links of the same second cancel each other.
  */
 
 import { ed25519 } from '@noble/curves/ed25519.js';
@@ -14,36 +14,39 @@ import type { Schnorr } from '../../network/event-crypto.ts';
 import type { WorkerId } from '../../run/ids.ts';
 
 export interface Link {
-  /** CAIP-2. */
+  /** CAIP-2 chain id. */
   readonly chain: string;
   /** Base58 of the account's ed25519 key. */
   readonly account: string;
   readonly key: WorkerId;
   readonly run: string;
-  /** Unix seconds: it counts from the one to the other, the last not included. */
+  /** Unix seconds: valid from `made`, inclusive, to `expires`, exclusive. */
   readonly made: number;
   readonly expires: number;
 }
 
 export interface SignedLink extends Link {
-  /** Ed25519 over the statement, hex. */
+  /** Ed25519 signature over the statement, hex. */
   readonly accountSig: string;
-  /** BIP-340 over SHA-256 of the statement, hex. */
+  /** BIP-340 signature over SHA-256 of the statement, hex. */
   readonly keySig: string;
 }
 
 const MOST_LINKS = 4096;
 const WORDS = ['chain', 'account', 'key', 'run', 'accountSig', 'keySig'] as const;
 
-/** What both sign, UTF-8: a wallet shows it as it is. */
+/** Returns the UTF-8 text that both keys sign; a wallet shows it unchanged. */
 export const linkStatement = ({ chain, account, key, run, made, expires }: Link): string =>
   `nostrain link 1\nchain: ${chain}\naccount: ${account}\nkey: ${key}\nrun: ` +
   `${run}\nmade: ${made}\nexpires: ${expires}`;
 
-/** Symbols of the longest base58 text for one byte: log 256 / log 58. */
+/** Maximum base58 symbols per byte: log 256 / log 58. */
 const PER_BYTE = 1.366;
 
-/** Exactly `length` bytes of base58 (addresses 32, signatures 64), else undefined; longer texts are not decoded. */
+/**
+ * Decodes base58 of exactly `length` bytes (addresses 32, signatures 64), otherwise returns undefined; longer texts are
+ * not decoded.
+ */
 export function fromBase58(text: string, length = 32): Uint8Array | undefined {
   if (text.length < length || text.length > Math.ceil(PER_BYTE * length)) return undefined;
   try {
@@ -72,11 +75,11 @@ export function isLink(link: SignedLink): boolean {
 export interface LinkQuestion {
   readonly chain: string;
   readonly run: string;
-  /** Unix seconds before which a link must be made, and not over. */
+  /** Unix seconds at which a link must be valid. */
   readonly cutoff: number;
 }
 
-/** The Nostr key of each account (hex) that has one. */
+/** Returns the Nostr key by account (hex), for accounts that have exactly one. */
 export function linkedKeys(
   links: readonly SignedLink[],
   { chain, run, cutoff }: LinkQuestion,
@@ -102,7 +105,7 @@ export const linksHash = (linked: ReadonlyMap<string, WorkerId>): string =>
     ),
   );
 
-/** Links of a JSON list; their signatures are checked when they are asked. */
+/** Parses a JSON list of links. Signatures are checked later, by linkedKeys. */
 export function parseLinks(text: string): Result<readonly SignedLink[]> {
   const parsed = parseJson(text);
   if (!parsed.ok || !Array.isArray(parsed.value) || parsed.value.length > MOST_LINKS) {
@@ -132,7 +135,7 @@ function readLink(item: Json): SignedLink | undefined {
   return { chain, account, key, run, made, expires, accountSig, keySig };
 }
 
-/** An ed25519 key as `solana-keygen` keeps it: 64 numbers, the secret and then the public key. */
+/** An ed25519 key as `solana-keygen` stores it: 64 numbers, the secret key and then the public key. */
 export interface AccountKey {
   /** 32 bytes. */
   readonly secret: Uint8Array;
@@ -151,30 +154,30 @@ export function parseAccountKey(text: string): Result<AccountKey> {
   const [secret, publicKey] = [bytes.slice(0, 32), bytes.slice(32)];
   return toHex(ed25519.getPublicKey(secret)) === toHex(publicKey)
     ? ok({ secret, account: base58.encode(publicKey) })
-    : broken('its last 32 numbers are not the public key of its first');
+    : broken('the last 32 numbers are not the public key of the first 32');
 }
 
-/** What the account signs: hex of ed25519 over the statement. */
+/** Returns the account's signature of the statement, hex. */
 export const signAsAccount = (link: Link, { secret }: AccountKey): string =>
   toHex(ed25519.sign(utf8(linkStatement(link)), secret));
 
-/** A signature of 64 bytes as wallets write it: hex or base58. */
+/** Returns a 64-byte signature from hex or base58; undefined for anything else. */
 export function readAccountSig(text: string): string | undefined {
   const bytes = fromHex(text.toLowerCase()) ?? fromBase58(text, 64);
   return bytes?.length === 64 ? toHex(bytes) : undefined;
 }
 
-/** Why nobody would read such a link, whoever signed it; undefined when it is sound. */
+/** Returns why a link is unusable, whoever signed it; undefined if it is sound. */
 export function linkIssue(link: Link): string | undefined {
-  if (fromBase58(link.account) === undefined) return `${link.account} is no Solana account`;
-  if (link.expires <= link.made) return 'it is over before it is made';
+  if (fromBase58(link.account) === undefined) return `${link.account} is not a Solana account`;
+  if (link.expires <= link.made) return 'it expires before it is made';
   const signed = { ...link, accountSig: '00', keySig: '00' };
   return parseLinks(JSON.stringify([signed])).ok
     ? undefined
     : 'the names of run and chain are 1..128 printable characters without spaces';
 }
 
-/** The link with both signatures; a refusal where it is unsound, or the account signed something else. */
+/** Returns the link with both signatures. Refuses an unusable link, or one whose account signed another text. */
 export function completeLink(
   link: Link,
   accountSig: string,

@@ -1,7 +1,7 @@
 /**
  * Stakes of a Psyche run from its coordinator account on Solana, version 1 (offsets in docs/stake.md): 1 each, or
- * earned minus slashed points. Solana endpoints prove nothing, so an account is read twice without a change between,
- * and k endpoints must give the same rows.
+ * earned minus slashed points. Solana endpoints give no proofs, so an account is read twice without a change in
+ * between, and k endpoints must return the same rows.
  */
 
 import { fromBase64, toHex } from '../../base/bytes.ts';
@@ -28,14 +28,14 @@ export interface PsycheRun {
   /** Base58 address of the coordinator account. */
   readonly account: string;
   readonly run: string;
-  /** One each, or what the run says was earned and not slashed. */
+  /** Equal stakes, or the points earned minus those slashed. */
   readonly weights: 'equal' | 'earned';
   readonly links: readonly SignedLink[];
-  /** Unix seconds at which links are judged. */
+  /** Unix seconds at which links must be valid. */
   readonly cutoff: number;
 }
 
-/** A Psyche run as a source; its heights are the run's own epochs. */
+/** Returns a Psyche run as a stake source; its heights are the epochs of the run. */
 export function createPsycheSource(
   access: ChainAccess,
   target: PsycheRun,
@@ -74,19 +74,19 @@ async function rowsAt(
       endpoints,
       `the clients of ${target.run}`,
       async (endpoint) => {
-        const found = await readTwice(endpoint, target, signal);
-        return { epoch: found.epoch, rows: rowsOf(found, target.weights, linked) };
+        const coordinator = await readTwice(endpoint, target, signal);
+        return { epoch: coordinator.epoch, rows: rowsOf(coordinator, target.weights, linked) };
       },
-      (said) =>
-        `epoch ${said.epoch}: ${said.rows.map(({ key, stake }) => `${key} ${stake}`).join()}`,
+      (reading) =>
+        `epoch ${reading.epoch}: ${reading.rows.map(({ key, stake }) => `${key} ${stake}`).join()}`,
     );
     if (epoch === height) return rows;
     const now = `${target.run} is in epoch ${epoch}`;
     if (epoch > height) {
       throw new ChainError(
         'chain/past',
-        `${now}; who took part in epoch ${height} cannot be read any more`,
-        { hint: 'take the document from whoever read it then' },
+        `${now}; the clients of epoch ${height} can no longer be read`,
+        { hint: 'get the snapshot from a member that made it in that epoch' },
       );
     }
     if (clock.now() + pollMs > deadline)
@@ -111,7 +111,7 @@ function rowsOf(
   return stakeRows(stakes);
 }
 
-/** Two readings in a row with one nonce: what lies between writes is not a mixture of them. */
+/** Reads until two consecutive readings have the same nonce, so that the result is not a mix of two writes. */
 async function readTwice(
   endpoint: Endpoint,
   { account, run }: PsycheRun,
@@ -123,7 +123,7 @@ async function readTwice(
     if (now.runId !== run) {
       throw new ChainError(
         'chain/answer',
-        `${endpoint.name}: the account is of run ${now.runId}, not ${run}`,
+        `${endpoint.name}: the account belongs to run ${now.runId}, not ${run}`,
       );
     }
     if (before?.nonce === now.nonce) return now;
@@ -131,7 +131,7 @@ async function readTwice(
   }
   throw new ChainError(
     'chain/answer',
-    `${endpoint.name}: the account changes faster than it is read`,
+    `${endpoint.name}: the account changes faster than it can be read`,
   );
 }
 
@@ -144,9 +144,9 @@ async function readOnce(
   const options = { encoding: 'base64', commitment: 'finalized' };
   const answer = await endpoint.call('getAccountInfo', [account, options], signal);
   const { value } = (answer ?? {}) as { value?: { owner?: unknown; data?: unknown } | null };
-  if (value?.owner !== PROGRAM) throw broken(`${account} is no account of the Psyche program`);
+  if (value?.owner !== PROGRAM) throw broken(`${account} is not an account of the Psyche program`);
   const text: unknown = Array.isArray(value.data) ? value.data[0] : undefined;
-  // judged by its length before it is decoded
+  // check the length before decoding
   const fits = typeof text === 'string' && text.length === 4 * Math.ceil(ACCOUNT_BYTES / 3);
   const bytes = fits ? fromBase64(text) : undefined;
   if (bytes === undefined) throw broken(`the account is not ${ACCOUNT_BYTES} bytes of base64`);
@@ -167,9 +167,9 @@ export interface Coordinator {
   readonly state: number;
   readonly epoch: number;
   readonly step: number;
-  /** Rises with every change of the account. */
+  /** Increases with every change of the account. */
   readonly nonce: bigint;
-  /** Those who take part: their `active` is the account's `next_active`. */
+  /** Active clients: those whose `active` equals the account's `next_active`. */
   readonly clients: readonly CoordinatorClient[];
 }
 
@@ -191,20 +191,21 @@ const MOST_CLIENTS = 256;
 const CLIENT_BYTES = 96;
 const LAST_STATE = 7;
 
-/** The account's bytes as a reading; any other version, length or program is refused. */
+/** Parses the bytes of the account; any other version, length or program is refused. */
 export function readCoordinator(bytes: Uint8Array): Result<Coordinator> {
   const broken = (message: string) => refuse('bad-account', 'account', message);
   if (bytes.length !== ACCOUNT_BYTES) return broken(`${bytes.length} bytes, not ${ACCOUNT_BYTES}`);
   if (toHex(bytes.subarray(0, 8)) !== DISCRIMINATOR) return broken('not a coordinator account');
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const u64 = (at: number) => view.getBigUint64(at, true);
-  if (u64(AT.version) !== VERSION) return broken(`version ${u64(AT.version)}, only 1 is known`);
+  if (u64(AT.version) !== VERSION) return broken(`unknown version ${u64(AT.version)}, expected 1`);
   const runId = paddedText(bytes.subarray(AT.runId, AT.runId + 32));
-  if (runId === undefined) return broken('the run id is no text');
+  if (runId === undefined) return broken('the run id is not text');
   const state = bytes[AT.state]!;
-  if (state > LAST_STATE) return broken(`run state ${state} is not known`);
+  if (state > LAST_STATE) return broken(`run state ${state} is unknown`);
   const length = u64(AT.length);
-  if (length > BigInt(MOST_CLIENTS)) return broken(`${length} clients, ${MOST_CLIENTS} at most`);
+  if (length > BigInt(MOST_CLIENTS))
+    return broken(`${length} clients, the maximum is ${MOST_CLIENTS}`);
   const clients: CoordinatorClient[] = [];
   for (let i = 0; i < Number(length); i++) {
     const at = AT.clients + i * CLIENT_BYTES;
@@ -213,7 +214,7 @@ export function readCoordinator(bytes: Uint8Array): Result<Coordinator> {
     clients.push({ signer, earned: u64(at + 72), slashed: u64(at + 80) });
   }
   if (new Set(clients.map(({ signer }) => signer)).size < clients.length) {
-    return broken('a client is in it twice');
+    return broken('a client is listed twice');
   }
   return ok({
     runId,
@@ -225,7 +226,7 @@ export function readCoordinator(bytes: Uint8Array): Result<Coordinator> {
   });
 }
 
-/** Printable ASCII followed by zeros to the end. */
+/** Returns printable ASCII followed only by zeros; undefined for anything else. */
 function paddedText(bytes: Uint8Array): string | undefined {
   const text = String.fromCharCode(...bytes).replace(/\0+$/, '');
   return /^[\x21-\x7e]+$/.test(text) ? text : undefined;

@@ -32,7 +32,7 @@ export interface Sender {
 }
 
 export interface Transaction {
-  /** An account the endpoint holds the key of. */
+  /** An account whose key the endpoint holds. */
   readonly from: string;
   readonly to?: string;
   readonly data?: string;
@@ -48,7 +48,10 @@ export interface TransactionReceipt {
 const RECEIPT_MS = 30_000;
 const POLL_MS = 20;
 
-/** Sends and waits for the receipt; throws `chain/reverted` when the transaction failed. */
+/**
+ * Sends a transaction and waits for its receipt. Throws `chain/reverted` if it failed, `chain/pending` after
+ * RECEIPT_MS.
+ */
 export async function sendTransaction(
   { endpoint, clock, signal }: Sender,
   { from, to, data, value }: Transaction,
@@ -64,17 +67,18 @@ export async function sendTransaction(
     const receipt = await endpoint.call('eth_getTransactionReceipt', [hash], signal);
     if (receipt !== null) return readReceipt(receipt);
     if (clock.now() > deadline)
-      throw new ChainError('chain/pending', `${String(hash)} is in no block`);
+      throw new ChainError('chain/pending', `${String(hash)} is not in a block yet`);
   }
 }
 
 function readReceipt(receipt: unknown): TransactionReceipt {
-  const said = receipt as Readonly<Record<string, unknown>>;
-  const block = numberOf(said.blockNumber);
-  if (block === undefined) throw new ChainError('chain/answer', 'a receipt without a block');
-  if (said.status !== '0x1') throw new ChainError('chain/reverted', 'the transaction was reverted');
-  const contract = dataOf(said.contractAddress, 20);
-  const gas = numberOf(said.gasUsed) ?? 0;
+  const fields = receipt as Readonly<Record<string, unknown>>;
+  const block = numberOf(fields.blockNumber);
+  if (block === undefined) throw new ChainError('chain/answer', 'the receipt has no block');
+  if (fields.status !== '0x1')
+    throw new ChainError('chain/reverted', 'the transaction was reverted');
+  const contract = dataOf(fields.contractAddress, 20);
+  const gas = numberOf(fields.gasUsed) ?? 0;
   return { block, gas, contract: contract && toData(contract) };
 }
 
@@ -83,20 +87,20 @@ export async function unlockedAccounts({ endpoint, signal }: Sender): Promise<re
   return Array.isArray(list) ? list.map(String) : [];
 }
 
-/** A deployed stake registry: its address, and the block it was deployed in. */
+/** A deployed stake registry: its address, and the block of its deployment. */
 export interface DeployedRegistry {
   readonly contract: Uint8Array;
   readonly block: number;
 }
 
 export interface Slashing {
-  /** Of all coin behind the key. */
+  /** Share of all stake behind the key, in thousandths. */
   readonly slashedPermille: number;
-  /** Of that, what whoever proves it gets; the rest is burned. */
+  /** Share of the slashed stake that goes to the reporter, in thousandths; the rest is burned. */
   readonly reporterPermille: number;
 }
 
-/** A new registry; one that punishes proven faults where `slashing` says how. */
+/** Deploys a registry; with `slashing`, one that slashes proven faults. */
 export async function deployRegistry(
   sender: Sender,
   from: string,
@@ -110,7 +114,7 @@ export async function deployRegistry(
   return { contract: dataOf(contract, 20)!, block };
 }
 
-/** Makes transactions in which `from` calls this function of the registry for a key; `value` is in wei. */
+/** Returns a builder of transactions in which `from` calls this registry function for a key; `value` is in wei. */
 const keyCall =
   (signature: string) =>
   ({ contract }: DeployedRegistry, from: string, key: WorkerId, value?: bigint): Transaction => ({
@@ -122,9 +126,9 @@ const keyCall =
 
 /** Bonds `value` for a key. */
 export const bondFor = keyCall('bondFor(bytes32)');
-/** Takes all that `from` bonded for a key out of its stake. */
+/** Removes everything that `from` bonded for a key from its stake. */
 export const requestExit = keyCall('requestExit(bytes32)');
-/** Pays out what has unlocked. */
+/** Pays out the stake that has unlocked. */
 export const withdraw = keyCall('withdraw(bytes32)');
 
 const STATEMENT =
@@ -132,7 +136,9 @@ const STATEMENT =
   'bytes32,bytes32,bytes32,bytes,bytes,bytes,uint256,uint256)';
 const SLASH = `slash(bytes32,${STATEMENT},${STATEMENT})`;
 
-/** Forms of the contract, with the members it takes as text: before, between and after those that it reads. */
+/**
+ * Message forms of the contract. `texts` lists the members passed as text: before, between and after those it decodes.
+ */
 const FORMS = {
   prepare: { form: 0n, texts: [[], [], []] },
   commit: { form: 1n, texts: [['features'], ['unlisted'], []] },
@@ -157,7 +163,10 @@ const FORMS = {
 
 type Form = (typeof FORMS)[keyof typeof FORMS];
 
-/** The transaction that proves two contradicting events of one key; undefined if the contract lacks a form for one. */
+/**
+ * Returns the transaction that proves two contradicting events of one key; undefined if the contract cannot check one
+ * of them.
+ */
 export function slashCall(
   { contract }: Pick<DeployedRegistry, 'contract'>,
   from: string,
@@ -170,13 +179,13 @@ export function slashCall(
 }
 
 function statementOf({ kind, created_at, tags, content, sig }: SignedEvent): Dynamic | undefined {
-  const said = objectOf(content);
-  if (said === undefined) return undefined;
-  const form = formOf(kind, said);
+  const fields = objectOf(content);
+  if (fields === undefined) return undefined;
+  const form = formOf(kind, fields);
   if (form === undefined) return undefined;
   const [nonce, work] = tagOf(tags, 'nonce');
-  const [inner, middle, end] = form.texts.map((names) => membersOf(said, names));
-  const { run, round, attempt, view, justify = 0, parent, ctx, root, digest = root } = said;
+  const [inner, middle, end] = form.texts.map((names) => membersOf(fields, names));
+  const { run, round, attempt, view, justify = 0, parent, ctx, root, digest = root } = fields;
   const words = [
     form.form,
     count(created_at),
@@ -200,13 +209,13 @@ function statementOf({ kind, created_at, tags, content, sig }: SignedEvent): Dyn
 
 const MINUS_ONE = 2n ** 256n - 1n;
 
-/** A number that fits the type of the contract; 0 if there is none. */
+/** Returns a number that fits the contract's type; 0 if there is none. */
 const count = (value: Json | undefined = 0): bigint | undefined =>
   /^\d{1,19}$/.test(String(value)) ? BigInt(String(value)) : undefined;
 
 const NOTHING = '00'.repeat(32);
 
-/** 32 bytes; zeros where there are none. */
+/** Returns 32 bytes; zeros if there are none. */
 const hex = (value: Json | undefined = NOTHING): Uint8Array | undefined =>
   typeof value === 'string' && isHex32(value) ? fromHex(value) : undefined;
 
@@ -225,11 +234,11 @@ function formOf(kind: number, { step, type }: JsonObject): Form | undefined {
 const tagOf = (tags: SignedEvent['tags'], name: string): readonly string[] =>
   tags.find(([each]) => each === name)?.slice(1) ?? [];
 
-/** Members as in the serialized event, with escaped quotes; each is followed by a comma. */
-function membersOf(said: JsonObject, names: readonly string[]): string {
+/** Returns members as in the serialized event, with escaped quotes; each is followed by a comma. */
+function membersOf(fields: JsonObject, names: readonly string[]): string {
   const text = names
-    .filter((name) => said[name] !== undefined)
-    .map((name) => `${JSON.stringify(name)}:${canonicalJson(said[name]!)},`)
+    .filter((name) => fields[name] !== undefined)
+    .map((name) => `${JSON.stringify(name)}:${canonicalJson(fields[name]!)},`)
     .join('');
   return JSON.stringify(text).slice(1, -1);
 }

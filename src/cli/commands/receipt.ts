@@ -53,7 +53,8 @@ type ReceiptFlags = FlagValues<typeof receiptFlags>;
 export const receipt = (): Command =>
   commandWith(
     'receipt',
-    'list the contributions and scores of each worker of a run; sign the list, or verify a signed one',
+    'list the contributions and scores of each worker of a run; sign the list, or verify a ' +
+      'signed one',
     receiptFlags,
   ).action(async (flags: ReceiptFlags, command: Command) => {
     refuseUnused(command, [

@@ -41,7 +41,8 @@ type RelaysCheckFlags = FlagValues<typeof relaysCheckFlags>;
 const check = (): Command =>
   commandWith(
     'check',
-    'test what each relay allows, with about 30 marked events under a throwaway key, deleted afterwards',
+    'test what each relay allows, with about 30 marked events under a throwaway key, deleted ' +
+      'afterwards',
     relaysCheckFlags,
   )
     .argument('<url...>', 'relays, as ws:// or wss://')
@@ -232,7 +233,8 @@ function describeRate({ rate }: RelayReport): readonly string[] {
       ? 'accepted no more within the time limit'
       : `accepted another one after ${againAfterSeconds.toFixed(0)} s`;
   return [
-    `rate-limited after ${accepted} events in ${formatSeconds(seconds)} (${throttled}); ${nextEvent}`,
+    `rate-limited after ${accepted} events in ${formatSeconds(seconds)} ` +
+      `(${throttled}); ${nextEvent}`,
   ];
 }
 

@@ -138,7 +138,9 @@ async function holderOf(
   assertOffer(flags);
   if (announce === undefined && !allowPrivate) {
     throw new ConfigError('flag/announce', '--hold needs a public address', {
-      hint: 'use --announce https://host:port; with --allow-private-relays, the local address is announced',
+      hint:
+        'use --announce https://host:port; with --allow-private-relays, the local address is ' +
+        'announced',
     });
   }
   const holder = await startRunHolder({

@@ -1,6 +1,6 @@
 /**
- * Rules between fields of a run spec: what they are made of, and those of trust tiers, admission and aggregation.
- * A combination that cannot work is refused before anything is published, with the reason and the nearest that works.
+ * Rules between fields of a run spec: their form, and those of trust tiers, admission and aggregation. A combination
+ * that cannot work is refused before anything is published, with the reason and the nearest one that works.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { leastRows, type RuleName, ruleForms } from '../aggregation.ts';
@@ -11,18 +11,18 @@ export interface SpecRule<S = RunSpec> {
   readonly at: string;
   /** What must be the case, in words that follow "it must be that". */
   readonly says: string;
-  /** The nearest thing that works. */
+  /** The nearest combination that works. */
   readonly nearest?: string | undefined;
   holds(spec: S): boolean;
 }
 
-/** Where a rule applies, in words that follow "where". */
+/** When a rule applies, in words that follow "where". */
 interface Condition<S> {
   readonly words: string;
   readonly holds: (spec: S) => boolean;
 }
 
-/** One row of a table of rules: the values that a field may have, or what must hold in words and as a check. */
+/** One row of a table of rules: the allowed values of a field, or a condition in words and as a check. */
 interface RuleRow<S> {
   readonly only?: readonly unknown[];
   readonly says?: string;
@@ -31,7 +31,7 @@ interface RuleRow<S> {
   readonly nearest?: string;
 }
 
-/** A rule that compares more than one value, wherever they are. */
+/** Creates a rule that compares several values. */
 export const rule = <S = RunSpec>(
   at: string,
   says: string,
@@ -39,7 +39,7 @@ export const rule = <S = RunSpec>(
   nearest?: string,
 ): SpecRule<S> => ({ at, says, holds, nearest });
 
-/** The rules that apply under a condition, by the path of their field. */
+/** Returns the rules that apply under a condition, by the path of their field. */
 export const when = <S extends object = RunSpec>(
   where: Condition<S>,
   rows: Readonly<Record<string, RuleRow<S>>>,
@@ -60,7 +60,7 @@ function wordsOf(only: readonly unknown[]): string {
   return `it is ${only.length > 2 ? `one of ${only.join(', ')}` : only.join(' or ')}`;
 }
 
-/** The value at a path such as `committee.size`. */
+/** Returns the value at a path such as `committee.size`. */
 export const valueIn = (spec: object, path: string): unknown =>
   path
     .split('.')
@@ -72,7 +72,7 @@ const tests = {
   'is above': (value: unknown, other: unknown) => Number(value) > Number(other),
 };
 
-/** A condition on one field: `field('tiers', 'is above', 0)`. */
+/** Returns a condition on one field, such as `field('tiers', 'is above', 0)`. */
 export const field = (
   path: string,
   test: keyof typeof tests,
@@ -87,7 +87,10 @@ export const either = (a: Condition<object>, b: Condition<object>): Condition<ob
   holds: (spec) => a.holds(spec) || b.holds(spec),
 });
 
-/** The least trust tier that admits each rule. In an open run keys are free, so any number of rows may be hostile. */
+/**
+ * The lowest trust tier that allows each rule. In an open run keys are free, so any number of contributions may be
+ * hostile.
+ */
 export const ruleTrustTiers: Readonly<Record<RuleName, RunSpec['tier']>> = {
   'clipped-mean': 'open',
   mean: 'open',
@@ -104,16 +107,16 @@ const ADMISSION =
   '--invite KEY for each, --set admission.anchors=KEY, ' +
   '--set admission.bits=BITS or --set admission.least=N';
 
-/** Throws where the tier does not admit the rule, admits nobody, or is only claimed. */
+/** Throws if the trust tier does not allow the rule, admits no worker, or is claimed without an admission rule. */
 export function assertTrustTier({ tier, aggregation: { rule }, admission }: RunSpec): void {
   const required = ruleTrustTiers[rule];
   if (tier === 'open' && required !== 'open') {
     throw new ConfigError(
       'spec/AggregationRuleTierMismatch',
-      `the rule ${rule} counts on most rows being honest, ` +
-        `which nothing vouches for in an open run: it is for runs of tier ${required}`,
+      `the rule ${rule} relies on most contributions being honest, which an open run cannot ` +
+        `guarantee: it needs tier ${required}`,
       {
-        hint: `say who may join and --tier verified (${ADMISSION}), or take ${CLIPPED}`,
+        hint: `set who may join and --tier verified (${ADMISSION}), or use ${CLIPPED}`,
         data: { at: 'aggregation.rule', rule, required, actual: tier },
       },
     );
@@ -121,10 +124,10 @@ export function assertTrustTier({ tier, aggregation: { rule }, admission }: RunS
   if (tier === 'confidential') {
     throw new ConfigError(
       'spec/TierRefusesEverybody',
-      'a confidential run admits machines by attestation, which this program cannot check yet: ' +
-        'it admits nobody',
+      'a confidential run admits machines by attestation, which this program cannot check ' +
+        'yet: it admits no worker',
       {
-        hint: 'take --tier verified, which admits keys',
+        hint: 'use --tier verified, which admits keys',
         data: { at: 'tier', tier, missing: 'attestation' },
       },
     );
@@ -132,9 +135,9 @@ export function assertTrustTier({ tier, aggregation: { rule }, admission }: RunS
   if (tier === 'verified' && admission.kind === 'open') {
     throw new ConfigError(
       'spec/TierWithoutAdmission',
-      'a verified run says who may join, and this one admits everybody',
+      'a verified run must set who may join, and this one admits everyone',
       {
-        hint: `add ${ADMISSION}; or leave --tier out`,
+        hint: `add ${ADMISSION}; or leave out --tier`,
         data: { at: 'admission.kind', tier, admission: admission.kind },
       },
     );
@@ -168,7 +171,7 @@ const BY_ROW: Condition<Rows> = {
 const PACKED = 'take --set packing=int4, or --set rule=geometric-median';
 const EVERYTHING = '--set owners=0, so that everybody sends everything';
 
-/** Between a rule and the rows that workers send, in runs with a spec and without. */
+/** Rules between an aggregation rule and what workers send, in runs with and without a spec. */
 export const rowRules: readonly SpecRule<Rows>[] = [
   rule(
     'aggregation.hostile',
@@ -218,10 +221,10 @@ export const rowRules: readonly SpecRule<Rows>[] = [
   ...when(NO_MEAN, { 'training.normalize': { only: ['workers'] } }),
 ];
 
-/** Newcomers of one outcome where each shows events. */
+/** Maximum newcomers per outcome if each join includes events. */
 const MOST_TRUSTED = 32;
 
-/** A feature is named exactly where admission is of these kinds. */
+/** Returns the rule that a feature is named exactly if admission is of these kinds. */
 const namesFeature = (feature: 'admission' | 'trust', ...kinds: readonly string[]): SpecRule =>
   rule(
     'features',

@@ -1,4 +1,4 @@
-/** What excludes what in a run spec: bounds of sizes, and what must hold between its sections. */
+/** Rules of a run spec: bounds of sizes, and what must hold between its sections. */
 import { ConfigError } from '../../base/errors.ts';
 import { MOST_PARAMETERS } from '../../tensor/params.ts';
 import { areNeeded } from '../chunked-files.ts';
@@ -18,11 +18,11 @@ import type { RunSpec } from './run-spec.ts';
 const hasBlocks = ({ training }: RunSpec): boolean =>
   formOf(training) !== 'rows' && training.model !== 'pretrained';
 
-/** Parameters of the blocks of a transformer, without embeddings and norms. */
+/** Returns the parameters of the blocks of a transformer, without embeddings and norms. */
 const blockParameters = ({ layers, width, ffn }: RunSpec['training']): number =>
   layers * width * (4 * width + 2 * ffn);
 
-/** What `limits.weightCap` is by default: the examples of a round, or fewer. */
+/** Returns the default of `limits.weightCap`: the examples of a round, or fewer. */
 export const weightCapOf = ({
   maxExamples,
   innerSteps,
@@ -118,15 +118,15 @@ const roundRules: readonly SpecRule[] = [
     {
       late: {
         only: ['discard'],
-        why: 'what comes late then moves parameters that nobody else sends',
+        why: 'late contributions would change parameters that no other worker sends',
       },
     },
   ),
   ...when(field('data.kind', 'is', 'own'), {
     'rerun.permille': {
       only: [0],
-      why: 'nobody else has the rows to run the steps again on',
-      nearest: 'leave rerun.permille out, or train on a text that everybody has',
+      why: 'other workers do not have the data to recompute the steps',
+      nearest: 'leave rerun.permille out, or train on a shared text',
     },
   }),
   rule(
@@ -139,8 +139,8 @@ const roundRules: readonly SpecRule[] = [
   ...when(field('rerun.permille', 'is', 0), {
     jury: {
       only: [0],
-      why: 'nothing is drawn that members could run again',
-      nearest: 'say how much is drawn: --set rerun.permille=N --set rerun.relays=URL',
+      why: 'no contributions are drawn for recomputation',
+      nearest: 'set how many are drawn: --set rerun.permille=N --set rerun.relays=URL',
     },
   }),
   ...when(field('rerun.permille', 'is above', 0), {
@@ -153,7 +153,7 @@ const roundRules: readonly SpecRule[] = [
   ...when(either(field('late', 'is', 'defer'), field('stake.source', 'is not', 'none')), {
     contributors: {
       only: [0],
-      why: 'who is drawn would owe what comes late, or weigh nothing',
+      why: 'drawn workers would owe late contributions, or have no weight',
       nearest: 'leave --contributors out',
     },
   }),
@@ -161,12 +161,12 @@ const roundRules: readonly SpecRule[] = [
     'pace.leastSteps',
     'it is at most training.innerSteps, and 1 where pace.innerSeconds is 0',
     ({ pace, training }) => pace.leastSteps <= (pace.innerSeconds === 0 ? 1 : training.innerSteps),
-    'raise --inner-steps, which is the most that anybody takes, or lower leastSteps',
+    'raise --inner-steps, the maximum of any worker, or lower leastSteps',
   ),
   ...when(field('training.weights', 'is not', 'examples'), {
     'pace.innerSeconds': {
       only: [0],
-      why: 'who takes more steps brings more',
+      why: 'workers that take more steps contribute more',
       nearest: 'take --set weights=examples',
     },
   }),
@@ -182,7 +182,7 @@ const HALVED = {
   why: 'each tier halves it',
   nearest: 'take fewer --tiers',
 };
-const UNMEASURED = 'what a small tier learned is measured by nobody yet at its own width';
+const UNMEASURED = 'no worker measures yet what a small tier learned at its own width';
 const WHOLE = 'manifests of checkpoints are of full models';
 
 const tieredRules: readonly SpecRule[] = when<RunSpec>(field('tiers', 'is above', 0), {
@@ -217,16 +217,16 @@ const tieredRules: readonly SpecRule[] = when<RunSpec>(field('tiers', 'is above'
   },
   'aggregation.leastRatePermille': {
     only: [1000],
-    why: 'how far rows agree is asked of whole rows',
+    why: 'agreement is measured on whole contributions',
   },
   screening: { only: [false], why: UNMEASURED, nearest: 'leave --screening out' },
   scores: { only: [false], why: UNMEASURED, nearest: 'leave --scores out' },
-  'rerun.permille': { only: [0], why: 'nobody runs the steps of another tier again yet' },
+  'rerun.permille': { only: [0], why: 'the steps of another tier cannot be recomputed yet' },
   places: { only: [[]], why: WHOLE },
   placement: { only: [null], why: WHOLE },
 });
 
-/** Rules of MatFormer tiers; without tiers all hold but the one of `start.rings`. */
+/** Rules of MatFormer tiers; without tiers, only the one about `start.rings` applies. */
 export const tierRules: readonly SpecRule[] = [
   ...tieredRules.map((each) => ({
     ...each,
@@ -245,7 +245,7 @@ export const tierRules: readonly SpecRule[] = [
   ),
 ];
 
-/** All rules, in the order in which they are judged. */
+/** All rules, in the order in which they are checked. */
 export const specRules: readonly SpecRule[] = [
   ...dataRules,
   ...roundRules,
@@ -253,7 +253,7 @@ export const specRules: readonly SpecRule[] = [
   ...tierRules,
 ];
 
-/** Throws a `ConfigError` that names the first rule broken. */
+/** Throws a ConfigError (`spec/inconsistent`) for the first rule that is broken. */
 export function assertConsistent(spec: RunSpec): void {
   assertTrustTier(spec);
   const broken = specRules.find(({ holds }) => !holds(spec));

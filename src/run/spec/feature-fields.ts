@@ -1,4 +1,4 @@
-/** Readers of the fields that features add to contents of a run: bounded, and in one written form. */
+/** Readers of the fields that features add to contents of a run: bounded in size, and with one canonical form. */
 import { fromHex, isHex32 } from '../../base/bytes.ts';
 import {
   canonicalJson,
@@ -11,34 +11,34 @@ import type { Digest, WorkerId } from '../ids.ts';
 import { MOST_TIERS } from './model-spec.ts';
 import { MOST_HOPS } from './spec-table.ts';
 
-/** A field of a content: plain JSON, whose canonical text is the written form. */
+/** A field of a content: plain JSON, in canonical form. */
 export interface FeatureField<T extends Json = Json> {
   /** The accepted form, in words that follow "it must be". */
   readonly accepted: string;
   readonly doc: string;
-  /** The value, or undefined for anything but the accepted form. */
+  /** Returns the value; undefined for anything but the accepted form. */
   read(json: Json): T | undefined;
 }
 
-/** Most members that a vote names as left out. */
+/** Maximum number of unlisted members that a vote names. */
 const MOST_INDICES = 1024;
-/** Largest score; its negative is the score of an update that leads to a loss that is no number. */
+/** Largest score; its negative is the score of an update whose loss is not finite. */
 export const MOST_SCORE = 1_000_000_000;
-/** Characters of a text that a worker reports, and of the name of its device. */
+/** Maximum characters of a reported text sample, and of the device name. */
 export const MOST_SAMPLE = 160;
 export const MOST_DEVICE = 64;
-/** Rounds whose row sizes bound those of the next. */
+/** Rounds whose contribution sizes bound those of the next round. */
 const MOST_SIZES = 8;
-/** Rounds that a rolling score looks back on. */
+/** Rounds over which a rolling score is averaged. */
 export const MOST_SCORES = 8;
-/** Rounds after its listing in which a contribution may be found at fault; committees are remembered so long. */
+/** Rounds after its listing in which a contribution may be found at fault; committees are remembered that long. */
 export const JURY_ROUNDS = 8;
-/** Characters of the events that a join shows. */
+/** Maximum characters of the events in a join. */
 export const MOST_PROOF = 12_288;
-/** Slices of a model. */
+/** Maximum slices of a model. */
 const MOST_DIGESTS = MOST_TIERS + 1;
 
-/** A field that takes what `is` accepts. */
+/** A field that accepts what `is` accepts. */
 const field =
   <T extends Json>(accepted: string, is: (json: unknown) => json is T) =>
   (doc: string): FeatureField<T> => ({
@@ -60,13 +60,13 @@ const isScore = (value: unknown): value is number =>
 const isSize = (value: unknown): value is number =>
   typeof value === 'number' && Number.isFinite(value) && value >= 0;
 
-/** Whether a value is a list of such items, `least` to `most` of them. */
+/** Reports whether a value is a list of `least` to `most` valid items. */
 const isListOf =
   <T>(isItem: (item: unknown) => item is T, most: number, least = 0) =>
   (json: unknown): json is readonly T[] =>
     Array.isArray(json) && json.length >= least && json.length <= most && json.every(isItem);
 
-/** The same, strictly ascending by a key of each item. */
+/** Like isListOf, and strictly ascending by a key of each item. */
 const isAscending =
   <T>(isItem: (item: unknown) => item is T, most: number, keyOf: (item: T) => string | number) =>
   (json: unknown): json is readonly T[] =>
@@ -120,7 +120,7 @@ export const scoreList = field(
   isListOf(isScore, MOST_SCORES),
 );
 
-/** The last rounds of something. */
+/** The last rounds, ascending. */
 export const lastRounds = field(
   `a list of at most ${JURY_ROUNDS} rounds, ascending`,
   isAscending(isRound, JURY_ROUNDS, same),
@@ -143,7 +143,7 @@ export const formerJurors = field(
 
 /** A measure in millionths. */
 export const millionths = field(
-  'a whole number, or null where there is none',
+  'a whole number, or null for no value',
   (json): json is number | null => json === null || Number.isSafeInteger(json),
 );
 
@@ -154,17 +154,17 @@ const words = (most: number) =>
       typeof json === 'string' && json.length <= most && json.isWellFormed(),
   );
 
-/** What workers report of themselves, and of the shared parameters. */
+/** What workers report about themselves and the shared parameters. */
 export const measured = {
   device: words(MOST_DEVICE)('what it trains on'),
   shared: millionths(
     'validation loss of the shared parameters at the start of the round, in millionths',
   ),
   bits: millionths('the same in bits per byte of text, in millionths'),
-  sample: words(MOST_SAMPLE)('text that the shared parameters write; empty where there is none'),
+  sample: words(MOST_SAMPLE)('text that the shared parameters write; empty for none'),
 };
 
-/** The same of pictures. */
+/** What workers report about pictures. */
 export const hits = {
   right: millionths(
     'share of held-out pictures that the shared parameters have right at the start of the ' +
@@ -204,12 +204,12 @@ const isEvent = (one: unknown): one is JsonObject =>
     .join() === MEMBERS.join() &&
   isDigest((one as JsonObject).id);
 
-/** A bounded list of what may be events; whether they are, and what they say, is judged with the join. */
+/** A bounded list of possible events; their signatures and contents are checked with the join. */
 export const joinProof = field(
   `a list of at most ${MOST_HOPS} events, ${MOST_PROOF} characters in all`,
   (json): json is readonly JsonObject[] =>
     isListOf(isEvent, MOST_HOPS)(json) && canonicalJson(json).length <= MOST_PROOF,
-)('the events that lead from a key that the spec names to the one that joins; none of a founder');
+)('the events that lead from a key that the spec names to the one that joins; none for a founder');
 
 const MOST_PRIVATE = 2 ** 31;
 const BUILD = /^[!-~](?:[ -~]{0,126}[!-~])?$/;
@@ -217,7 +217,7 @@ const BUILD = /^[!-~](?:[ -~]{0,126}[!-~])?$/;
 const isShard = (json: unknown): json is string =>
   typeof json === 'string' && parseShard(json) !== undefined;
 
-/** What a manifest says of the private state that its steps start from. */
+/** Fields of a manifest about the private state that its steps start from. */
 export const rerunCommitment = {
   root: digest('root of the private state after the inner phase, see docs/rounds.md'),
   bytes: field(`a whole number from 1 to ${MOST_PRIVATE}`, (json): json is number =>
@@ -230,9 +230,9 @@ export const rerunCommitment = {
   )('what the bits of its steps depend on: engine, machine, threads'),
 } as const;
 
-/** What makes the event of a delegation again, beside the run and the session key. */
+/** What rebuilds the event of a delegation, in addition to the run and the session key. */
 export type Delegation = {
-  /** The principal: whose name it is. */
+  /** The principal, in whose name the session key takes part. */
   readonly key: WorkerId;
   /** The last round in which the session key may take part. */
   readonly until: number;
@@ -244,12 +244,12 @@ export type Delegation = {
 const MOST_ROUND = 0xffff_ffff;
 const DELEGATION = ['createdAt', 'key', 'sig', 'until'];
 
-/** The delegation in a join; null where the key takes part in its own name. */
+/** The delegation in a join; null if the key takes part in its own name. */
 export const delegationField: FeatureField<Delegation | null> = {
   accepted: 'null, or an object of key, until, createdAt and sig',
   doc:
-    'who delegated this key, up to which round, when, and the signature of that; null for ' +
-    'nobody',
+    'which key delegated this one, up to which round, when, and its signature; null for no ' +
+    'delegation',
   read: (json) => {
     if (json === null) return null;
     if (!isJsonObject(json) || Object.keys(json).sort().join() !== DELEGATION.join())
@@ -267,6 +267,9 @@ interface Named {
   readonly features?: { readonly sessions?: { readonly principal: WorkerId | '' } };
 }
 
-/** The key in whose name a member takes part: it has its stake, its place on lists, and answers for its faults. */
+/**
+ * Returns the key in whose name a member takes part: its stake and list entries count, and it is responsible for
+ * faults.
+ */
 export const principalOf = ({ key, features }: Named): WorkerId =>
   features?.sessions?.principal || key;

@@ -1,8 +1,8 @@
 /**
- * The extension rule of the format. A run spec names the features its run uses; each feature owns fields in the
- * contents of the run (spec, join, vote, heartbeat, checkpoint, ledger and its rows, manifest, outcome). They are
- * there exactly when the spec names the feature, under `features` by its name, so that every content has one
- * canonical form. Whoever does not know a feature refuses the spec.
+ * The extension mechanism of the format. A run spec names the features that its run uses; each feature owns fields in
+ * the contents of the run (spec, join, vote, heartbeat, checkpoint, ledger and its rows, manifest, outcome). The fields
+ * are present exactly if the spec names the feature, under `features` by its name, so that every content has one
+ * canonical form. A program that does not know a feature refuses the spec.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
@@ -37,7 +37,7 @@ import { readGroup, readVariant } from './spec-readers.ts';
 import { groupFields, plainFields, sectionFeatures, specDefaults } from './spec-table.ts';
 import { readStart } from './start.ts';
 
-/** Contents that a feature may add fields to, beside the spec. */
+/** Contents other than the spec that a feature may add fields to. */
 export type FeatureContent =
   | 'join'
   | 'vote'
@@ -51,9 +51,9 @@ export type FeatureContent =
 
 /** A field on the top level of the spec. */
 export interface SpecField {
-  /** What a spec without the feature means; it may not be said. */
+  /** The value that applies without the feature; it must not be written. */
   readonly absent: unknown;
-  /** Throws a `ConfigError` with the path. */
+  /** Throws a ConfigError with the path. */
   read(spec: Readonly<Record<string, unknown>>, name: string): unknown;
 }
 
@@ -61,7 +61,7 @@ type Fields = Readonly<Record<string, FeatureField>>;
 
 export interface Feature extends Readonly<Partial<Record<FeatureContent, Fields>>> {
   readonly says: string;
-  /** Of a feature that is a value of another field: whether a spec has that value, and so has to name it. */
+  /** For a feature implied by another field: reports whether a spec has that value and must name the feature. */
   isIn?(spec: Readonly<Record<string, unknown>>): boolean;
   readonly spec?: Readonly<Record<string, SpecField>>;
 }
@@ -92,7 +92,7 @@ export const features = {
       ['work', 'stake'].includes(String((admission as { kind?: unknown } | undefined)?.kind)),
   },
   beacon: {
-    says: 'a value that nobody can choose is mixed into the randomness of each round',
+    says: 'a public value that no participant can choose is mixed into the randomness of each round',
   },
   defer: {
     says: 'a contribution that comes one round late is listed by the next outcome',
@@ -105,9 +105,7 @@ export const features = {
     spec: { files: { absent: null, read: readChunkedFiles } },
   },
   founding: {
-    says:
-      'outcomes list the joins of so many founders at most, the first one of those called by ' +
-      'lot',
+    says: 'outcomes list a limited number of joins of founders, the first of them chosen by lot',
   },
   input: {
     says:
@@ -123,7 +121,9 @@ export const features = {
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
   pace: {
-    says: 'workers train for so many seconds in a round, and take as many steps as fit their speed',
+    says:
+      'workers train for a fixed number of seconds per round, with as many steps as their ' +
+      'speed allows',
   },
   places: {
     says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',
@@ -243,7 +243,7 @@ export const features = {
 type Table = typeof features;
 export type FeatureName = keyof typeof features;
 
-/** What features add to a content. */
+/** Fields that features add to a content. */
 export type FeatureValues<P extends FeatureContent> = {
   readonly [F in keyof Table as Table[F] extends Readonly<Record<P, Fields>>
     ? F
@@ -253,14 +253,14 @@ export type FeatureValues<P extends FeatureContent> = {
 };
 type FieldValue<T> = T extends FeatureField<infer V> ? V : never;
 
-/** The features of one run, as far as its contents go. */
+/** The features of one run, for reading its contents. */
 export interface FeatureSet {
   readonly names: readonly string[];
   /** Reads `features` of a content: exactly the fields of this run, or a refusal that names the first other field. */
   read<P extends FeatureContent>(content: P, said: unknown): Result<FeatureValues<P>>;
 }
 
-/** The set of these features. */
+/** Returns the set of these features. */
 export function featureSet(names: readonly string[], table: FeatureTable = features): FeatureSet {
   return {
     names,
@@ -271,16 +271,16 @@ export function featureSet(names: readonly string[], table: FeatureTable = featu
   };
 }
 
-/** Takes any features, unjudged: for contents of a run whose spec is not here, or that this program wrote. */
+/** Accepts any features unchecked: for contents of a run whose spec is unknown, or that this program wrote. */
 export const anyFeatures: FeatureSet = {
   names: Object.keys(features),
   read: (_, said) => ok((said ?? {}) as never),
 };
 
-/** Contents outside certified runs have no features, */
+/** Contents outside certified runs have no features. */
 export const noFeatures = featureSet([]);
 
-/** unless their workers train MatFormer tiers. */
+/** For workers that train MatFormer tiers outside certified runs. */
 export const tierFeatures = featureSet(['widths']);
 
 function readFeatures(
@@ -293,7 +293,7 @@ function readFeatures(
   const expected = names.filter((name) => table[name]?.[content] !== undefined);
   if (said === undefined && expected.length === 0) return ok({});
   const all = said ?? {};
-  if (!isJsonObject(all)) return wrong(content, 'features are no object');
+  if (!isJsonObject(all)) return wrong(content, 'features are not an object');
   const other = Object.keys(all).find((name) => !expected.includes(name));
   if (other !== undefined || said === undefined || expected.length === 0) {
     const what = other ?? expected[0] ?? 'none';
@@ -315,7 +315,7 @@ function readFeatures(
   return ok(all);
 }
 
-/** The member `features` of a content, left out where nothing is in it. */
+/** Returns the member `features` of a content, left out if it is empty. */
 export const withFeatures = <T extends object>(values: T | undefined): { readonly features?: T } =>
   values === undefined || Object.keys(values).length === 0 ? {} : { features: values };
 
@@ -325,13 +325,13 @@ interface FeatureSpecField {
   readonly field: SpecField;
 }
 
-/** A section of the spec that belongs to a feature as a whole. */
+/** Reads a section of the spec that belongs to a feature as a whole. */
 const readSection = (name: keyof typeof sectionFeatures): SpecField['read'] =>
   name === 'beacon' || name === 'stake'
     ? (spec) => readVariant(spec, name)
     : (spec) => readGroup(spec, name, groupFields[name]);
 
-/** Fields of the spec whose rows name a feature, and sections that belong to one. */
+/** Spec fields whose rows name a feature, and sections that belong to one. */
 const ownedRows: readonly FeatureSpecField[] = [
   ...Object.entries<Field<unknown>>(plainFields).flatMap(([name, row]) => {
     if (row.feature === undefined) return [];
@@ -344,7 +344,7 @@ const ownedRows: readonly FeatureSpecField[] = [
   }),
 ];
 
-/** Fields of the spec that belong to features: which one, and how it is read. */
+/** Returns the spec fields that belong to features, with their feature and reader. */
 export const ownedSpecFields = (table: FeatureTable): readonly FeatureSpecField[] => [
   ...ownedRows,
   ...Object.entries(table).flatMap(([feature, { spec = {} }]) =>

@@ -1,4 +1,4 @@
-/** What is trained and how one inner step is taken: plain data, chosen by a person, the same on every worker. */
+/** Models and optimizers as plain data, the same on every worker. */
 
 /** Linear regression: features -> 1 output, mean squared error. */
 export interface LinearSpec {
@@ -13,21 +13,27 @@ export interface MlpSpec {
   readonly hidden: readonly number[];
 }
 
-/** Beyond, a tier is next to nothing but what all tiers have. */
+/** Maximum number of halvings: a smaller tier would be little more than the parts that all tiers share. */
 export const MOST_TIERS = 8;
 
-/** MatFormer tiers (MatFormer, arXiv 2310.07707): tier t has 1/2^t of each feed-forward layer, all else whole. */
+/** MatFormer tiers (arXiv 2310.07707): tier t has 1/2^t of each feed-forward layer, and everything else in full. */
 export interface Tiers {
-  /** The smallest tier that the run has. */
+  /** The smallest tier of the run. */
   readonly count: number;
-  /** The one that is meant, from 0, the full model, to `count`. */
+  /** Tier of this model, from 0, the full model, to `count`. */
   readonly own: number;
-  /** In a run with helpers every slice is as wide as the smallest tier; a helper's model has one more than its tier. */
+  /**
+   * True in a run with helpers: all slices are as wide as the smallest tier; `helps`: the model has one slice more than
+   * its tier.
+   */
   readonly even?: boolean;
   readonly helps?: boolean;
 }
 
-/** Files that a tier of a published model comes from: the slice if it is whole, else the model; or one of both. */
+/**
+ * Files from which a tier of a published model is read: the slice if it is complete, otherwise the model; or always one
+ * of them.
+ */
 export const tierStrategies = ['auto', 'sliced', 'universal'] as const;
 
 export type TierStrategy = (typeof tierStrategies)[number];
@@ -41,12 +47,12 @@ export interface GptSpec {
   readonly heads: number;
   /** Longest sequence, in tokens. */
   readonly context: number;
-  /** Width of the hidden layer of each feed-forward block, in all tiers that of the full model. */
+  /** Width of the hidden layer of each feed-forward block, of the full model in all tiers. */
   readonly ffn: number;
   readonly tiers?: Tiers;
 }
 
-/** How rotary positions reach further than in pretraining; the names are those of Hugging Face's configs. */
+/** How rotary positions are extended beyond pretraining; names as in the configs of Hugging Face. */
 export type RopeScaling =
   | { readonly type: 'linear'; readonly factor: number }
   | {
@@ -80,9 +86,9 @@ export interface LlamaSpec {
     readonly attentionOutput: boolean;
     readonly feedforward: boolean;
   };
-  /** Queries and keys go through a norm of each head. */
+  /** Whether queries and keys are normalized per head. */
   readonly queryKeyNorm: boolean;
-  /** A position sees only so many, itself included. */
+  /** Attention window in tokens, including the current one; absent means full attention. */
   readonly window?: number;
   /** Standard deviation of random first weights. */
   readonly deviation: number;
@@ -112,24 +118,24 @@ export interface Gpt2Spec {
 /** Decoders under the tensor names of Hugging Face's files, whose weights can come from published models. */
 export type DecoderSpec = LlamaSpec | Gpt2Spec;
 
-/** How the numbers of a frozen base are held: as they compute, or in fewer bits. */
+/** Number formats of a frozen base: as computed, or with fewer bits. */
 export const precisions = ['f32', 'f16', 'q8', 'q4'] as const;
 
 /** Number format of a frozen base. */
 export type Precision = (typeof precisions)[number];
 
-/** What matrix products of training are computed in; all else is f32. */
+/** Number formats of matrix products in training; everything else is f32. */
 export const arithmetics = ['f32', 'f16', 'bf16'] as const;
 
-/** What matrix products of training are computed in. */
+/** Number format of matrix products in training. */
 export type Arithmetic = (typeof arithmetics)[number];
 
-/** What a forecast is held against: the mean of squares, or three quantiles of every number. */
+/** Loss of a forecast: mean squared error, or three quantiles of every number. */
 export const forecastErrors = ['squared', 'quantile'] as const;
 
 export type ForecastError = (typeof forecastErrors)[number];
 
-/** How numbers of a series are scaled before a model reads them: by the training part, or also by each window. */
+/** How a series is scaled before the model reads it: by the training part, or also by each window. */
 export const scalings = ['window', 'training'] as const;
 
 export type Scaling = (typeof scalings)[number];
@@ -138,9 +144,9 @@ export type Scaling = (typeof scalings)[number];
 export interface ForecasterSpec {
   readonly architecture: 'forecaster';
   readonly channels: number;
-  /** Steps that are read. */
+  /** Steps of input. */
   readonly context: number;
-  /** Steps that are forecast. */
+  /** Steps of forecast. */
   readonly horizon: number;
   /** Steps of a patch. */
   readonly patch: number;
@@ -152,10 +158,10 @@ export interface ForecasterSpec {
   readonly scaling: Scaling;
 }
 
-/** A vision transformer over square pictures: which of its classes a picture is. */
+/** A vision transformer that classifies square pictures. */
 export interface VitSpec {
   readonly architecture: 'vit';
-  /** Of a side. */
+  /** Pixels per side. */
   readonly pixels: number;
   /** 1 for grey, 3 for colours. */
   readonly channels: number;
@@ -201,7 +207,7 @@ export interface AdamWSpec {
 /** Muon (arXiv 2502.16982) for the hidden matrices, AdamW with these numbers for everything else. */
 export interface MuonSpec extends Omit<AdamWSpec, 'optimizer'> {
   readonly optimizer: 'muon';
-  /** Share of its old momentum that a matrix keeps in every step. */
+  /** Share of the old momentum that a matrix keeps in every step. */
   readonly momentum: number;
   /** Root mean square of a matrix's step at a learning rate of 1; AdamW's is about 0.2. */
   readonly stepSize: number;

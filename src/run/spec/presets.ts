@@ -5,7 +5,7 @@ import { fields } from '../options.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../settings.ts';
 import { defaultsOf } from './spec-table.ts';
 
-/** The defaults of the table. */
+/** Defaults of the options table. */
 const common: PartialSettings = defaultsOf(fields);
 
 /**
@@ -23,7 +23,10 @@ const rotated = {
 
 const plainAveraging = { outerLearningRate: 1, momentum: 0 } as const;
 
-/** How they share a larger GPT, of which an event carries too little: two send each part of one half in turn. */
+/**
+ * Exchange settings of a larger GPT, of which one event carries too little: two workers send each part, one half of the
+ * model per round.
+ */
 export const inHalves = {
   owners: 2,
   fragments: 2,
@@ -120,7 +123,7 @@ export const referenceDefaults: PartialSettings = {
   heartbeatInterval: 60,
 };
 
-/** What the reference's wire can carry, under any model: whole deltas with classic error feedback. */
+/** Settings that the reference's wire format supports for any model: full deltas with classic error feedback. */
 const referenceWire: PartialSettings = {
   owners: 0,
   fragments: 1,
@@ -129,19 +132,19 @@ const referenceWire: PartialSettings = {
 };
 
 /**
- * One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. Workers
- * of several tiers each send all that they have, so that nobody has to know who has what.
+ * Settings of a single worker, which can send everything over its own relay, and of workers with tiers, which send all
+ * they have so that no assignment is needed.
  */
 const alone: PartialSettings = { ...referenceWire, packing: 'int8' };
 
-/** Rows that a rule can compare: everybody sends all values. */
+/** Settings for rules that compare contributions: all workers send all values. */
 const comparable: PartialSettings = { ...alone, packing: 'int4' };
 
-/** Whether a payload of these settings is made for one event, in whatever code says most there. */
+/** Reports whether the packing fits its payload into one event. */
 export const packsForOneEvent = ({ packing }: PartialSettings): boolean =>
   packing === 'auto' || packing === 'rotated';
 
-/** Settings to start from, by model; layers over them go to `completeSettings`. */
+/** Initial settings by model; `completeSettings` puts further layers over them. */
 export const presets = {
   'char-gpt': gpt,
   gpt,
@@ -153,8 +156,8 @@ export const presets = {
 } satisfies Record<string, PartialSettings>;
 
 /**
- * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, tiers, or a
- * large model. Only the presets that pack for one event are so adapted.
+ * Returns how requested settings change the preset: the reference's wire format, a single worker, tiers, or a large
+ * model. Only presets that pack into one event are adapted.
  */
 function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
   const isPacked = packsForOneEvent(preset);
@@ -171,22 +174,22 @@ function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettin
 function sharesRotated(asked: PartialSettings): boolean {
   const chosen = [...Object.keys(rotated), ...unmeasuredWithRotated];
   const { width = 0, layers = 0, ffn = 0 } = { ...gpt, ...asked };
-  // all but the embeddings, which are few
+  // without embeddings, which are few
   const parameters = layers * width * (4 * width + 2 * ffn);
   return parameters <= MAX_ROTATED_PARAMETERS && chosen.every((name) => !(name in asked));
 }
 
-/** A quarter of the workers that are named or waited for, one at least; 0 where nobody knows how many there are. */
+/** Returns a quarter of the named or awaited workers, at least one; 0 if their number is unknown. */
 function hostileOf({ peers = [], sync }: PartialSettings, rule: RuleName): number {
   const waited = sync?.strategy === 'strict' ? sync.workers : 0;
   const workers = peers.length || waited;
   return workers === 0 || ruleForms[rule] === 'mean' ? 0 : Math.max(1, Math.floor(workers / 4));
 }
 
-/** The model that was asked for: who names a base means that. */
+/** Returns the requested model; naming a base implies `pretrained`. */
 export const requestedModel = ({ model, base }: PartialSettings): Settings['model'] | undefined =>
   model ?? (base ? 'pretrained' : undefined);
 
-/** Settings as asked, over their preset as it fits them. */
+/** Returns the requested settings over their preset, adapted to them. */
 export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
   completeSettings(preset, fitting(preset, asked), asked);

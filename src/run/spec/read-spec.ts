@@ -1,4 +1,6 @@
-/** Makes a run spec of any document: fills in defaults, reads fields by their tables, names wrong ones by path. */
+/**
+ * Reads a run spec from any document: fills in defaults, reads fields by their tables, reports invalid ones by path.
+ */
 import { ConfigError } from '../../base/errors.ts';
 import type { Group } from '../field.ts';
 import { inputSettings } from '../input.ts';
@@ -44,15 +46,15 @@ import {
   variantTags,
 } from './spec-table.ts';
 
-/** The format this program reads and writes. */
+/** Version of the format that this program reads and writes. */
 const FORMAT_VERSION = 2;
 
-/** The training settings a spec holds. */
+/** Training settings in a spec. */
 export const trainingFields = Object.fromEntries(
   sharedNames.map((name) => [name, fields[name]]),
 ) as Pick<typeof fields, SharedName>;
 
-/** Every name on the top level that is not a feature's. */
+/** Names on the top level that do not belong to a feature. */
 const topNames = [
   'version',
   'features',
@@ -63,7 +65,7 @@ const topNames = [
   ...Object.keys(variantTags),
 ];
 
-/** The spec that a complete document is. Throws a `ConfigError` with the path and the accepted form. */
+/** Reads a complete document as a spec. Throws a ConfigError with the path and the accepted form. */
 export function readSpec(value: unknown, table: FeatureTable = features): RunSpec {
   if (!isObject(value)) throw wrong('the spec', value, 'an object');
   refuseOtherVersion(memberOf(value, 'version', '', String(FORMAT_VERSION)));
@@ -93,7 +95,7 @@ export function readSpec(value: unknown, table: FeatureTable = features): RunSpe
   return spec;
 }
 
-/** A spec of another version is refused with what to do, before anything else in it is looked at. */
+/** Refuses a spec of another version before anything else in it is read. */
 function refuseOtherVersion(version: unknown): void {
   if (version === FORMAT_VERSION) return;
   if (typeof version !== 'number') throw wrong('version', version, String(FORMAT_VERSION));
@@ -134,7 +136,7 @@ function readFeatureNames(value: unknown, table: FeatureTable): readonly string[
   return known;
 }
 
-/** A field of a feature that the spec does not name. */
+/** Refuses a field of a feature that the spec does not name. */
 function refuseOfOtherFeature(value: Untyped, table: FeatureTable, names: readonly string[]): void {
   const other = ownedSpecFields(table).find(
     ({ name, feature }) => Object.hasOwn(value, name) && !names.includes(feature),
@@ -150,11 +152,14 @@ function refuseOfOtherFeature(value: Untyped, table: FeatureTable, names: readon
   );
 }
 
-/** The fields of all features: what the spec says where it names them, else what their absence means. */
+/**
+ * Returns the fields of all features: the value in the spec if it names the feature, otherwise the value of its
+ * absence.
+ */
 function readOwned(value: Untyped, table: FeatureTable, names: readonly string[]): Untyped {
   const read = ownedSpecFields(table).map(({ name, feature, field }) => {
     if (!names.includes(feature)) return [name, field.absent] as const;
-    memberOf(value, name, '', `said where features names ${feature}`);
+    memberOf(value, name, '', `present where features names ${feature}`);
     const said = field.read(value, name);
     if (JSON.stringify(said) !== JSON.stringify(field.absent)) return [name, said] as const;
     throw wrong(name, said, `something else where features names ${feature}`);
@@ -162,7 +167,7 @@ function readOwned(value: Untyped, table: FeatureTable, names: readonly string[]
   return Object.fromEntries(read);
 }
 
-/** The spec in a JSON text; throws as `readSpec` does. */
+/** Parses a spec from JSON text. Throws like `readSpec`. */
 export function parseRunSpec(text: string, from = 'the spec'): RunSpec {
   try {
     return readSpec(JSON.parse(text));
@@ -179,7 +184,7 @@ const notJson = (from: string, cause: SyntaxError): ConfigError =>
 
 type VariantName = keyof typeof variantTags;
 
-/** The document over what follows from its model, data and author, over the defaults. Nothing is judged yet. */
+/** Merges the document over what follows from its model, data and author, over the defaults. Checks nothing. */
 export function completeDocument(document: Untyped, derived: Untyped): Untyped {
   const base = mergeObjects({ version: FORMAT_VERSION, features: [], ...specDefaults }, derived);
   const merged = mergeObjects(base, document);
@@ -193,7 +198,7 @@ export function completeDocument(document: Untyped, derived: Untyped): Untyped {
   return nameFeatures(complete);
 }
 
-/** Names the features whose fields say anything, and leaves out fields that say what their absence means. */
+/** Adds the features whose fields are set, and removes fields that have the value of their absence. */
 function nameFeatures(complete: Untyped): Untyped {
   if (!Array.isArray(complete.features)) return complete;
   const names = new Set<unknown>(complete.features);
@@ -209,7 +214,7 @@ function nameFeatures(complete: Untyped): Untyped {
   return { ...document, features: [...names].sort() };
 }
 
-/** Objects are merged member by member, one level deep, unless they are of different variants; `over` wins. */
+/** Merges objects member by member, one level deep, unless they are of different variants; `over` wins. */
 function mergeObjects(under: Untyped, over: Untyped): Untyped {
   const merged: Record<string, unknown> = { ...under };
   for (const [name, value] of Object.entries(over)) {
@@ -227,7 +232,7 @@ function isSameVariant(name: string, before: Untyped, value: Untyped): boolean {
   return value[tag] === undefined || value[tag] === before[tag];
 }
 
-/** What a worker who asks for this much plays by; what the spec says wins. */
+/** Returns the settings of a worker in a run; the spec overrides what the worker requests. */
 export function settingsOf(spec: RunSpec, asked: PartialSettings): Settings {
   const { training, profile, timing, start, input, tiers, pace } = spec;
   return completeSettings(
@@ -242,15 +247,15 @@ export function settingsOf(spec: RunSpec, asked: PartialSettings): Settings {
   );
 }
 
-/** A setting that was asked for and that the spec says otherwise. */
+/** A requested setting that differs from the spec. */
 export interface Contradiction {
   readonly name: SettingName;
-  /** As people write them. */
+  /** Values as users type them. */
   readonly asked: string;
   readonly spec: string;
 }
 
-/** Everything asked for that is not what the spec says. */
+/** Returns all requested settings that differ from the spec. */
 export function contradictions(spec: RunSpec, asked: PartialSettings): readonly Contradiction[] {
   const said = writeSettings({
     ...spec.training,

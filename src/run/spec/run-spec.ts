@@ -1,7 +1,6 @@
 /**
- * Run spec: everything that all workers of a run must do alike, in one document. Its canonical bytes are JSON with
- * sorted keys and no spaces; the run id is their SHA-256. So one changed limit is another run, and nobody can change
- * a run.
+ * Run spec: everything that all workers of a run must agree on, in one document. Its canonical bytes are JSON with
+ * sorted keys and no spaces, and the run id is their SHA-256: any change makes another run, so a run cannot be changed.
  */
 import { utf8 } from '../../base/bytes.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
@@ -15,25 +14,25 @@ import { type FeatureName, type FeatureTable, features, ownedSpecFields } from '
 import type { Evaluation, GroupValues, PlainValues, VariantValues } from './spec-table.ts';
 import type { Start } from './start.ts';
 
-/** A checked run spec, as `parseRunSpec` or `makeSpec` gives it; `runIdOf` is its id. */
+/** A checked run spec, from `parseRunSpec` or `makeSpec`; `runIdOf` returns its id. */
 export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly version: 2;
-  /** Ascending. `features.ts` has what each owns; fields of a feature that is not named have their absent value. */
+  /** Ascending. `features.ts` lists the fields of each; fields of an unnamed feature have the value of its absence. */
   readonly features: readonly FeatureName[];
   readonly training: SharedSettings;
-  /** A text on which everybody evaluates; null where it follows from the data, or each worker has its own. */
+  /** Data on which all workers evaluate; null if it follows from the data, or each worker has its own. */
   readonly evaluation: Evaluation | null;
-  /** Who keeps which chunks of checkpoints; null where nobody is asked to. */
+  /** Which holders keep which chunks of checkpoints; null for no placement. */
   readonly placement: PlacementPolicy | null;
-  /** The published model that is trained, or whose adapters are; null where a model starts from the seed. */
+  /** The published model that is trained, in full or with adapters; null if the model starts from the seed. */
   readonly start: Start | null;
-  /** Where the text of the run and the files of its base are in chunks; null where nobody says. */
+  /** Chunked files and sources of the text and base of the run; null for none. */
   readonly files: ChunkedFiles | null;
-  /** What of series or pictures the model reads; null where it reads texts or rows. */
+  /** How the model reads series or pictures; null if it reads text or rows. */
   readonly input: SpecInput | null;
 }
 
-/** The canonical text: RFC 8785. */
+/** Returns the canonical text: RFC 8785. */
 export function canonicalSpec(spec: RunSpec, table: FeatureTable = features): string {
   const names: readonly string[] = spec.features;
   const silent = ownedSpecFields(table).filter(({ feature }) => !names.includes(feature));
@@ -61,24 +60,27 @@ function toJson(value: unknown): Json {
 }
 
 const DAY = 86_400;
-/** After the end of the run. */
+/** Seconds for which events are kept after the end of the run. */
 const ARCHIVE_SECONDS = 30 * DAY;
-/** Own events are dated so much beyond, since clocks differ and rounds take longer. */
+/** Extra lifetime of own events, because clocks differ and rounds may take longer. */
 const MARGIN_SECONDS = 60 * DAY;
-/** A plan of a century of rounds binds nobody. */
+/** Maximum planned seconds: a spec that plans a century of rounds must not make relays keep events that long. */
 const MOST_SECONDS = 3650 * DAY;
-/** Views that a round may take in the plan. */
+/** Views per round in the plan. */
 const VIEWS = 4;
 
-/** So many rounds at the longest that they are planned to take. */
+/** Returns the maximum duration of this many rounds as planned. */
 function plannedSeconds({ timing }: RunSpec, rounds: number): number {
   const roundMs = timing.graceMaxMs + VIEWS * timing.viewMs;
   return Math.min(MOST_SECONDS, Math.ceil((rounds * roundMs) / 1000));
 }
 
-/** What an event of this round must last, from its date or the outcome before, whichever is later. */
+/**
+ * Returns the minimum lifetime of an event of this round, counted from its date or the previous outcome, whichever is
+ * later.
+ */
 export const leastSeconds = (spec: RunSpec, round: number): number =>
   plannedSeconds(spec, Math.max(0, spec.training.rounds - round)) + ARCHIVE_SECONDS;
 
-/** What relays are asked for when an event is signed: enough in every round of the run. */
+/** Returns the lifetime that is requested from relays for each event: enough in every round of the run. */
 export const keptSeconds = (spec: RunSpec): number => leastSeconds(spec, 0) + MARGIN_SECONDS;

@@ -1,11 +1,11 @@
-/** Readers for parts of a run spec by their tables; what is unknown, missing or out of bounds is named by its path. */
+/** Readers for parts of a run spec by their tables; unknown, missing or invalid members are reported by path. */
 import { ConfigError } from '../../base/errors.ts';
 import type { Group, Values } from '../field.ts';
 import { fields } from '../options.ts';
 import { type SettingName, settingNames, spell } from '../settings.ts';
 import { type VariantValues, variantFields, variantTags } from './spec-table.ts';
 
-/** A document as a JSON or TOML parser gives it. */
+/** A document as a JSON or TOML parser returns it. */
 export type Untyped = Readonly<Record<string, unknown>>;
 
 type VariantName = keyof typeof variantTags;
@@ -13,7 +13,7 @@ type VariantName = keyof typeof variantTags;
 export const isObject = (value: unknown): value is Untyped =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The values of a table's fields; all of them must be there. */
+/** Reads all fields of a table; all must be present. */
 export function readFields<G extends Group>(object: Untyped, group: G, path: string): Values<G> {
   const read = Object.entries(group).map(([name, field]) => {
     const value = memberOf(object, name, path, field.accepted);
@@ -22,7 +22,7 @@ export function readFields<G extends Group>(object: Untyped, group: G, path: str
   return Object.fromEntries(read) as Values<G>;
 }
 
-/** An object of one table's fields and no others. */
+/** Reads an object with exactly the fields of a table. */
 export function readGroup<G extends Group>(
   parent: Untyped,
   name: string,
@@ -36,7 +36,7 @@ export function readGroup<G extends Group>(
   return readFields(object, group, at);
 }
 
-/** An object whose tag says which table is its own. */
+/** Reads an object whose tag selects its table. */
 export function readVariant<K extends VariantName>(parent: Untyped, name: K): VariantValues[K] {
   const groups: Readonly<Record<string, Group>> = variantFields[name];
   const { tag } = variantTags[name];
@@ -51,7 +51,7 @@ export function readVariant<K extends VariantName>(parent: Untyped, name: K): Va
   return { [tag]: word, ...readFields(object, group, `${name}.`) } as VariantValues[K];
 }
 
-/** A member that is an object with these names. */
+/** Reads a member that must be an object; `names` are listed in the error. */
 export function objectOf(
   parent: Untyped,
   name: string,
@@ -64,7 +64,7 @@ export function objectOf(
   throw wrong(path + name, value, accepted);
 }
 
-/** A member that must be there. */
+/** Reads a member that must be present. */
 export function memberOf(object: Untyped, name: string, path: string, accepted: string): unknown {
   if (Object.hasOwn(object, name) && object[name] !== undefined) return object[name];
   throw new ConfigError('spec/missing', `${path}${name} is missing; it must be ${accepted}`, {
@@ -73,7 +73,7 @@ export function memberOf(object: Untyped, name: string, path: string, accepted: 
   });
 }
 
-/** Throws where an object has a member that it should not have. */
+/** Throws `spec/unknown` if an object has an unknown member. */
 export function refuseUnknown(
   object: Untyped,
   known: readonly string[],
@@ -87,8 +87,8 @@ export function refuseUnknown(
     const { scope } = fields[name as SettingName];
     const hint =
       scope === 'personal' || scope === 'alone'
-        ? `each worker has its own: give ${spell(name as SettingName)} to \`nostrain run join\``
-        : 'a spec says it in another section, or on its top level';
+        ? `each worker has its own: use ${spell(name as SettingName)} with \`nostrain run join\``
+        : 'a spec has it in another section, or on its top level';
     throw new ConfigError('spec/unknown', `${at} is not shared by the workers of a run`, { hint });
   }
   throw new ConfigError('spec/unknown', `${at} is unknown${condition}`, {
@@ -97,7 +97,7 @@ export function refuseUnknown(
   });
 }
 
-/** A value that is not of its form. */
+/** Returns the error for an invalid value. */
 export const wrong = (at: string, value: unknown, accepted: string): ConfigError =>
   new ConfigError('spec/value', `${at} is ${JSON.stringify(value)}; it must be ${accepted}`, {
     data: { at },

@@ -1,6 +1,6 @@
 /**
- * Every field of a run spec outside `training`, `start` and `input`, one row each: meaning, form, default, flag.
- * Spec reader, `run create`, `run inspect` and docs/run-spec.md are made from these rows.
+ * All fields of a run spec outside `training`, `start` and `input`, one row each: meaning, form, default, flag. The
+ * spec reader, `run create`, `run inspect` and docs/run-spec.md are generated from these rows.
  */
 import {
   address,
@@ -24,14 +24,14 @@ import { fields } from '../options.ts';
 
 const DAY_MS = 86_400_000;
 const MOST_ROUNDS = 1_000_000;
-/** Bytes that the chunks of one payload can carry, rounded down. */
+/** Maximum payload bytes, limited by the number of chunks; rounded down. */
 const MOST_PAYLOAD = 2 ** 31;
 const MOST_EVALUATION = 16 * 2 ** 20;
-/** About half a minute of one core. */
+/** Maximum bits of join work: about half a minute on one core. */
 const MOST_JOIN_WORK = 22;
-/** Follow lists from a key that the spec names to the one that joins. */
+/** Maximum number of follow lists from a trusted key to a newcomer. */
 export const MOST_HOPS = 3;
-/** The end of the second in which seconds need more than ten digits. */
+/** Maximum unix seconds with ten digits. */
 const MOST_SECONDS = 9_999_999_999;
 
 const off = { default: false } as const;
@@ -122,7 +122,7 @@ export const plainFields = {
   }),
 } as const satisfies Group;
 
-/** Fields of the sections that always have the same ones. */
+/** Fields of the sections with fixed members. */
 export const groupFields = {
   committee: {
     size: row('seats (K); the roster when it is smaller', whole(1, 1024), { default: 64 }),
@@ -208,9 +208,9 @@ export const groupFields = {
   },
 } as const satisfies Readonly<Record<string, Group>>;
 
-/** Fields of the evaluation slice; the section is null where there is none. */
+/** Fields of the evaluation slice; the section is null if there is none. */
 export const evaluationFields = {
-  sha256: row('SHA-256 of what everybody evaluates on', hash()),
+  sha256: row('SHA-256 of the evaluation data of all workers', hash()),
   bytes: row('its length in bytes', whole(1, MOST_EVALUATION)),
   root: row('Merkle root of its chunks (kind 7811), by which it is fetched', hash()),
 } as const satisfies Group;
@@ -225,11 +225,11 @@ const QUICKNET =
   '8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb' +
   '5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a';
 
-/** Fields of the sections whose first field decides which others they have. */
+/** Fields of the sections whose tag selects the other members. */
 export const variantFields = {
   data: {
     corpus: {
-      sha256: row('SHA-256 of the text everybody trains on', hash()),
+      sha256: row('SHA-256 of the text that all workers train on', hash()),
       bytes: row('length of that text in bytes', whole(1)),
       form: row('how the text is divided among workers', choice(['interleaved', 'contiguous']), {
         default: 'interleaved',
@@ -311,7 +311,7 @@ export const variantFields = {
 
 type VariantName = keyof typeof variantFields;
 
-/** The field that decides which others a section has, with what it decides and its default. */
+/** The tag of each section with variants, its meaning and its default. */
 export const variantTags = {
   data: { tag: 'kind', help: "data to train on: one text, each worker's own, or synthetic" },
   stake: { tag: 'source', help: 'where stakes come from', default: 'none' },
@@ -321,7 +321,7 @@ export const variantTags = {
   Record<VariantName, { readonly tag: string; readonly help: string; readonly default?: string }>
 >;
 
-/** Sections that belong to a feature as a whole; fields of the top level name theirs in their row. */
+/** Sections that belong to a feature as a whole; fields of the top level name their feature in their row. */
 export const sectionFeatures = {
   aggregation: 'rule',
   pace: 'pace',
@@ -330,7 +330,7 @@ export const sectionFeatures = {
   stake: 'stake',
 } as const;
 
-/** The defaults of a table of fields. */
+/** Returns the defaults of a table of fields. */
 export const defaultsOf = (group: Group): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     Object.entries(group).flatMap(([name, { default: value }]) =>
@@ -338,7 +338,7 @@ export const defaultsOf = (group: Group): Readonly<Record<string, unknown>> =>
     ),
   );
 
-/** What a spec holds where nobody chose otherwise; the rest follows from the model, the data and the author. */
+/** Default values of a spec; the rest follows from the model, the data and the author. */
 export const specDefaults: Readonly<Record<string, unknown>> = {
   ...defaultsOf(plainFields),
   ...Object.fromEntries(

@@ -1,7 +1,6 @@
 /**
- * What a run starts from where that is a published model, for settings, heartbeats and specs alike: the files it is
- * made of, the shape of the model in them, and what of it is trained. Who has the spec alone can lay the run's
- * parameters out; who trains needs the files.
+ * The published model that a run starts from, for settings, heartbeats and specs: its files, the shape of the model,
+ * and what is trained. The spec is enough to lay out the parameters; training needs the files.
  */
 import { isHex32, toHex } from '../../base/bytes.ts';
 import { canonicalJson } from '../../base/canonical-json.ts';
@@ -23,56 +22,56 @@ import {
   wrong,
 } from './spec-readers.ts';
 
-/** A file by what is in it. */
+/** A file, identified by its contents. */
 export interface BaseFile {
   readonly name: string;
   readonly bytes: number;
   readonly sha256: Digest;
 }
 
-/** Which published model it is: whoever has the same has the same weights and the same tokens. */
+/** Identity of a published model: equal identities mean equal weights and tokens. */
 export interface BaseIdentity {
   /** In the order in which the model names them. */
   readonly files: readonly BaseFile[];
-  /** Of everything by which text becomes tokens, wherever it is written. */
+  /** Hash of everything that turns text into tokens, in whichever file it is. */
   readonly tokenizerSha256: Digest;
 }
 
-/** A decoder without the length of its windows, which is a setting. */
+/** A decoder without its context length, which is a setting. */
 export type BaseShape = Omit<LlamaSpec, 'context'> | Omit<Gpt2Spec, 'context'>;
 
 /** The section `start` of a run spec. */
 export interface Start extends BaseIdentity {
-  /** Where the files may be had: hints, and what they lead to is held against the hashes. */
+  /** Sources of the files. They are hints: downloads are verified against the hashes. */
   readonly from: readonly string[];
   readonly model: BaseShape;
-  /** What is trained: adapters, or with rank 0 all parameters. */
+  /** What is trained: adapters, or all parameters if the rank is 0. */
   readonly adapter: Pick<Settings, AdapterName> & { readonly adapterTrain: 'both' };
-  /** In a run with tiers: SHA-256 of the numbers of the base in each slice, whatever files a worker has them from. */
+  /** In a run with tiers: SHA-256 of the base weights in each slice, independent of the files. */
   readonly rings?: readonly Digest[];
   /**
-   * Model root of round 0 where all parameters are trained, in a run with tiers that of each slice; null with
-   * adapters, which start from the seed.
+   * Model root of round 0 if all parameters are trained, one per slice in a run with tiers; null with adapters, which
+   * start from the seed.
    */
   readonly root: Digest | readonly Digest[] | null;
 }
 
-/** Part of a model that a file is: by its name, but that people call a file that holds everything as they like. */
+/** Returns which part of a model a file is: its name; a .gguf file is a complete model with any name. */
 export const partOf = (name: string): string => (name.endsWith('.gguf') ? '.gguf' : name);
 
-/** One hash over everything that makes it that model. */
+/** Returns one hash that identifies the model. */
 export const hashBase = ({ files, tokenizerSha256 }: BaseIdentity): Digest => {
   const named = files.map(({ name, bytes, sha256 }) => ({ name: partOf(name), bytes, sha256 }));
   return toHex(hashFields('nostrain/base', canonicalJson(named), tokenizerSha256));
 };
 
-/** The decoder of a start, for windows of so many tokens. */
+/** Returns the decoder of a start for this context length in tokens. */
 export const decoderIn = ({ model }: Pick<Start, 'model'>, context: number): DecoderSpec => ({
   ...model,
   context,
 });
 
-/** A decoder as a start has it. */
+/** Returns the shape of a decoder. */
 export const shapeOf = ({ context: _, ...shape }: DecoderSpec): BaseShape => shape;
 
 const MOST_FILES = 1024;
@@ -90,7 +89,7 @@ const sizes = {
   deviation: row('standard deviation of random first weights', real(0, 1000)),
 };
 
-/** Sizes of the families that can be a base. */
+/** Sizes of the model families that can be a base. */
 export const shapes = {
   llama: {
     ...sizes,
@@ -122,11 +121,13 @@ const scalings = {
     originalContext: row('context of pretraining', whole(1, 2 ** 31)),
   },
 } as const satisfies Readonly<Record<string, Group>>;
-const window = { window: row('a position sees so many, itself included', whole(1, 2 ** 31)) };
+const window = {
+  window: row('attention window in tokens, including the current one', whole(1, 2 ** 31)),
+};
 
 const NAME = /^(?!\.{1,2}$)[^/\\\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,200}$/u;
 
-/** One file of a base. */
+/** Fields of one file of a base. */
 export const fileFields = {
   name: row(
     'name in its folder',
@@ -138,7 +139,7 @@ export const fileFields = {
   sha256: row('SHA-256 of its bytes', hash()),
 } as const satisfies Group;
 
-/** What is trained of a base, as settings and specs name it. */
+/** Fields for what is trained of a base, in settings and specs. */
 export const adapterFields = {
   rank: fields.rank,
   alpha: fields.alpha,
@@ -146,7 +147,7 @@ export const adapterFields = {
   adapterTrain: row(
     'matrices of the adapters that are trained',
     reading(
-      'both; a run that says otherwise needs an earlier version, or is created anew',
+      'both; a run with another value needs nostrain 0.1.0, or must be created anew',
       (value) => (value === 'both' ? value : undefined),
     ),
   ),
@@ -155,7 +156,7 @@ export const adapterFields = {
 const NAMES = ['files', 'tokenizerSha256', 'from', 'model', 'adapter', 'root'];
 const WITH_TIERS = [...NAMES, 'rings'];
 
-/** The section `start` of a spec. Throws a ConfigError with the path of what is wrong. */
+/** Reads the section `start` of a spec. Throws a ConfigError with the path of the invalid value. */
 export function readStart(spec: Untyped): Start {
   const start = objectOf(spec, 'start', NAMES);
   refuseUnknown(start, WITH_TIERS, 'start.');
@@ -171,7 +172,7 @@ export function readStart(spec: Untyped): Start {
   };
 }
 
-/** Which published model it is, in the section of a spec or in the folder of a worker. */
+/** Reads the identity of a published model, from a spec or a worker folder. */
 export function readIdentity(start: Untyped): BaseIdentity {
   const tokenizer = { tokenizerSha256: fileFields.sha256 };
   return {

@@ -1,7 +1,7 @@
-/** Series, forecasts, pictures and shares drawn in characters. */
+/** Draws series, forecasts, pictures and bars in characters. */
 import { formatLoss } from '../../base/numbers.ts';
 
-/** What is expected of one step. */
+/** Quantiles of the forecast for one step. */
 interface Expected {
   readonly low: number;
   readonly middle: number;
@@ -15,7 +15,7 @@ interface Size {
 
 const SHADES = ' ░▒▓█';
 
-/** Lines of a chart: `•` the past, `o` the forecast, `:` between its quantiles; the range at the left. */
+/** Returns the lines of a chart: `•` the past, `o` the forecast, `:` between its quantiles; the range on the left. */
 export function forecastChart(
   observed: readonly number[],
   expected: readonly Expected[],
@@ -23,7 +23,7 @@ export function forecastChart(
 ): readonly string[] {
   const margin = 10;
   const chartWidth = Math.max(2, width - margin - 2);
-  // where all steps do not fit each column is one of several
+  // if there are more steps than columns, every n-th step is shown
   const every = Math.max(1, Math.ceil((2 * expected.length) / chartWidth));
   const ahead = expected.filter((_, i) => i % every === every - 1);
   const before = observed
@@ -48,7 +48,7 @@ export function forecastChart(
   });
 }
 
-/** Lines of a picture, two characters a pixel; colours by how bright they are. */
+/** Returns the lines of a picture, two characters per pixel, shaded by brightness. */
 export function pictureLines(
   bytes: Uint8Array,
   { pixels, channels }: { readonly pixels: number; readonly channels: number },
@@ -56,8 +56,8 @@ export function pictureLines(
   return Array.from({ length: pixels }, (_, y) =>
     Array.from({ length: pixels }, (_, x) => {
       const at = (y * pixels + x) * channels;
-      const own = bytes.subarray(at, at + channels);
-      const bright = own.reduce((sum, value) => sum + value, 0) / channels / 256;
+      const pixel = bytes.subarray(at, at + channels);
+      const bright = pixel.reduce((sum, value) => sum + value, 0) / channels / 256;
       return (SHADES[Math.floor(bright * SHADES.length)] ?? ' ').repeat(2);
     }).join(''),
   );
@@ -66,14 +66,14 @@ export function pictureLines(
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 const LEVELS = '▁▂▃▄▅▆▇█';
 
-/** `width` characters, the filled part to an eighth of one. */
+/** Returns a bar of `width` characters, filled to an eighth of a character. */
 export function bar(share: number, width: number): string {
   const eighths = Math.round(Math.min(1, Math.max(0, share)) * width * 8);
   const filled = '█'.repeat(Math.floor(eighths / 8)) + EIGHTHS[eighths % 8];
   return filled + '░'.repeat(width - filled.length);
 }
 
-/** At most `width` characters, from the lowest to the highest value; values that are not finite leave a gap. */
+/** Returns at most `width` characters, from the lowest to the highest value; non-finite values leave a gap. */
 export function sparkline(values: readonly number[], width: number): string {
   const columns = resample(values, width);
   const finite = columns.filter(Number.isFinite);
@@ -90,7 +90,9 @@ export function sparkline(values: readonly number[], width: number): string {
 
 const MOST_COLUMNS = 4;
 
-/** `height` lines of at most `width` characters, highest and lowest value at the left; none for under two values. */
+/**
+ * Returns `height` lines of at most `width` characters, with the range on the left; no lines for fewer than two values.
+ */
 export function plot(values: readonly number[], width: number, height: number): readonly string[] {
   if (values.length < 2) return [];
   const [high, low] = [Math.max(...values), Math.min(...values)];

@@ -1,4 +1,4 @@
-/** A run on one screen: workers, finished rounds, what the shared model writes, problems, where it is saved. */
+/** Renders a run on one screen: workers, finished rounds, generated text, problems, and where the model is saved. */
 
 import { safe, safeLine } from '../../base/errors.ts';
 import { formatCount } from '../../base/numbers.ts';
@@ -8,10 +8,10 @@ import { roundTable } from './round-table.ts';
 import { clip, createPaint, type Paint, widthOf, wrap } from './text.ts';
 import { workerRows } from './worker-rows.ts';
 
-/** Where the shared model is after every round. */
+/** Where the shared model is saved after every round. */
 export interface Saved {
   readonly folder: string;
-  /** The command line that writes text with it, for models that write. */
+  /** Command line that generates from the model; absent for models of rows. */
   readonly sample?: string;
 }
 
@@ -21,19 +21,19 @@ export interface LiveOptions {
   /** Maximum number of lines; without it everything is shown, including a line of each round's text. */
   readonly rows?: number;
   readonly color: boolean;
-  /** Told of while the run goes on. */
+  /** Shown while the run is in progress. */
   readonly saved?: Saved;
 }
 
 const SAMPLE_LINES = 8;
 const NOTICES = 3;
 const NOTICE_LINES = 3;
-/** Lines from which on notices need not be short. */
+/** From this many lines on, notices are not shortened. */
 const SPACIOUS = 36;
 /** Maximum rounds in the table while a sample is shown. */
 const ROUNDS_BEFORE_SAMPLE = 6;
 
-/** Lines of at most `columns` cells. */
+/** Returns lines of at most `columns` cells. */
 export function renderLive(view: View, options: LiveOptions): string[] {
   const { columns, rows, color, saved } = options;
   const paint = createPaint(color);
@@ -43,11 +43,11 @@ export function renderLive(view: View, options: LiveOptions): string[] {
   const sample = sampleLines(view, columns, paint);
   const table = roundTable(view, columns, paint);
   if (rows === undefined) {
-    const told = view.finished.flatMap((round, i) => [
+    const entries = view.finished.flatMap((round, i) => [
       table.rows[i]!,
       ...roundSample(round, columns, paint),
     ]);
-    const rounds = told.length === 0 ? [] : ['', table.heading, ...told, ...table.legend];
+    const rounds = entries.length === 0 ? [] : ['', table.heading, ...entries, ...table.legend];
     return [...head, ...rounds, ...sample, ...notices];
   }
   const foot = [...savedLines(view, saved, columns, paint), ...notices];
@@ -64,7 +64,7 @@ export function renderLive(view: View, options: LiveOptions): string[] {
   );
 }
 
-/** Title and how far the run is: on one line, or on two if it does not fit on one. */
+/** Title and progress on one line, or on two if they do not fit. */
 function headline(view: View, { title, columns }: LiveOptions, paint: Paint): readonly string[] {
   const shown = clip(safeLine(title), columns);
   const parts = factsOf(view);
@@ -74,7 +74,7 @@ function headline(view: View, { title, columns }: LiveOptions, paint: Paint): re
   return [paint.bold(shown), clip(`  ${parts.join(' · ')}`, columns)];
 }
 
-/** What matters most first. */
+/** Facts in order of importance. */
 function factsOf(view: View): string[] {
   const { workers, peers, rounds, parameters } = view;
   const round = Math.min(rounds - 1, ...workers.map((worker) => worker.round));
@@ -89,14 +89,14 @@ function factsOf(view: View): string[] {
   ];
 }
 
-/** `40 s`, `8 min`, `2 h 5 min` */
+/** Formats a duration as `40 s`, `8 min` or `2 h 5 min`. */
 function roughTime(seconds: number): string {
   if (seconds < 90) return `${Math.ceil(seconds / 10) * 10} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 100 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** Time left, where the model is and how to use it; wrapped, since a path that is cut is of no use. */
+/** Time left, model folder and sample command; wrapped, because a clipped path is useless. */
 function savedLines(
   view: View,
   saved: Saved | undefined,
@@ -105,17 +105,17 @@ function savedLines(
 ): readonly string[] {
   const left = secondsLeft(view);
   if (left === undefined) return [];
-  const told = [
+  const entries = [
     ...(left > 0 ? [`about ${roughTime(left)} left`] : []),
     ...(saved === undefined ? [] : [`the model so far is in ${safeLine(saved.folder)}`]),
   ];
   const sample = saved?.sample && [`write more text with: ${safeLine(saved.sample)}`];
-  const lines = [told.join('; '), ...(sample ?? [])].filter((line) => line !== '');
+  const lines = [entries.join('; '), ...(sample ?? [])].filter((line) => line !== '');
   const wrapped = lines.flatMap((line) => wrap(line, Math.max(1, columns - 2)));
   return wrapped.length === 0 ? [] : ['', ...wrapped.map((line) => paint.dim(`  ${line}`))];
 }
 
-/** One line of what the model wrote after a round, to see it learn. */
+/** One line of the text generated after a round, to show progress. */
 function roundSample({ sample }: RoundView, columns: number, paint: Paint): readonly string[] {
   if (sample === undefined) return [];
   const line = safeLine(sample).trim().replace(/\s+/g, ' ');
@@ -133,9 +133,7 @@ function sampleLines({ finished }: View, columns: number, paint: Paint): readonl
   ];
 }
 
-/**
- * The newest whole as far as three lines go; the ones before it too, or in one line each if there are too few lines.
- */
+/** Shows the last notice on up to three lines; earlier ones too, or on one line each if there are few lines. */
 function noticeLines(
   view: View,
   columns: number,
@@ -147,9 +145,9 @@ function noticeLines(
     const from = name === '' || view.workers.length === 1 ? '' : `${name}: `;
     const text = safeLine(`${from}${message}`);
     const most = isTight && i < notices.length - 1 ? 1 : NOTICE_LINES;
-    const told = wrap(text, Math.max(1, columns - 2));
-    const rest = told.slice(most - 1).join(' ');
-    return [...told.slice(0, most - 1), ...(told.length < most ? [] : [rest])].map((line) =>
+    const entries = wrap(text, Math.max(1, columns - 2));
+    const rest = entries.slice(most - 1).join(' ');
+    return [...entries.slice(0, most - 1), ...(entries.length < most ? [] : [rest])].map((line) =>
       paint.yellow(clip(`  ${line}`, columns)),
     );
   });

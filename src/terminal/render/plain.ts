@@ -1,4 +1,4 @@
-/** One event, one line: for logs, pipes and everything that is not a terminal. */
+/** Renders one event as one line, for logs, pipes and other outputs that are not a terminal. */
 
 import { safeLine } from '../../base/errors.ts';
 import {
@@ -16,9 +16,9 @@ import type { RoundSummary } from '../../worker/events.ts';
 
 const short = (id: string): string => id.slice(0, 8);
 
-const PEER = { training: 'is in it', sent: 'has sent its gradient', away: 'is away' } as const;
+const PEER = { training: 'is training', sent: 'has sent its gradient', away: 'is away' } as const;
 
-/** The line, without the newline; whatever others sent is made harmless. */
+/** Returns the line without newline; text from others is sanitized. */
 export const renderPlain = (name: string, event: RunEvent): string =>
   safeLine(`${name}: ${describe(event)}`);
 
@@ -27,7 +27,7 @@ function describe(event: RunEvent): string {
     case 'hello': {
       const { worker, run, task, parameters, device, threads, rounds, round, digest } = event;
       const goesOn = round > 0 && round < rounds;
-      const start = goesOn ? `, going on with ${roundName(round)}` : '';
+      const start = goesOn ? `, resuming at ${roundName(round)}` : '';
       const on = `${device} (${threads} thread${threads === 1 ? '' : 's'})`;
       return (
         `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters ` +
@@ -75,7 +75,7 @@ function describe(event: RunEvent): string {
       if (event.reason === 'other-roster' && event.worker !== undefined) {
         return (
           `${roundName(event.round)}: ${short(event.worker)} trains with a group you are not in: ` +
-          'what it sent does not count'
+          'its contribution does not count'
         );
       }
       const what = `an event${from} (${event.reason})`;
@@ -113,7 +113,7 @@ function describeRound(event: Extract<RunEvent, { type: 'round' }>): string {
   );
 }
 
-/** `validation loss 1.62 (2.34 bits per byte)` */
+/** Formats `validation loss 1.62 (2.34 bits per byte)`. */
 function describeValidation({
   validationLoss = Number.NaN,
   bitsPerByte,
@@ -124,7 +124,7 @@ function describeValidation({
   return `validation loss ${formatLoss(validationLoss)}${perByte}${right}`;
 }
 
-/** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */
+/** Formats `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)`. */
 function describeCertificate(certified: CertifiedRound): string {
   const { result, attempt, view, signers, of, rejected, faults, joined, left, late } = certified;
   const { unused = [], rate, screened = [] } = certified;
@@ -132,7 +132,7 @@ function describeCertificate(certified: CertifiedRound): string {
   return [
     `${result}, ${signers.length} of ${of} signed in view ${view}${recovery}`,
     ...late.map((worker) => `${short(worker)} counted a round late`),
-    ...(unused.length > 0 ? [`the rule left out ${unused.map(short).join(' ')}`] : []),
+    ...(unused.length > 0 ? [`the rule excluded ${unused.map(short).join(' ')}`] : []),
     ...(rate === undefined ? [] : [`outer rate x ${rate.toFixed(2)}`]),
     ...rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
     ...screened.map((worker) => `screened ${short(worker)}`),

@@ -1,4 +1,4 @@
-/** The finished rounds as a table; where it is too wide, the least telling columns are left out first. */
+/** Renders finished rounds as a table; if it is too wide, the least important columns are dropped first. */
 
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import { type Agreement, agreementOf, type RoundView, type View } from '../../dashboard/view.ts';
@@ -9,21 +9,21 @@ export interface RoundTable {
   readonly heading: string;
   /** One line per finished round. */
   readonly rows: readonly string[];
-  /** What the marks in them mean. */
+  /** Meaning of the marks in the rows. */
   readonly legend: readonly string[];
 }
 
 interface Column {
   readonly heading: string;
   readonly width: number;
-  /** Columns of the lowest worth are left out first. */
+  /** Importance; columns with the lowest worth are dropped first. */
   readonly worth: number;
   cell(round: RoundView): string;
 }
 
 const GAP = 2;
 
-/** Of text alone, and of models that tell classes. */
+/** Columns shown only for text models, and only for classifiers. */
 const PER_BYTE = 'bits/byte';
 const RIGHT = 'right';
 
@@ -48,12 +48,12 @@ const COLUMNS: readonly Column[] = [
 
 const MARKS = {
   same: ['✓', 'green', 'all hold the same model, bit for bit'],
-  differ: ['✗', 'red', 'somebody holds another model'],
-  open: ['…', 'dim', 'not all have said so yet'],
-  alone: ['·', 'dim', 'nobody here to compare with'],
+  differ: ['✗', 'red', 'some workers have a different model'],
+  open: ['…', 'dim', 'not all workers have reported yet'],
+  alone: ['·', 'dim', 'no other worker to compare with'],
 } as const satisfies Record<Agreement, readonly [string, keyof Paint, string]>;
 
-/** Mark and the first digits of the digest, and how a committee ended the round. */
+/** Returns the mark, the first digits of the digest, and how a committee ended the round. */
 const modelOf = (view: View, round: RoundView): readonly [string, keyof Paint] => {
   const [mark, style] = MARKS[agreementOf(view, round)];
   const { certified, digests } = round;
@@ -83,7 +83,7 @@ export function roundTable(view: View, columns: number, paint: Paint): RoundTabl
   };
 }
 
-/** The columns that fit, those that say nothing in any round left out before all others. */
+/** Returns the columns that fit; those that are empty in every round are dropped first. */
 function fitting(finished: readonly RoundView[], columns: number): readonly Column[] {
   const isEmpty = ({ heading }: Column) =>
     (heading === 'refused' && finished.every(({ refused }) => refused === 0)) ||

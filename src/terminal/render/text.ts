@@ -1,4 +1,4 @@
-/** Text laid out for terminals: colors, cutting and wrapping. */
+/** Lays out text for terminals: colors, clipping and wrapping. */
 
 export interface Paint {
   bold(text: string): string;
@@ -11,7 +11,7 @@ export interface Paint {
 
 const ESCAPE = '\u001b';
 
-/** SGR sequences, or the bare text where colors are not wanted. */
+/** Returns SGR styles, or functions that return the plain text if colors are off. */
 export function createPaint(color: boolean): Paint {
   const style = (code: number) => (text: string) =>
     color && text !== '' ? `${ESCAPE}[${code}m${text}${ESCAPE}[0m` : text;
@@ -25,41 +25,41 @@ export function createPaint(color: boolean): Paint {
   };
 }
 
-/** Two cells on terminals: East Asian wide and fullwidth characters, and emoji. */
+/** Characters that take two cells: East Asian wide and fullwidth characters, and emoji. */
 const WIDE = new RegExp(
   String.raw`[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff` +
     String.raw`\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]` +
     String.raw`|\p{Emoji_Presentation}`,
   'u',
 );
-/** No cell: marks that combine with the character before, and format characters. */
+/** Characters that take no cell: combining marks and format characters. */
 const NO_CELL = /[\p{Mn}\p{Me}\p{Cf}]/u;
 const ASCII = /^[\u0020-\u007e]*$/;
 
 const cellsOf = (character: string): number =>
   WIDE.test(character) ? 2 : NO_CELL.test(character) ? 0 : 1;
 
-/** Cells that plain text takes on a terminal. */
+/** Returns the number of terminal cells of plain text. */
 export const widthOf = (text: string): number =>
   ASCII.test(text)
     ? text.length
     : [...text].reduce((width, character) => width + cellsOf(character), 0);
 
-/** Plain text with spaces after it, up to `width` cells. */
+/** Pads plain text with spaces at the end to `width` cells. */
 export const padEnd = (text: string, width: number): string =>
   text + ' '.repeat(Math.max(0, width - widthOf(text)));
 
-/** Plain text with spaces before it, up to `width` cells. */
+/** Pads plain text with spaces in front to `width` cells. */
 export const padStart = (text: string, width: number): string =>
   ' '.repeat(Math.max(0, width - widthOf(text))) + text;
 
-/** Cuts plain text to `width` cells, ending in `…` where something was lost. */
+/** Clips plain text to `width` cells, ending in `…` if something was cut. */
 export function clip(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   return width <= 0 ? '' : `${text.slice(0, lengthWithin(text, width - 1))}…`;
 }
 
-/** How much of a text fits into so many cells, in UTF-16 units. */
+/** Returns the length, in UTF-16 units, of the longest prefix that fits into `width` cells. */
 function lengthWithin(text: string, width: number): number {
   let length = 0;
   let cells = 0;
@@ -71,7 +71,7 @@ function lengthWithin(text: string, width: number): number {
   return length;
 }
 
-/** Lines of at most `width` cells, broken at spaces where there are any. */
+/** Wraps text into lines of at most `width` cells, at spaces if possible. */
 export function wrap(text: string, width: number): readonly string[] {
   return text.split('\n').flatMap((paragraph) => {
     const lines: string[] = [];
@@ -90,7 +90,7 @@ export function wrap(text: string, width: number): readonly string[] {
 const GAP = 2;
 const NARROWEST_FIRST = 20;
 
-/** Rows in columns, the first of which is shortened if the line is too narrow. */
+/** Aligns rows in columns; the first column is clipped if the line is too narrow. */
 export function alignColumns(
   rows: readonly (readonly string[])[],
   width: number,

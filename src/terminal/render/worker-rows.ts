@@ -1,4 +1,4 @@
-/** A row for everybody in the run: the workers of this screen in full, the others as far as they are heard of. */
+/** Renders one row per worker: workers of this screen in full, peers with what their events show. */
 import { safeLine } from '../../base/errors.ts';
 import { formatBytes, formatLoss, formatRate } from '../../base/numbers.ts';
 import type { View } from '../../dashboard/view.ts';
@@ -11,14 +11,14 @@ import { clip, type Paint, padEnd, padStart, widthOf } from './text.ts';
 interface Layout {
   readonly columns: number;
   readonly name: number;
-  /** Cells of the bar, and of what a worker does altogether. */
+  /** Cells of the progress bar, and of the activity column. */
   readonly bar: number;
   readonly doing: number;
   readonly hasBytes: boolean;
   readonly hasRate: boolean;
 }
 
-/** Widest first. */
+/** Layouts, widest first. */
 const LAYOUTS: readonly Layout[] = [
   { columns: 78, name: 16, bar: 12, doing: 25, hasBytes: true, hasRate: true },
   { columns: 55, name: 10, bar: 8, doing: 19, hasBytes: true, hasRate: false },
@@ -37,11 +37,11 @@ interface Row {
   readonly rate?: string | undefined;
   readonly losses?: readonly number[];
   readonly style: 'red' | 'green' | 'yellow' | undefined;
-  /** The higher, the sooner it is left out if the line is too narrow. */
+  /** Rows with a higher rank are dropped first if there are too many. */
   readonly rank: number;
 }
 
-/** At most `most` lines, the last of which counts whoever is left out. */
+/** Returns at most `most` lines; the last one summarizes the rows that are left out. */
 export function workerRows(
   view: View,
   columns: number,
@@ -62,13 +62,13 @@ export function workerRows(
   return [...lines, paint.dim(clip(left, columns))];
 }
 
-/** Those to see first, in their order. */
+/** Returns the rows with the lowest rank, in their original order. */
 function mostTelling(rows: readonly Row[], most: number): readonly Row[] {
   const chosen = new Set([...rows].sort((a, b) => a.rank - b.rank).slice(0, most));
   return rows.filter((row) => chosen.has(row));
 }
 
-/** `9 sent, 3 training` */
+/** Formats a summary such as `9 sent, 3 training`. */
 function summaryOf(rows: readonly Row[]): string {
   const counts = new Map<string, number>();
   for (const { doing } of rows) {
@@ -128,7 +128,7 @@ function peerRow(
   };
 }
 
-/** A bar while it trains, if it fits; words otherwise. */
+/** Returns a progress bar while the worker trains, if it fits; otherwise words. */
 function doing(worker: WorkerView, rounds: number, layout: Layout): string {
   const { phase, step, steps, have, want, moved, round } = worker;
   const chunks = moved && `${moved.have}/${moved.of}`;
@@ -144,7 +144,7 @@ function doing(worker: WorkerView, rounds: number, layout: Layout): string {
     case 'collecting':
       if (chunks) return isShort ? `pulling ${chunks}` : `sent, pulling ${chunks}`;
       if (have === 0) return 'sent';
-      return isShort ? `sent, has ${of}` : `sent, gradients here ${of}`;
+      return isShort ? `sent, has ${of}` : `sent, received ${of}`;
     case 'sending':
       return chunks ? `sending ${chunks}` : 'sending';
     case 'failed':
@@ -157,11 +157,11 @@ function doing(worker: WorkerView, rounds: number, layout: Layout): string {
   }
 }
 
-/** Whom the workers of this screen wait for, by name. */
+/** Names the workers that the workers of this screen wait for. */
 function waitingLine(view: View, columns: number, paint: Paint): readonly string[] {
   const waiting = view.workers.filter(({ phase, missing }) => phase === 'collecting' && missing[0]);
   const missing = new Set(waiting.flatMap((worker) => worker.missing));
-  // what a worker of this screen has sent is on its way
+  // a local worker in this phase has already sent its contribution
   for (const { phase, worker } of view.workers) {
     if (phase === 'collecting' && worker !== undefined) missing.delete(worker);
   }

@@ -20,7 +20,7 @@ it('shows a run in the middle of its second round', () => {
     "
     nostrain demo gpt  round 2 of 2 · 2 workers · 834,048 parameters
       alice  ████▌░░░░░░░   37/100        2.7100  401.2 kB  19.3k tok/s  █▆▁
-      bob    sent, gradients here 1/2     2.4000  401.2 kB  20.5k tok/s  █▇▂▁
+      bob    sent, received 1/2           2.4000  401.2 kB  20.5k tok/s  █▇▂▁
       waiting for alice
 
       round  validation  training  per worker  counted  refused    time  model
@@ -162,7 +162,7 @@ describe('a worker among others on their own screens', () => {
       columns: 80,
     });
     expect(lines).toContain('  waiting for 13131313, b2b2b2b2');
-    expect(lines.join('\n')).toContain('sent, gradients here 2/4');
+    expect(lines.join('\n')).toContain('sent, received 2/4');
   });
 
   it('keeps the rounds in view however much there is to tell', () => {

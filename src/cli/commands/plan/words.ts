@@ -232,7 +232,8 @@ function adviseSize({ whole, payloadBytes }: CostInput, floorOf: Floor): readonl
   const small = floorOf({ payloadBytes: CHUNK_BYTES });
   const duration = Number.isFinite(small) ? `: ${within(small)}` : '';
   return [
-    `--set packing=auto --set eventBudget=${USUAL_BYTES}: one event per worker and round${duration}`,
+    `--set packing=auto --set eventBudget=${USUAL_BYTES}: one event per worker and ` +
+      `round${duration}`,
   ];
 }
 

@@ -73,7 +73,8 @@ const deployFlags = {
   reporterPermille: withDefault(
     whole(
       '<n>',
-      'share of the slashed stake that goes to the reporter of the fault, in thousandths; the rest is burned',
+      'share of the slashed stake that goes to the reporter of the fault, in thousandths; ' +
+        'the rest is burned',
       0,
       500,
     ),

@@ -75,7 +75,7 @@ describe('a link', () => {
 
   test.each<[string, readonly string[], string]>([
     ['no account', [], 'add --account-key FILE, or --account BASE58'],
-    ['no address', ['--account', 'alice'], 'alice is no Solana account'],
+    ['no address', ['--account', 'alice'], 'alice is not a Solana account'],
     ['a run in two words', ['--account', account, '--run', 'two words'], 'without spaces'],
     ['no time', ['--account', account, '--account-sig', '00'], 'needs the --made'],
     ['no signature', ['--account', account, '--made', '1', '--account-sig', 'x'], '64 bytes'],
