@@ -29,7 +29,7 @@ const NEEDED: Readonly<Record<Presence, string>> = {
 /** Renders the table of kinds/README.md. */
 const renderTable = (): string =>
   table(
-    ['kind', 'name', 'says', 'sent', 'content'],
+    ['kind', 'name', 'summary', 'sent', 'content'],
     pages.map(({ kind, name, summary, sent, content }) => [
       String(kind),
       `[${name}](${name}.ts)`,
