@@ -89,7 +89,7 @@ const readText: Read = (bytes, { settings, dealt, evaluation }) => {
   const { tokens } = tokenizer.encode(bytes);
   const { context, shard } = settings;
   const held = evaluation && tokenizer.encode(evaluation).tokens;
-  const parts = divideText(tokens, shard, { form: dealt, context, held });
+  const parts = divideText(tokens, shard, { form: dealt, context, holdout: held });
   // the built-in tokenizers have one token per byte of the characters that they know
   return { data: { kind: 'tokens', ...parts }, tokensPerExample: context, bytesPerToken: 1 };
 };
@@ -99,7 +99,7 @@ const readers: Readonly<Record<FormName, Read>> = {
   rows: readText,
   series: (bytes, { settings, dealt, evaluation }) => {
     const held = evaluation && csvOf(evaluation);
-    const data = divideSeries(csvOf(bytes), { ...settings, form: dealt, held });
+    const data = divideSeries(csvOf(bytes), { ...settings, form: dealt, holdout: held });
     return { data, tokensPerExample: 1, bytesPerToken: 0 };
   },
   images: (bytes, { settings, evaluation }) => {

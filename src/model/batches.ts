@@ -1,12 +1,13 @@
 /**
- * Batch sampling (counter-based: any step can be recomputed from the key), and how a batch is cut into microbatches.
+ * Draws the rows of batches (counter-based: any step can be recomputed from the key), and divides batches into
+ * microbatches.
  */
 import { below, type Key, philox } from '../base/rng.ts';
 import type { AnyModel } from './architectures/table.ts';
 import { tokensPerRow } from './forms/table.ts';
 import { countParameters } from './parameters.ts';
 
-/** In smaller microbatches the fixed cost of each dominates. */
+/** Minimum tokens of a microbatch; in smaller ones the fixed cost dominates. */
 const LEAST_TOKENS = 1024;
 const MOST_PARTS = 8;
 
@@ -14,16 +15,16 @@ export interface BatchDraw {
   /** Key of this worker's random stream: `deriveKey(..., seed, worker)`. */
   readonly key: Key;
   readonly round: number;
-  /** Within the round, from 0. */
+  /** Index of the first step within the round, from 0. */
   readonly firstStep: number;
   readonly steps: number;
   /** Rows per step. */
   readonly batch: number;
-  /** Rows are numbers in [0, bound). */
+  /** Number of rows to draw from. */
   readonly bound: number;
 }
 
-/** Row numbers of consecutive steps, step after step: uniform, with replacement. */
+/** Draws the row numbers of consecutive steps, uniformly and with replacement. */
 export function drawRows({ key, round, firstStep, steps, batch, bound }: BatchDraw): Int32Array {
   const rows = new Int32Array(steps * batch);
   for (let step = 0; step < steps; step++) {
@@ -37,17 +38,17 @@ export function drawRows({ key, round, firstStep, steps, batch, bound }: BatchDr
   return rows;
 }
 
-/** `count` of the row numbers 0, stride, 2 stride, ... below `bound`, evenly spaced; all if there are fewer. */
+/** Returns `count` evenly spaced ones of the rows 0, stride, 2 stride, ... below `bound`; all if there are fewer. */
 export function evenRows(bound: number, stride: number, count: number): Int32Array {
   const available = Math.floor((bound + stride - 1) / stride);
   const taken = Math.min(available, count);
   return Int32Array.from({ length: taken }, (_, i) => Math.floor((i * available) / taken) * stride);
 }
 
-/** Beyond so many numbers a gradient, or frozen tensors, of its own is more memory than a thread is worth. */
+/** Maximum values of a gradient, or of frozen tensors, that are worth copying for each thread. */
 const MOST_COPIED = 2 ** 24;
 
-/** Only where tensors are frozen, and decoders of published models: what others train has been in parts at any size. */
+/** Reports whether a model is too large to train in parts. Only decoders and models with frozen tensors can be. */
 function isLarge(model: AnyModel): boolean {
   const frozen = (model.architecture === 'own' && model.frozen) || [];
   if (frozen.length > 0) return sizeOf(frozen) > MOST_COPIED;
@@ -59,8 +60,8 @@ const sizeOf = (tensors: readonly { readonly shape: readonly number[] }[]): numb
   tensors.reduce((sum, { shape }) => sum + shape.reduce((size, dim) => size * dim, 1), 0);
 
 /**
- * Microbatches per batch: the largest power of two, at most 8, whose parts have at least 1024 tokens. It depends on
- * model and batch alone, so the bits do not depend on the number of threads.
+ * Returns the number of microbatches per batch: the largest power of two, at most 8, whose parts have at least 1024
+ * tokens. It depends on model and batch alone, so the bits do not depend on the number of threads.
  */
 export function countParts(model: AnyModel, batch: number): number {
   const tokens = batch * tokensPerRow(model);

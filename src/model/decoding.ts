@@ -34,33 +34,33 @@ import type { Shape } from './onnx.ts';
 import { encodeModel } from './onnx.ts';
 import { openFrozen } from './precision.ts';
 
-/** How many tokens programs read at a time; a shorter rest is filled up. */
+/** Numbers of tokens that programs read per call; a shorter rest is padded. */
 export const PIECES = [64, 8, 1];
 
 export interface DecodingOptions {
-  /** The longest text, in tokens. */
+  /** Maximum length of a text, in tokens. */
   readonly capacity: number;
-  /** How many tokens a call reads; when there are fewer, what follows them does not matter. */
+  /** Tokens per call; padding after the last one has no effect. */
   readonly tokens: number;
-  /** Every tensor that `layers` reads; default those of the decoder. */
+  /** All tensors that `layers` reads; default those of the decoder. */
   readonly tensors?: readonly FrozenTensor[];
-  /** How linear layers are applied, for adapters; default as their weights say. */
+  /** Applies the linear layers, with adapters for example; default without. */
   readonly layers?: (weights: Weights) => Layers;
 }
 
-/** How this decoder continues texts, with all that its layers read. */
+/** Returns the `Decoding` of a decoder. */
 export const decodingOf = (
   decoder: Decoder,
-  own: Pick<DecodingOptions, 'tensors' | 'layers'> = {},
+  overrides: Pick<DecodingOptions, 'tensors' | 'layers'> = {},
 ): Decoding => ({
   vocabulary: decoder.vocabulary,
   layers: decoder.layers,
   cached: decoder.cached,
-  compile: (sizes) => compileDecoding(decoder, { ...own, ...sizes }),
+  compile: (sizes) => compileDecoding(decoder, { ...overrides, ...sizes }),
   inParts: (tensors, join) =>
     decodingOf(decoder, {
       tensors,
-      layers: (weights) => (own.layers ?? plainLayers)(join(weights)),
+      layers: (weights) => (overrides.layers ?? plainLayers)(join(weights)),
     }),
 });
 
@@ -72,13 +72,13 @@ export const cacheShape = ({ cached }: Pick<Decoding, 'cached'>, capacity: numbe
   cached.size,
 ];
 
-/** Far below every score: its share of the weight is nothing. */
+/** Score of a masked position; its softmax weight underflows to zero. */
 const NEVER = -1e9;
 
 /**
- * Tensors by name, tokens i32 (1, n), start i32 (1): position of the first, last i32 (1): which one is asked for, and
- * `past.keys.<i>`, `past.values.<i>` up to start -> logits (1, V) after that token, and `keys.<i>`, `values.<i>` (1,
- * heads, n, size), to be stored at their positions.
+ * Compiles the program. Inputs: tensors by name, tokens i32 (1, n), start i32 (1), the position of the first token,
+ * last i32 (1), the index of the last real token, and `past.keys.<i>`, `past.values.<i>`, valid up to `start`. Outputs:
+ * logits (1, V) after token `last`, and `keys.<i>`, `values.<i>` (1, heads, n, size), to store at their positions.
  */
 export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uint8Array {
   const { tokens, tensors = decoder.tensors, layers = plainLayers } = options;
@@ -91,13 +91,13 @@ export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uin
     if (!tensor) throw new TypeError(`the model has no tensor ${name}`);
     return tensor;
   };
-  const own = layers(weights);
+  const applied = layers(weights);
   const text = graph.input('tokens', { dtype: 'i32', shape: [1, tokens] });
   const start = graph.input('start', { dtype: 'i32', shape: [1] });
   const last = graph.input('last', { dtype: 'i32', shape: [1] });
-  const hidden = decoder.hidden(own, text, openKvCache(graph, decoder, options, start));
-  const asked = gather(hidden, last);
-  graph.output('logits', headLogits(decoder, own, asked));
+  const hidden = decoder.hidden(applied, text, openKvCache(graph, decoder, options, start));
+  const lastHidden = gather(hidden, last);
+  graph.output('logits', headLogits(decoder, applied, lastHidden));
   return encodeModel(lower(graph, 'decode', { target: 'cpu' }));
 }
 
@@ -128,7 +128,7 @@ function openKvCache(
   };
 }
 
-/** 0 .. length - 1. */
+/** Returns 0 .. length - 1 as a value. */
 const count = (graph: Graph, length: number): Value =>
   graph.constant({ dtype: 'i32', shape: [length] }, [...Array(length).keys()]);
 
@@ -139,7 +139,7 @@ interface Seen {
   readonly window: number;
 }
 
-/** Added to the scores of the window's tokens (n) against stored positions and each other (capacity + n). */
+/** Returns the attention mask (n, capacity + n) of the call's tokens over stored positions and each other. */
 function mask(graph: Graph, { capacity, positions, start, window }: Seen): Value {
   const tokens = positions.shape[0]!;
   const number = (fill: number) => graph.constant({ dtype: 'f32', shape: [] }, [fill]);
@@ -147,7 +147,7 @@ function mask(graph: Graph, { capacity, positions, start, window }: Seen): Value
   const rows = reshape(positions, [tokens, 1]);
   const stored = reshape(count(graph, capacity), [1, capacity]);
   const fresh = reshape(positions, [1, tokens]);
-  // stored positions from `start` on are empty, or left over from another text
+  // stored positions from `start` on are empty, or belong to an earlier text
   const isEmpty = greater(stored, sub(reshape(start, [1, 1]), integer(graph, 1)));
   const empty = expand(unless(isEmpty), [tokens, capacity]);
   const before = concat([empty, unless(greater(fresh, rows))], 1);
@@ -159,7 +159,7 @@ function mask(graph: Graph, { capacity, positions, start, window }: Seen): Value
 const integer = (graph: Graph, value: number): Value =>
   graph.constant({ dtype: 'i32', shape: [] }, [value]);
 
-/** Attention over stored and fresh keys, without joining them: only their scores are. */
+/** Attention over stored and new keys; joins their scores, not the keys. */
 function attendBoth(
   { q, k, v }: Heads,
   cache: { readonly keys: Value; readonly values: Value },

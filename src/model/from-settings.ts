@@ -1,4 +1,4 @@
-/** Which model the settings describe, before any data is read: its architecture and the layout of its parameters. */
+/** Derives the model, its parameter layout and the optimizer from settings, before any data is read. */
 import { ConfigError } from '../base/errors.ts';
 import type { InputName } from '../run/data-forms.ts';
 import type { SpecInput } from '../run/input.ts';
@@ -22,7 +22,7 @@ import { syntheticSeriesSizes, syntheticShapeSizes } from './data/synthetic.ts';
 import { tokenizers } from './data/tokens.ts';
 import { modelLayout } from './parameters.ts';
 
-/** The settings that decide the architecture. */
+/** The settings that determine the architecture. */
 type ModelSettings = Pick<
   Settings,
   'model' | 'tokens' | 'width' | 'layers' | 'heads' | 'context' | 'ffn' | 'hidden'
@@ -32,15 +32,15 @@ type ModelSettings = Pick<
 
 type TierSettings = Pick<Settings, 'tiers' | 'tier' | 'helper' | 'helperRotation'>;
 
-/** What a run says of its model beside settings. */
+/** What a run specifies about its model in addition to settings. */
 export interface ModelParts {
   /** The published model to start from. */
   readonly start?: Start | null;
-  /** The sizes of series or pictures. */
+  /** Sizes of the series or pictures. */
   readonly input?: SpecInput | null;
 }
 
-/** The tiers of a run's model, where it has some; of a tier that is still to be chosen, the full model. */
+/** Returns the tiers of a model, if it has any; with `--tier auto` as the full model. */
 export function tiersIn(settings: Partial<TierSettings>): { readonly tiers?: Tiers } {
   const { tiers = 0, tier = 'auto', helper = false, helperRotation = 0 } = settings;
   if (tiers === 0) return {};
@@ -48,13 +48,13 @@ export function tiersIn(settings: Partial<TierSettings>): { readonly tiers?: Tie
   return { tiers: { count: tiers, own: tier === 'auto' ? 0 : Number(tier), ...even } };
 }
 
-/** The model of these settings, from the run's published start if it has one; else with the sizes of synthetic data. */
+/** Returns the model of these settings. Without `start` and `input`, sizes are those of synthetic data. */
 export function modelOf(settings: ModelSettings, { start, input }: ModelParts = {}): AnyModel {
   if (settings.model !== 'pretrained')
     return seededModelOf(settings, input ?? usualInput(settings));
   if (!start) {
     throw new ConfigError('base/missing', 'a pretrained model needs a base to start from', {
-      hint: 'name it with --base: a folder, a .gguf file or hf:owner/name',
+      hint: 'use --base with a folder, a .gguf file or hf:owner/name',
     });
   }
   const decoder = { ...decoderIn(start, settings.context), ...tiersIn(settings) };
@@ -71,7 +71,7 @@ function seededModelOf(settings: ModelSettings, input: SpecInput | null): ModelS
   return gptSpec(settings, tokenizers[settings.tokens].vocabulary);
 }
 
-/** The transformer of these settings over a vocabulary. */
+/** Returns the transformer of these settings for a vocabulary. */
 export function gptSpec(
   settings: Pick<Settings, 'width' | 'layers' | 'heads' | 'context' | 'ffn'> &
     Partial<TierSettings>,
@@ -82,7 +82,7 @@ export function gptSpec(
   return { architecture: 'gpt', ...sizes, ...tiersIn(settings) };
 }
 
-/** A transformer over patches of what a run says it reads. */
+/** Returns a transformer over patches of series or pictures with the sizes in `input`. */
 export function patchModel(settings: ModelSettings, input: SpecInput): ModelSpec {
   const { width, layers, heads, context, ffn } = settings;
   const blocks = { width, layers, heads, ffn };
@@ -103,13 +103,13 @@ export function patchModel(settings: ModelSettings, input: SpecInput): ModelSpec
   };
 }
 
-/** Numbers of a step or pixel, and classes of pictures. */
+/** Channels of a step or pixel, and the number of classes. */
 export interface DataSizes {
   readonly channels: number;
   readonly classes?: number;
 }
 
-/** What a run says of its series or pictures; null of other models. Synthetic data has fixed sizes. */
+/** Returns the input sizes for a run spec; null if the model reads neither series nor pictures. */
 export function inputOf(
   settings: Pick<Settings, 'model' | InputName>,
   sizes?: DataSizes,
@@ -127,14 +127,14 @@ export function inputOf(
 const usualInput = (settings: ModelSettings): SpecInput | null =>
   inputOf(completeSettings(presets[settings.model], { run: 'run', relay: [] }, settings));
 
-/** What is trained of a base: all of it, or the adapters alone, beside a base that is held in so many bits. */
+/** Returns the model to train on a base: the base itself, or adapters on a frozen base of `precision`. */
 export const trainedOf = (
   base: DecoderSpec,
   adapter: LoraSpec | undefined,
   precision?: Precision,
 ): AnyModel => (adapter === undefined ? base : loraModel(base, adapter, precision));
 
-/** The adapters of these settings; undefined where all parameters are trained. */
+/** Returns the adapters of these settings; undefined if all parameters are trained. */
 export const adapterOf = ({
   rank,
   alpha,
@@ -142,20 +142,20 @@ export const adapterOf = ({
 }: Pick<Settings, AdapterName>): LoraSpec | undefined =>
   rank === 0 ? undefined : { rank, alpha, targets };
 
-/** The parameters of these settings, by name and shape. */
+/** Returns the parameter layout of these settings. */
 export const layoutOf = (settings: ModelSettings, parts?: ModelParts): Layout =>
   modelLayout(modelOf(settings, parts));
 
 type RunOfModel = Pick<RunSpec, 'training' | 'start' | 'input'> & Partial<Pick<RunSpec, 'tiers'>>;
 
-/** The model that a run trains; in a run with tiers one of them, the full model where none is said. */
+/** Returns the model that a run trains; in a run with tiers that of `tier`, default the full model. */
 export const modelOfRun = (spec: RunOfModel, tier = 0): AnyModel =>
   modelOf({ ...spec.training, tiers: spec.tiers ?? 0, tier: `${tier}` as Settings['tier'] }, spec);
 
-/** Its parameters. */
+/** Returns the parameter layout of a run. */
 export const layoutOfRun = (spec: RunOfModel): Layout => modelLayout(modelOfRun(spec));
 
-/** The inner optimizer and its schedule over the whole run. */
+/** Returns the inner optimizer and its schedule over the whole run. */
 export function optimizerOf(settings: Settings): OptimizerSpec {
   const { clipNorm } = settings;
   const schedule = {

@@ -1,6 +1,6 @@
 /**
- * How a model learns: architectures, adapters, the operator graph with its derivatives, ONNX export, batches, text and
- * synthetic data.
+ * Models and training programs: architectures, adapters, the operator graph with its derivatives, ONNX export, batches,
+ * text and synthetic data.
  *
  * @module nostrain/model
  */

@@ -19,8 +19,8 @@ import {
 } from './graph/verbs.ts';
 
 /**
- * The loss of a micro-batch: the mean over its rows, or, if only some tokens count, its part of the mean over the
- * `total` that count in the whole batch.
+ * Returns the loss of a micro-batch: the mean over its rows. If only some tokens count, it is the micro-batch's share
+ * of the mean over the `total` counted tokens of the whole batch.
  */
 export function batchLoss(model: Model, weights: Weights, batch: Batch, total?: Value): Value {
   const losses = lossesOf(model, weights, batch);
@@ -28,7 +28,7 @@ export function batchLoss(model: Model, weights: Weights, batch: Batch, total?: 
   return reduceSum(mul(countedOnly(losses, batch.counted), div(1, maximum(total, 1))));
 }
 
-/** Per row its mean loss and how many of its tokens count; a row with none has the loss 0. */
+/** Returns the mean loss and the number of counted tokens of each row; a row without counted tokens has the loss 0. */
 export function rowLosses(
   model: Model,
   weights: Weights,
@@ -50,11 +50,11 @@ function countedOnly(losses: Value, counted: Value): Value {
     'model/losses',
     `Your model's losses have the shape [${losses.shape}]; data in which only some tokens count ` +
       `needs one loss per token, [${counted.shape}].`,
-    { hint: 'leave the mean over the tokens of a row out' },
+    { hint: 'return the losses without averaging over the tokens of a row' },
   );
 }
 
-/** The losses of a batch, row by row. Throws a `ConfigError` (`model/losses`) where they are anything else. */
+/** Returns the loss of each row. Throws a ConfigError (`model/losses`) if the model's losses have another shape. */
 function lossesOf(model: Model, weights: Weights, batch: Batch): Value {
   const losses = model.losses(weights, batch);
   const [rows] = batch.targets.shape;
@@ -63,38 +63,38 @@ function lossesOf(model: Model, weights: Weights, batch: Batch): Value {
     'model/losses',
     `Your model's losses are ${losses.dtype} of the shape [${losses.shape}]; a batch of ${rows} ` +
       `rows needs ${rows} numbers, one per row.`,
-    { hint: 'leave the mean over the rows out: reduce over all axes but the first' },
+    { hint: 'reduce over all axes but the first, without averaging over rows' },
   );
 }
 
 const FIRST_SCALE = 65_536;
-/** Good steps in a row after which more is tried. */
+/** Steps in a row without overflow after which the scale is doubled. */
 const PATIENCE = 2000;
-/** Sums of squares from here on are of no gradient. */
+/** Sums of squares from here on count as overflow (f32 ends at 3.4e38). */
 const MOST = 3e38;
-/** What is infinite at this scale is none of the scale's doing. */
+/** Smallest loss scale. A gradient that overflows even here is a real divergence. */
 const LEAST_SCALE = 2 ** -14;
 
-/** Name of the state, and what it starts from. */
+/** Name and initial value of the loss-scaling state. */
 export const scalingState = {
   name: 'scaling',
   first: (): Float32Array => Float32Array.of(FIRST_SCALE, 0),
 } as const;
 
-/** Whether halving has not helped. */
+/** Reports whether gradients overflow even at the smallest scale. */
 export const hasGivenUp = ([scale]: Float32Array): boolean => scale! < LEAST_SCALE;
 
 export interface LossScaling {
-  /** What the loss of this step is multiplied with. */
+  /** Factor of the loss in this step. */
   readonly scale: Value;
-  /** Whether a gradient with this sum of squares counts; the state after it is an output of the graph. */
+  /** Returns whether a gradient with this sum of squares is finite. Adds the next state to the graph's outputs. */
   outputNext(squares: Value): Value;
 }
 
 /**
- * Dynamic loss scaling (Micikevicius et al., arXiv 1710.03740, section 3.2) for f16: backward goes through the loss
- * times a scale, so that small gradients do not vanish. A step whose gradient is not finite is skipped and the scale
- * halved; after many good steps it is doubled. bf16 has the range of f32 and needs none of this.
+ * Dynamic loss scaling (Micikevicius et al., arXiv 1710.03740, section 3.2) for f16: the loss is multiplied by a scale
+ * before backward, so that small gradients do not vanish. A step whose gradient is not finite is skipped and the scale
+ * halved; after many finite steps it is doubled. bf16 has the range of f32 and does not need scaling.
  */
 export function openScaling(graph: Graph): LossScaling {
   const { name } = scalingState;
@@ -103,7 +103,7 @@ export function openScaling(graph: Graph): LossScaling {
   return {
     scale: reshape(slice(scaling, 0, 0, 1), []),
     outputNext(squares) {
-      // false for what is no number, too
+      // also false for NaN
       const counts = less(squares, MOST);
       const isPatient = less(slice(scaling, 0, 1, 2), PATIENCE - 1);
       const good = where(isPatient, add(scaling, pair(0, 1)), mul(scaling, pair(2, 0)));

@@ -1,10 +1,10 @@
-/** An ONNX model as plain data, the subset that training graphs need, and its bytes. */
+/** ONNX models as plain data, as far as training graphs need them, and their encoding. */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 
 /** Element types, by the names used throughout `src/model`. */
 export type DType = 'f16' | 'f32' | 'f64' | 'i64' | 'i32' | 'i8' | 'u8' | 'bool';
 
-/** The format's numbers for them. */
+/** Element types by their number in the ONNX format. */
 export const ELEMENT_TYPE: Readonly<Record<DType, number>> = {
   f32: 1,
   u8: 2,
@@ -27,7 +27,7 @@ export interface OnnxTensor {
   readonly bytes: Uint8Array;
 }
 
-/** A named graph input or output; a dimension given as text is open until run time. */
+/** A named graph input or output; a dimension given as text is dynamic. */
 export interface OnnxValue {
   readonly name: string;
   readonly dtype: DType;
@@ -59,8 +59,8 @@ export interface OnnxGraph {
 }
 
 /**
- * ONNX bytes: IR 9, opset 18, plus onnxruntime's com.microsoft operators. Fields are written in ascending order of
- * their numbers in onnx.proto; defaults are left out, as in proto3.
+ * Encodes a model: IR 9, opset 18, plus onnxruntime's com.microsoft operators. Fields are in ascending order of their
+ * numbers in onnx.proto; defaults are left out, as in proto3.
  */
 export function encodeModel(graph: OnnxGraph): Uint8Array {
   const to = new BinaryWriter();
@@ -100,7 +100,7 @@ function writeGraph(to: BinaryWriter, field: number, graph: OnnxGraph): void {
 function writeNode(to: BinaryWriter, field: number, node: OnnxNode): void {
   const { type, inputs, outputs, attributes, domain } = node;
   writeMessage(to, field, () => {
-    // an empty name is an input or output that is left out
+    // an empty name stands for an optional input or output that is absent
     for (const name of inputs) to.tag(1, WireType.LengthDelimited).string(name);
     for (const name of outputs) to.tag(2, WireType.LengthDelimited).string(name);
     writeText(to, 3, outputs[0] ?? '');
@@ -115,7 +115,7 @@ function writeNode(to: BinaryWriter, field: number, node: OnnxNode): void {
   });
 }
 
-/** Ends with the number of its type (field 20), without which onnxruntime refuses the attribute. */
+/** Writes an attribute, ending with its type (field 20), which onnxruntime requires. */
 function writeAttribute(to: BinaryWriter, value: OnnxAttribute): void {
   if ('float' in value) {
     if (value.float !== 0) to.tag(2, WireType.Bit32).float(value.float);
@@ -148,7 +148,7 @@ function writeValue(to: BinaryWriter, field: number, { name, dtype, shape }: Onn
   });
 }
 
-/** One of two fields, written whatever it is. */
+/** Writes a dimension as a size or a name; zero is written too. */
 function writeDimension(to: BinaryWriter, dimension: number | string): void {
   if (typeof dimension === 'number') to.tag(1, WireType.Varint).int64(dimension);
   else to.tag(2, WireType.LengthDelimited).string(dimension);

@@ -6,13 +6,13 @@ import type { TensorSpec } from './architectures/architecture.ts';
 import { type AnyModel, modelOf, tiersOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
 
-/** All tensors end to end, sorted by code point of their names, within their slices where they have some. */
+/** Lays out all tensors end to end: by slice, if the model has tiers, then by code point of their names. */
 export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
 
-/** How many numbers a model has. */
+/** Returns the number of trained parameters of a model. */
 export const countParameters = (spec: AnyModel): number => modelLayout(spec).size;
 
-/** The matrices between hidden layers: not embeddings, not the last layer, no vectors. */
+/** Returns the matrices between hidden layers, without embeddings, the last layer and vectors. */
 export function hiddenMatrices(spec: AnyModel): readonly HiddenMatrix[] {
   const { slots } = modelLayout(spec);
   return sorted(spec).flatMap(({ shape: [rows, columns], abreast }, i) => {
@@ -22,13 +22,13 @@ export function hiddenMatrices(spec: AnyModel): readonly HiddenMatrix[] {
   });
 }
 
-/** By their slices, so that what is held together is one range; then by name. */
+/** Sorts tensors by slice, so that each slice is one range, then by name. */
 const sorted = (spec: AnyModel): readonly TensorSpec[] =>
   [...modelOf(spec).tensors].sort(
     (a, b) => (a.slice ?? 0) - (b.slice ?? 0) || compareCodePoints(a.name, b.name),
   );
 
-/** Ranges of the parameters of each slice, of which a tier has the first ones. Empty without tiers. */
+/** Returns the range of each slice in the parameter vector; a tier has the first ones. Empty without tiers. */
 export function sliceRanges(spec: AnyModel): readonly Range[] {
   if (!tiersOf(spec)) return [];
   const { slots, size } = modelLayout(spec);
@@ -37,7 +37,7 @@ export function sliceRanges(spec: AnyModel): readonly Range[] {
   return starts.map(({ offset }, i) => ({ from: offset, to: starts[i + 1]?.offset ?? size }));
 }
 
-/** The full model of which the spec means a tier; the spec itself where there are none. */
+/** Returns the full model of a tier's spec; the spec itself without tiers. */
 export function fullModelOf(spec: AnyModel): AnyModel {
   const tiers = tiersOf(spec);
   if (!tiers) return spec;
@@ -46,11 +46,11 @@ export function fullModelOf(spec: AnyModel): AnyModel {
     : ({ ...spec, tiers: { ...tiers, own: 0, helps: false } } as AnyModel);
 }
 
-/** The same values on every machine for the same model and seed. */
+/** Returns the initial parameters: the same values on every machine for the same model and seed. */
 export const initialParameters = (spec: AnyModel, seed: number | string): Float32Array =>
   drawn(sorted(spec), seed).values;
 
-/** Those of one slice of a model with tiers, by itself. */
+/** Returns the initial parameters of one slice of a model with tiers. */
 export const initialSlice = (spec: AnyModel, seed: number | string, slice: number): Params =>
   drawn(
     sorted(spec).filter((tensor) => (tensor.slice ?? 0) === slice),
@@ -69,7 +69,7 @@ function drawn(
   return { layout, values };
 }
 
-/** One tensor's first values: they depend on its name, its shape and the seed alone. */
+/** Returns the initial values of a tensor, which depend only on its name, its shape and the seed. */
 export function initialTensor(
   { name, shape, start }: TensorSpec,
   seed: number | string,
@@ -83,7 +83,7 @@ export function initialTensor(
   return values;
 }
 
-/** Even draws, one for each word of a Philox block. */
+/** Fills an array with uniform draws from [-bound, bound], one per word of a Philox block. */
 function drawEven(into: Float32Array, key: Key, bound: number): void {
   for (let i = 0; i < into.length; i += 4) {
     const drawn = philox(key, i / 4, 0, 0, 0).map((word) => (2 * unit(word) - 1) * bound);
@@ -91,13 +91,13 @@ function drawEven(into: Float32Array, key: Key, bound: number): void {
   }
 }
 
-/** Sum of 8 uniform 16-bit integers: its mean, and its variance 8 (2^32 - 1) / 12. */
+/** Mean of the sum of 8 uniform 16-bit integers; its variance is 8 (2^32 - 1) / 12. */
 const MEAN = 4 * 0xffff;
 const DEVIATION = Math.sqrt((8 * 0xffff_ffff) / 12);
 
 /**
- * Approximately normal draws: the sum of the eight 16-bit halves of a Philox block. Unlike logarithms, it has the same
- * bits on every engine. At most 4.9 deviations.
+ * Fills an array with approximately normal draws: the sum of the eight 16-bit halves of a Philox block. Unlike methods
+ * with logarithms, it gives the same bits on every engine. At most 4.9 standard deviations from 0.
  */
 function drawNormal(into: Float32Array, key: Key, deviation: number): void {
   for (let i = 0; i < into.length; i++) {

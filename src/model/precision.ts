@@ -1,4 +1,4 @@
-/** Tensors of a model in a graph: trained ones as slices of one flat vector, frozen ones in f32, f16, 8 or 4 bits. */
+/** Tensors of a model in a graph: trained ones as ranges of one flat vector, frozen ones in f32, f16, 8 or 4 bits. */
 
 import { ConfigError } from '../base/errors.ts';
 import type { Precision } from '../run/spec/model-spec.ts';
@@ -18,14 +18,14 @@ export interface Part {
   readonly shape: Shape;
 }
 
-/** What a part holds: f32 numbers, the bits of f16 ones, or whole numbers. */
+/** Elements of a part: f32 numbers, the bits of f16 numbers, or integers. */
 export type PartElements = Float32Array | Uint16Array | Int8Array | Uint8Array;
 
-/** Rows that are no whole blocks, which no published model has, stay in f16. */
-const heldAs = ({ shape, precision = 'f32' }: FrozenTensor): Precision =>
+/** Returns the precision of a frozen tensor; f16 instead of blocks if its rows are not whole blocks. */
+const storedPrecision = ({ shape, precision = 'f32' }: FrozenTensor): Precision =>
   precision !== 'f32' && precision !== 'f16' && shape.at(-1)! % BLOCK !== 0 ? 'f16' : precision;
 
-/** The inputs of a graph that are one frozen tensor, the first under its own name. */
+/** Returns the graph inputs of a frozen tensor: its numbers under the tensor's name, then scales and offsets. */
 export function partsOf(tensor: FrozenTensor): readonly [Part, ...Part[]] {
   const { name, shape } = tensor;
   const along = (length: (width: number) => number) => [
@@ -37,7 +37,7 @@ export function partsOf(tensor: FrozenTensor): readonly [Part, ...Part[]] {
     dtype: 'f16',
     shape: along((width) => width / BLOCK),
   });
-  switch (heldAs(tensor)) {
+  switch (storedPrecision(tensor)) {
     case 'f32':
       return [{ name, dtype: 'f32', shape }];
     case 'f16':
@@ -53,9 +53,9 @@ export function partsOf(tensor: FrozenTensor): readonly [Part, ...Part[]] {
   }
 }
 
-/** The elements of a tensor's parts, in their order. f32 ones are the array given. */
+/** Converts a tensor to the elements of its parts, in their order. f32 tensors are not copied. */
 export function narrow(values: Float32Array, tensor: FrozenTensor): readonly PartElements[] {
-  switch (heldAs(tensor)) {
+  switch (storedPrecision(tensor)) {
     case 'f32':
       return [values];
     case 'f16':
@@ -67,10 +67,10 @@ export function narrow(values: Float32Array, tensor: FrozenTensor): readonly Par
   }
 }
 
-/** The largest f16. */
+/** Largest finite f16. */
 const MOST = 65_504;
 
-/** A number that f16 has, and its bits. */
+/** Rounds a number to f16. Returns it with its bits. */
 function half(value: number): readonly [number, number] {
   const bits = numberToHalf(Math.max(-MOST, Math.min(MOST, value)));
   return [halfToNumber(bits), bits];
@@ -112,14 +112,15 @@ function narrowTo4(values: Float32Array): readonly PartElements[] {
 interface Grid {
   readonly scale: number;
   readonly offset: number;
-  /** 1 / scale, or 0 where that is 0. */
+  /** 1 / scale, or 0 if the scale is 0. */
   readonly inverse: number;
-  /** Of scale and offset, as f16. */
+  /** Bits of scale and offset as f16. */
   readonly bits: readonly [number, number];
 }
 
 /**
- * From the smallest number of a block to the largest; or, if closer, with 0 on the grid and the furthest at its end.
+ * Returns the grid that fits a block best: from its smallest number to its largest, or one that contains 0 and ends at
+ * the number furthest from 0.
  */
 function bestGrid(values: Float32Array, from: number): Grid {
   let [least, most] = [values[from]!, values[from]!];
@@ -135,16 +136,16 @@ function bestGrid(values: Float32Array, from: number): Grid {
 }
 
 function gridOf(scale: number, offset: number): Grid {
-  const [ownScale, scaleBits] = half(scale);
-  const [ownOffset, offsetBits] = half(offset);
-  const inverse = ownScale === 0 ? 0 : 1 / ownScale;
-  return { scale: ownScale, offset: ownOffset, inverse, bits: [scaleBits, offsetBits] };
+  const [halfScale, scaleBits] = half(scale);
+  const [halfOffset, offsetBits] = half(offset);
+  const inverse = halfScale === 0 ? 0 : 1 / halfScale;
+  return { scale: halfScale, offset: halfOffset, inverse, bits: [scaleBits, offsetBits] };
 }
 
 const gridIndex = ({ inverse, offset }: Grid, value: number): number =>
   nearest((value - offset) * inverse, 0, 15);
 
-/** The sum of squares that a block loses on a grid. */
+/** Returns the sum of squared rounding errors of a block on a grid. */
 function errorOf(grid: Grid, values: Float32Array, from: number): number {
   let sum = 0;
   for (let i = from; i < from + BLOCK; i++) {
@@ -159,7 +160,7 @@ function nearest(value: number, low: number, high: number): number {
   return value >= high ? high : Math.floor(value + 0.5);
 }
 
-/** The model's tensors: slices of the flat vector, or inputs of their own names where they are frozen. */
+/** Opens the model's tensors: ranges of the flat vector, or named inputs if they are frozen. */
 export function openWeights(
   graph: Graph,
   flat: Value,
@@ -175,13 +176,13 @@ export function openWeights(
     if (tensor) return tensor;
     throw new ConfigError(
       'model/tensor',
-      `Your model asks for weights(${JSON.stringify(name)}), but its tensors are: ` +
+      `Your model uses weights(${JSON.stringify(name)}), but its tensors are: ` +
         `${[...tensors.keys()].join(', ')}.`,
     );
   };
 }
 
-/** The inputs of one frozen tensor, as its numbers. */
+/** Adds the inputs of a frozen tensor and returns its numbers, widened. */
 export function openFrozen(graph: Graph, tensor: FrozenTensor, dtype: 'f32' | 'f64'): Value {
   const [first, ...others] = partsOf(tensor);
   if (first.dtype === 'f32') return graph.input(first.name, { ...first, dtype });

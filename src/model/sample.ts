@@ -1,39 +1,39 @@
-/** Continues a text with whatever turns tokens into logits: one token after the other is drawn, shown and read. */
+/** Generates text from logits, token by token, and decodes it for display while it arrives. */
 import { deriveKey, philox, unit } from '../base/rng.ts';
 
-/** How the next token is taken from logits. */
+/** How the next token is drawn from logits. */
 export interface Choice {
-  /** 0 always takes the likeliest token. */
+  /** 0 always takes the most likely token. */
   readonly temperature: number;
   readonly seed: number | string;
-  /** Only the likeliest tokens that together have this share are drawn; 1 draws from all. */
+  /** Nucleus sampling: draws from the most likely tokens with this total probability; default 1, all tokens. */
   readonly topP?: number | undefined;
-  /** Only so many of the likeliest tokens are drawn; 0 draws from all. */
+  /** Number of most likely tokens to draw from; default 0, all tokens. */
   readonly topK?: number | undefined;
 }
 
 export interface Continuation extends Choice {
   readonly prompt: ArrayLike<number>;
-  /** Tokens to add. */
+  /** Number of tokens to generate. */
   readonly length: number;
-  /** Tokens that end the text, each given as the last one. */
+  /** Tokens that end the text; the one drawn is still returned. */
   readonly ends?: ReadonlySet<number> | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Reads a text in order and remembers what it read. */
+/** Reads the tokens of a text in order, and keeps the state of the text so far. */
 export interface TextReader {
-  /** The longest text, in tokens. */
+  /** Maximum length of a text, in tokens. */
   readonly capacity: number;
-  /** Logits (V) after the last of these tokens, which follow those read before; the caller may change them. */
+  /** Reads further tokens and returns the logits (V) after the last one; the caller may modify them. */
   read(tokens: ArrayLike<number>): Promise<Float32Array>;
-  /** Begins a new text. */
+  /** Starts a new text. */
   clear(): void;
 }
 
 /**
- * The tokens after the prompt, each as it is drawn. An empty prompt starts from token 0; a full reader goes on from the
- * last half of what it holds.
+ * Generates the tokens after the prompt, yielding each as it is drawn. An empty prompt starts from token 0. A full
+ * reader continues from the second half of the text.
  */
 export async function* continueText(
   reader: TextReader,
@@ -43,16 +43,16 @@ export async function* continueText(
   const text = prompt.length === 0 ? [0] : Array.from(prompt);
   reader.clear();
   let unread = text.slice(-reader.capacity);
-  let held = 0;
+  let readCount = 0;
   for (let count = 0; count < length; count++) {
     signal?.throwIfAborted();
-    if (held + unread.length > reader.capacity) {
+    if (readCount + unread.length > reader.capacity) {
       reader.clear();
       unread = text.slice(-Math.ceil(reader.capacity / 2));
-      held = 0;
+      readCount = 0;
     }
     const token = choose(await reader.read(unread), count);
-    held += unread.length;
+    readCount += unread.length;
     unread = [token];
     text.push(token);
     yield token;
@@ -60,10 +60,10 @@ export async function* continueText(
   }
 }
 
-/** Logits (T, V) of one window of exactly `context` tokens. */
+/** Returns the logits (T, V) of a window of exactly `context` tokens. */
 export type Logits = (tokens: Int32Array) => Promise<Float32Array>;
 
-/** Reads with a model that keeps nothing: the last `context` tokens at every call, so that no text is too long. */
+/** Creates a reader for a model without a cache: every call reads the last `context` tokens, of texts of any length. */
 export function createWindowReader(
   logits: Logits,
   { context, vocabulary }: { readonly context: number; readonly vocabulary: number },
@@ -86,7 +86,7 @@ export function createWindowReader(
   };
 }
 
-/** The token that is drawn from the logits of the `count`-th draw, from 0. */
+/** Returns a function that draws a token from logits; `count` numbers the draws from 0. */
 function createChooser({ temperature, seed, topP = 1, topK = 0 }: Choice) {
   const key = deriveKey('nostrain/sample', seed);
   return (logits: Float32Array, count: number): number => {
@@ -105,16 +105,16 @@ function createChooser({ temperature, seed, topP = 1, topK = 0 }: Choice) {
 const likeliest = (logits: Float32Array): number =>
   logits.reduce((best, value, i) => (value > logits[best]! ? i : best), 0);
 
-/** The `rank`-th largest value. */
+/** Returns the `rank`-th largest value. */
 const largest = (values: Float32Array, rank: number): number =>
   Float32Array.from(values).sort()[values.length - rank]!;
 
 const sum = (weights: Float64Array): number => weights.reduce((total, weight) => total + weight, 0);
 
-/** Zeroes all but the largest weights that together have at least this share of the sum. */
+/** Keeps the largest weights that together reach this share of the sum, and sets the others to zero. */
 function keepShare(weights: Float64Array, share: number): void {
   const total = sum(weights);
-  // all smaller ones together have less than the rest of the share
+  // all weights below `least` together are less than the rest
   const least = ((1 - share) * total) / weights.length;
   const order = [...weights.keys()]
     .filter((i) => weights[i]! >= least)
@@ -129,7 +129,7 @@ function keepShare(weights: Float64Array, share: number): void {
   for (const [i, weight] of kept) weights[i] = weight;
 }
 
-/** The index at `draw` of the cumulative weights. */
+/** Returns the index of the weight that `draw` falls into, cumulatively. */
 function drawn(weights: Float64Array, draw: number): number {
   let left = draw * sum(weights);
   let last = 0;
@@ -142,34 +142,35 @@ function drawn(weights: Float64Array, draw: number): number {
   return last;
 }
 
-/** A character that is cut, or bytes that are none. */
+/** Replacement character: decoders return it for an incomplete or invalid character. */
 const CUT = '\ufffd';
-/** More tokens than any character has are no character. */
-const MOST_HELD = 8;
+/** Maximum tokens to wait for the rest of a character; more are invalid bytes. */
+const MAX_PENDING = 8;
 
 export interface TextStream {
-  /** What can be shown of the text after this token. */
+  /** Adds a token and returns the text that can be shown now. */
   push(token: number): string;
-  /** What was held back. */
+  /** Returns the text that was held back. */
   end(): string;
 }
 
-/** Tokens as text while they arrive, after a shown prompt: a character is held back until all its tokens are there. */
+/** Creates a stream that decodes tokens as they arrive, and holds a character back until all its tokens are there. */
 export function createTextStream(decode: (tokens: ArrayLike<number>) => string): TextStream {
-  // those before the new ones, as some tokens are written in another way at the start of a text
+  // context for decoding: some tokens decode differently at the start of a text
   let shown: number[] = [];
-  let held: number[] = [];
+  let readCount: number[] = [];
   const flush = (): string => {
-    if (held.length === 0) return '';
+    if (readCount.length === 0) return '';
     const before = shown.length === 0 ? '' : decode(shown);
-    const text = decode([...shown, ...held]).slice(before.length);
-    [shown, held] = [held, []];
+    const text = decode([...shown, ...readCount]).slice(before.length);
+    [shown, readCount] = [readCount, []];
     return text;
   };
   return {
     push(token) {
-      held.push(token);
-      const isCut = decode([...shown, ...held]).endsWith(CUT) && held.length < MOST_HELD;
+      readCount.push(token);
+      const isCut =
+        decode([...shown, ...readCount]).endsWith(CUT) && readCount.length < MAX_PENDING;
       return isCut ? '' : flush();
     },
     end: flush,

@@ -1,9 +1,9 @@
 /**
- * Compiles a model to the ONNX programs a worker runs: forward, backward and optimizer in one graph.
+ * Compiles a model to the ONNX programs of a worker: forward pass, backward pass and optimizer in one graph.
  *
  * All programs take flat vectors and the whole data set, and select their batch by `rows`. Tokens: `corpus` (L), u8 or
- * i32 by vocabulary, and window offsets in it; if only some tokens count, `counted` (L) is 1 where that token does.
- * Regression: `inputs` (N, F), `targets` (N) and row numbers. L and N are open. Frozen tensors are inputs by name.
+ * i32 by vocabulary, and window offsets in it; if only some tokens count, `counted` (L) is 1 for those.
+ * Regression: `inputs` (N, F), `targets` (N) and row numbers. L and N are dynamic. Frozen tensors are inputs by name.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
@@ -44,27 +44,27 @@ import { openWeights, partsOf } from './precision.ts';
 
 /** Options of `compileTraining`. */
 export interface CompileOptions {
-  /** f64 works for linear and mlp; onnxruntime has no f64 kernel for gpt's erf. */
+  /** f64 works only for linear and mlp; onnxruntime has no f64 kernel for the erf of gpt. */
   readonly dtype?: 'f32' | 'f64';
-  /** Where the programs run; the last bits differ. Default is the CPU. */
+  /** Execution provider; results differ in the last bits. Default: the CPU. */
   readonly target?: GraphTarget;
-  /** Backward computes the inside of every layer again instead of keeping it: less memory, a third more time. */
+  /** Recomputes activations in the backward pass: less memory, a third more time. */
   readonly recompute?: boolean;
-  /** Into how many micro-batches a step cuts its batch, one after the other: less memory for the same mean gradient. */
+  /** Micro-batches per step, run one after the other: less memory for the same mean gradient. */
   readonly accumulate?: number;
-  /** Only the tokens that the input `counted` names enter losses and gradients; for token windows. */
+  /** Whether only tokens marked by the input `counted` enter losses and gradients; for token windows. */
   readonly masked?: boolean;
-  /** What matrix products of a step are computed in; optimizers and evaluation stay in f32. Of f32 graphs. */
+  /** Type of matrix products in a step of an f32 graph; the optimizer and evaluation stay in f32. */
   readonly precision?: Arithmetic;
 }
 
-/** ONNX models as bytes, each encoded when first asked for. `k` below is the number of rates, B the batch. */
+/** ONNX models as bytes, each encoded when first used. Below, k is the number of rates and B the batch size. */
 export interface TrainingProgram {
   readonly layout: Layout;
   readonly optimizer: Optimizer;
-  /** Names of the inputs with data and frozen tensors, as opposed to state. */
+  /** Names of the inputs for data and frozen tensors, as opposed to state. */
   readonly dataInputs: readonly string[];
-  /** State of `loop` and `step` with its first values: parameters, moments and, in f16, the `scaling` of the loss. */
+  /** State of `loop` and `step` with initial values: parameters, moments and, in f16, the loss `scaling`. */
   readonly state: readonly { readonly name: string; readonly first: () => Float32Array }[];
   /** steps i64, params, moments, rates (H, k), rows i32 (H, B), data -> params.next, moments.next, losses (H). */
   readonly loop: () => Uint8Array;
@@ -80,18 +80,18 @@ export interface TrainingProgram {
    * gradients (parts, any) -> gradient (any), their mean, and the sum of squares; `masked` weighs by shares (1, parts).
    */
   readonly combine: (parts: number) => Uint8Array;
-  /** The ranges of the vectors that can be updated apart, at most `count`; equal models are one object. */
+  /** Returns at most `count` ranges of the vectors that can be updated separately. Equal models are the same object. */
   readonly updates: (count: number) => readonly RangeUpdate[];
   /** params, inputs of one row: i32 (1, T) or (1, F) -> predictions: logits (T, V) or numbers (1). */
   readonly forward: () => Uint8Array;
 }
 
-/** A range of the vectors: params, moments, gradient of that range, rates (k), factor -> params.next, moments.next. */
+/** Update of a range: params, moments and gradient of the range, rates (k), factor -> params.next, moments.next. */
 export interface RangeUpdate extends Range {
   readonly model: Uint8Array;
 }
 
-/** The models for training `spec` with batches of `batch` rows. */
+/** Compiles the programs for training a model with batches of `batch` rows. */
 export function compileTraining(
   spec: AnyModel,
   optimizerSpec: OptimizerSpec,
@@ -148,7 +148,7 @@ const usual = {
   precision: 'f32',
 } as const satisfies Required<CompileOptions>;
 
-/** What all programs are built from. */
+/** Everything the programs are built from. */
 interface Plan extends Required<CompileOptions> {
   readonly form: DataForm;
   readonly model: Model;
@@ -193,7 +193,7 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
   graph.output('loss', loss);
 }
 
-/** Mean loss and gradient of a batch, one micro-batch after the other; backward goes through `scale` times the loss. */
+/** Returns the mean loss and gradient of a batch, micro-batch by micro-batch; `scale` multiplies the loss first. */
 function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value, scale?: Value) {
   const { model, layout, recompute, accumulate } = plan;
   const weights = openWeights(graph, params, layout, model);
@@ -203,8 +203,8 @@ function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value, sca
   const sizes = new Array<number>(accumulate).fill(rows.shape[0]! / accumulate);
   let total: { readonly loss: Value; readonly gradient: Value } | undefined;
   for (const part of split(rows, 0, sizes)) {
-    const own = total ? after(part, total.gradient) : part;
-    const loss = batchLoss(model, weights, read(own), count);
+    const partRows = total ? after(part, total.gradient) : part;
+    const loss = batchLoss(model, weights, read(partRows), count);
     const [gradient] = gradients(graph, scale ? mul(loss, scale) : loss, [params], { recompute });
     total = total
       ? { loss: add(total.loss, loss), gradient: add(total.gradient, gradient!) }
@@ -216,7 +216,7 @@ function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value, sca
   return { loss: mul(loss, 1 / accumulate), gradient: mul(gradient, 1 / accumulate) };
 }
 
-/** Where the step does not count, all stays as it was. */
+/** Adds the update to the outputs. If `counts` is false, the state stays unchanged. */
 function outputUpdate(graph: Graph, { optimizer }: Plan, input: UpdateInput, counts?: Value): void {
   const { params, moments } = optimizer.update(input);
   const kept = (now: Value, before: Value) => (counts ? where(counts, now, before) : now);
@@ -226,7 +226,7 @@ function outputUpdate(graph: Graph, { optimizer }: Plan, input: UpdateInput, cou
   });
 }
 
-/** The mean of several gradients, or of the same range of each. */
+/** Builds the mean of several gradients, or of the same range of each. */
 function buildCombine(graph: Graph, { dtype, masked }: Plan, parts: number): void {
   const all = graph.input('gradients', { dtype, shape: [parts, ANY] });
   const row = { dtype, shape: [1, parts] };
@@ -284,7 +284,7 @@ function buildForward(graph: Graph, plan: Plan): void {
 const flatInput = (graph: Graph, { layout, dtype }: Plan, name: string): Value =>
   graph.input(name, { dtype, shape: [layout.size] });
 
-/** Names of the inputs that hold data, or frozen tensors, as opposed to state. */
+/** Returns the names of the inputs for data and frozen tensors, as opposed to state. */
 const dataInputs = ({ form, model: { frozen = [] }, masked }: Plan): readonly string[] => [
   ...rulesOf(form).inputs(masked),
   ...frozen.flatMap((tensor) => partsOf(tensor).map(({ name }) => name)),

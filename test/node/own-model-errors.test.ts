@@ -57,7 +57,7 @@ describe('a model of the user is at fault, not the device', () => {
       losing((weights, { inputs }) => ops.mul(weights('ww'), ops.reduceSum(inputs, [1]))),
     );
     expect(error.code).toBe('model/tensor');
-    expect(error.message).toBe('Your model asks for weights("ww"), but its tensors are: w.');
+    expect(error.message).toBe('Your model uses weights("ww"), but its tensors are: w.');
   });
 
   it('whose ops do not fit together', async () => {

@@ -1,10 +1,10 @@
 /**
- * Low-rank adapters (LoRA, arXiv 2106.09685) on a decoder whose own weights stay as they are, to fine-tune a published
- * model. Next to a linear layer x W stand two small matrices, A [rank, inputs] and B [outputs, rank]:
+ * Low-rank adapters (LoRA, arXiv 2106.09685), which fine-tune a published decoder with frozen weights. Each adapted
+ * linear layer x W gets two small matrices, A [rank, inputs] and B [outputs, rank]:
  *
  *   y = x W + bias + (alpha / rank) (x A^T) B^T
  *
- * Names, orientation and first values are those of Hugging Face's PEFT: A is uniform in +-1 / sqrt(inputs), B is zero.
+ * Names, orientation and initial values are those of Hugging Face's PEFT: A is uniform in +-1 / sqrt(inputs), B zero.
  * GPT-2 has queries, keys and values in one layer, which then has one A and one B. No dropout.
  */
 import { ConfigError } from '../../base/errors.ts';
@@ -23,25 +23,25 @@ import { decoderOf, ofTier } from '../architectures/table.ts';
 import { decodingOf } from '../decoding.ts';
 import { gemm } from '../graph/verbs.ts';
 
-/** Which layers get an adapter, and how large. Both matrices are trained. */
+/** The layers that get an adapter, and its size. Both matrices are trained. */
 export interface LoraSpec {
   readonly rank: number;
-  /** What an adapter adds is multiplied by alpha / rank. */
+  /** The adapter's output is scaled by alpha / rank. */
   readonly alpha: number;
   /**
-   * `qv`, `attention`, `all-linear`, or ends of layer names with commas between them (`q_proj`, `mlp.down_proj`), with
-   * `*` for any characters (`layers.1*.q_proj`), as PEFT matches them.
+   * `qv`, `attention`, `all-linear`, or a comma-separated list of layer name endings (`q_proj`, `mlp.down_proj`), with
+   * `*` for any characters (`layers.1*.q_proj`), matched like PEFT does.
    */
   readonly targets: string;
 }
 
-/** The layers that a word stands for. GPT-2's queries, keys and values are one layer. */
+/** Layer names of each keyword. In GPT-2 queries, keys and values are one layer. */
 const words: { readonly [A in DecoderSpec['architecture']]: Readonly<Record<string, string>> } = {
   llama: { qv: 'q_proj,v_proj', attention: 'q_proj,k_proj,v_proj,o_proj', 'all-linear': '*' },
   gpt2: { qv: 'attn.c_attn', attention: 'attn.c_attn,attn.c_proj', 'all-linear': '*' },
 };
 
-/** Which side of a matrix lies along the width of feed-forward layers: the one of the layer that does. */
+/** Axis along the feed-forward width: 0 of B if the layer's outputs lie along it, 1 of A if its inputs do. */
 const ALONG = [{ inner: 0 }, { inner: 1 }] as const;
 
 /** A layer with its adapter. */
@@ -51,7 +51,7 @@ interface Adapted {
   readonly b: TensorSpec;
 }
 
-/** The decoder with adapters, which alone are trained; its own matrices are data in `precision`. */
+/** Returns the decoder with trainable adapters and frozen weights in `precision`. */
 export function loraModel(
   spec: DecoderSpec,
   adapter: LoraSpec,
@@ -59,13 +59,13 @@ export function loraModel(
 ): CustomModel {
   const { tiers } = spec;
   if (!tiers) return adapted(spec, adapter, precision);
-  const own = { ...adapted(ofTier(spec), adapter, precision, spec.ffn), tiers };
+  const tierModel = { ...adapted(ofTier(spec), adapter, precision, spec.ffn), tiers };
   const ofOther = (tier: number) =>
     loraModel({ ...spec, tiers: { ...tiers, own: tier } }, adapter, precision);
-  return { ...sliceModel(own, tiers, spec.ffn), ofTier: ofOther };
+  return { ...sliceModel(tierModel, tiers, spec.ffn), ofTier: ofOther };
 }
 
-/** Of a decoder that is one tier of another, `ffn` is the width of that one's feed-forward layers. */
+/** Returns the adapted decoder; for a tier, `ffn` is the feed-forward width of the full model. */
 function adapted(
   spec: DecoderSpec,
   adapter: LoraSpec,
@@ -88,7 +88,7 @@ function adapted(
   };
 }
 
-/** How a decoder reads its linear layers with these adapters. */
+/** Returns the layers of a decoder with these adapters applied. */
 export function loraLayers(spec: DecoderSpec, adapter: LoraSpec): (weights: Weights) => Layers {
   const adapted = new Map(adaptedLayers(spec, adapter).map((one) => [one.layer.name, one]));
   const alpha = adapter.alpha / adapter.rank;
@@ -98,23 +98,23 @@ export function loraLayers(spec: DecoderSpec, adapter: LoraSpec): (weights: Weig
       weights,
       linear(layer, rows) {
         const out = plain.linear(layer, rows);
-        const own = adapted.get(layer.name);
-        if (!own) return out;
-        const low = gemm(rows, weights(own.a.name), { transB: true }); // (N, rank)
-        return gemm(low, weights(own.b.name), { transB: true, alpha, c: out });
+        const matrices = adapted.get(layer.name);
+        if (!matrices) return out;
+        const low = gemm(rows, weights(matrices.a.name), { transB: true }); // (N, rank)
+        return gemm(low, weights(matrices.b.name), { transB: true, alpha, c: out });
       },
     };
   };
 }
 
-/** Every A and B, by PEFT's names. */
+/** Returns the tensors of all adapters, by PEFT's names. */
 export const loraTensors = (spec: DecoderSpec, adapter: LoraSpec): readonly TensorSpec[] =>
   adaptedLayers(spec, adapter).flatMap(({ a, b }) => [a, b]);
 
-/** A weight of the decoder with its adapter added; `tensors` gives the numbers of the adapters' tensors. */
+/** Adds its adapter to a weight of the decoder; `tensors` returns the values of adapter tensors. */
 export type Merge = (base: Float32Array, tensors: (name: string) => Float32Array) => Float32Array;
 
-/** By the names of the decoder's own weights that change: what they become, each as it is stored. */
+/** Returns the merge functions of all adapted weights, by the weights' names in the decoder. */
 export function mergeLora(spec: DecoderSpec, adapter: LoraSpec): ReadonlyMap<string, Merge> {
   const { rank, alpha } = adapter;
   return new Map(
@@ -126,7 +126,7 @@ export function mergeLora(spec: DecoderSpec, adapter: LoraSpec): ReadonlyMap<str
   );
 }
 
-/** The names of the layers that have an adapter. */
+/** Returns the names of the layers that have an adapter. */
 export const loraTargets = (spec: DecoderSpec, adapter: LoraSpec): readonly string[] =>
   adaptedLayers(spec, adapter).map(({ layer }) => layer.name);
 
@@ -136,7 +136,7 @@ interface Numbers {
   readonly b: Float32Array;
 }
 
-/** W + scale B A, each number rounded once. */
+/** Returns W + scale B A, with each value rounded once. */
 function merged(
   { inputs, outputs, stored }: LinearLayer,
   rank: number,
@@ -196,7 +196,7 @@ function adaptedLayers(
   });
 }
 
-/** The layers that are meant, in the decoder's order. */
+/** Returns the layers that `targets` matches, in the decoder's order. */
 function targetsOf(spec: DecoderSpec, targets: string): readonly LinearLayer[] {
   const { linears } = decoderOf(spec);
   const known = words[spec.architecture];
@@ -209,16 +209,14 @@ function targetsOf(spec: DecoderSpec, targets: string): readonly LinearLayer[] {
       'adapter/targets',
       `no layer of the model is called ${JSON.stringify(pattern)}`,
       {
-        hint:
-          `a layer is called, for example, ${linears[0]!.name}; or use qv, attention or ` +
-          'all-linear',
+        hint: `use a layer name such as ${linears[0]!.name}, or qv, attention or all-linear`,
       },
     );
   }
   return linears.filter(({ name }) => patterns.some((pattern) => matches(name, pattern)));
 }
 
-/** A layer's name is the pattern, or ends with it after a dot. Linear in time: a stranger may write the pattern. */
+/** Reports whether a layer's name matches a pattern, whole or after a dot. Linear time: patterns are untrusted. */
 function matches(name: string, pattern: string): boolean {
   const [first = '', ...rest] = `.${pattern}`.split('*');
   const whole = `.${name}`;
@@ -229,9 +227,9 @@ function matches(name: string, pattern: string): boolean {
   if (at < 0 || !whole.endsWith(last)) return false;
   at += first.length;
   for (const part of rest) {
-    const found = whole.indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
+    const index = whole.indexOf(part, at);
+    if (index < 0) return false;
+    at = index + part.length;
   }
   return at <= end;
 }

@@ -132,8 +132,8 @@ export function decoderFrom(spec: DecoderSpec, family: DecoderFamily): Decoder {
     ],
     linears: names.flatMap((at) => Object.values(linearsOf(at))),
     head: tied ? tokens : HEAD,
-    hidden(own, inputs, cache) {
-      const { embedded, heads, feedforward, lastNorm } = family.open(own, inputs, cache);
+    hidden(layers, inputs, cache) {
+      const { embedded, heads, feedforward, lastNorm } = family.open(layers, inputs, cache);
       const [batch, length] = inputs.shape;
       let h = reshape(embedded, [batch! * length!, width]);
       names.forEach((at, layer) => {
@@ -144,7 +144,7 @@ export function decoderFrom(spec: DecoderSpec, family: DecoderFamily): Decoder {
             : groupedAttention(q, k, v, scoring);
           const { output } = linearsOf(at);
           const joined = reshape(transpose(o, [0, 2, 1, 3]), [rows.shape[0]!, output.inputs]);
-          const attended = add(rows, own.linear(output, joined));
+          const attended = add(rows, layers.linear(output, joined));
           return add(attended, feedforward(at, attended));
         });
       });

@@ -192,10 +192,10 @@ function buildVit(spec: VitSpec): Model {
     hits: (weights, { inputs, targets }) => {
       const logits = predict(weights, inputs);
       const wanted = oneHot(targets, classes, logits.dtype); // (B, classes)
-      const own = reduceSum(mul(logits, wanted), [1]);
+      const targetLogit = reduceSum(mul(logits, wanted), [1]);
       // WebGPU has no numbers of 64 bits, in which places of largest ones are told
       const best = reduceMax(sub(logits, mul(wanted, FAR)), [1]);
-      return cast(greater(own, best), inputs.dtype);
+      return cast(greater(targetLogit, best), inputs.dtype);
     },
   };
 }

@@ -117,13 +117,13 @@ export function encodePieces(pieces: readonly ChatPiece[], form: TextForm): Enco
   let last: number | undefined;
   for (const { text, counted } of pieces) {
     if (counted) parts.push([ids(rest), 0]);
-    const own = ids(counted ? text : rest + text);
+    const encoded = ids(counted ? text : rest + text);
     rest = '';
     const trimmed = text.trimEnd();
-    const core = counted && trimmed !== text ? ids(trimmed) : own;
-    const isEnded = core !== own && form.special.has(core[core.length - 1]!);
+    const core = counted && trimmed !== text ? ids(trimmed) : encoded;
+    const isEnded = core !== encoded && form.special.has(core[core.length - 1]!);
     if (isEnded) rest = text.slice(trimmed.length);
-    const kept = isEnded ? core : own;
+    const kept = isEnded ? core : encoded;
     parts.push([kept, counted ? 1 : 0]);
     last = kept[kept.length - 1] ?? last;
   }

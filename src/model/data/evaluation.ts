@@ -39,9 +39,9 @@ export function sizesOfSlice(
 }
 
 /** Throws where the slice is of other sizes than the model. */
-export function assertSliceSizes(found: SliceSizes, input: SpecInput | null): void {
+export function assertSliceSizes(sizes: SliceSizes, input: SpecInput | null): void {
   const wanted: Readonly<Record<string, unknown>> = { ...input };
-  const strange = Object.entries(found).find(([name, size]) => size !== wanted[name]);
+  const strange = Object.entries(sizes).find(([name, size]) => size !== wanted[name]);
   if (strange === undefined) return;
   const [name, size] = strange;
   throw new ConfigError(

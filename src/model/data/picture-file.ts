@@ -96,12 +96,12 @@ function colourAt(
     return [entry[0]!, entry[1]!, entry[2]!, entry[3] ?? 255];
   }
   const raw = Array.from({ length: channels }, (_, i) => sample(at, i));
-  const own = raw.map((value) =>
+  const scaledSamples = raw.map((value) =>
     depth === 16 ? value >> 8 : Math.round((value * 255) / (2 ** depth - 1)),
   );
   const isKey =
     transparency?.length === channels && raw.every((value, i) => value === transparency[i]);
-  const [first = 0, second = 0, third = 0, fourth = 255] = own;
+  const [first = 0, second = 0, third = 0, fourth = 255] = scaledSamples;
   if (channels <= 2) return [first, first, first, isKey ? 0 : channels === 2 ? second : 255];
   return [first, second, third, isKey ? 0 : fourth];
 }

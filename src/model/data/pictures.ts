@@ -92,22 +92,26 @@ const unreadable = (): ConfigError =>
 const HELD_OUT = 10;
 
 /** A worker's pictures and the validation part: some of each class in a drawn order, or all of another set, `held`. */
-export function dividePictures(pictures: Pictures, shard: Shard, held?: Pictures): ImageData {
-  const { own, kept, few } = drawn(pictures, shard, held === undefined ? HELD_OUT : Infinity);
+export function dividePictures(pictures: Pictures, shard: Shard, holdout?: Pictures): ImageData {
+  const { shardPictures, kept, few } = drawn(
+    pictures,
+    shard,
+    holdout === undefined ? HELD_OUT : Infinity,
+  );
   const { index, count } = shard;
-  if (few !== undefined && held === undefined) {
+  if (few !== undefined && holdout === undefined) {
     throw new ConfigError('data/too-small', `class ${JSON.stringify(few)} has one picture only`, {
       hint: 'give two pictures of every class at least: one to learn from, one to be tested on',
     });
   }
-  if (own.length === 0) {
+  if (shardPictures.length === 0) {
     throw new ConfigError('data/too-small', `there are no pictures for shard ${index}/${count}`, {
       hint: 'give more pictures, or train with fewer workers',
     });
   }
   const validation =
-    held === undefined ? partOf(pictures, kept) : partOf(held, [...held.labels.keys()]);
-  return { kind: 'images', shard: partOf(pictures, own), validation };
+    holdout === undefined ? partOf(pictures, kept) : partOf(holdout, [...holdout.labels.keys()]);
+  return { kind: 'images', shard: partOf(pictures, shardPictures), validation };
 }
 
 /** Which pictures are the shard's, and which are held out: of each class the first and then every so many. */
@@ -118,15 +122,15 @@ function drawn({ classes, labels }: Pictures, { index, count }: Shard, every: nu
     .sort((a, b) => a.drawn - b.drawn || a.at - b.at)
     .map(({ at }) => at);
   const seen = new Int32Array(classes.length);
-  const [own, kept]: [number[], number[]] = [[], []];
+  const [shardPictures, kept]: [number[], number[]] = [[], []];
   for (const at of order) {
     const rank = seen[labels[at]!]!++;
     const before = every === Infinity ? 0 : 1 + Math.floor(rank / every);
     if (before > 0 && rank % every === 0) kept.push(at);
     // which worker is next does not depend on the class, so that few of each are shared out too
-    else if ((rank - before + labels[at]!) % count === index - 1) own.push(at);
+    else if ((rank - before + labels[at]!) % count === index - 1) shardPictures.push(at);
   }
-  return { own, kept, few: classes[seen.findIndex((all) => all < 2)] };
+  return { shardPictures, kept, few: classes[seen.findIndex((all) => all < 2)] };
 }
 
 function partOf(
@@ -173,14 +177,14 @@ const COLOURS = 3;
 /** Throws `data/pictures` that names what is wrong with which file. */
 export async function gatherPictures(
   all: readonly PictureFile[],
-  { folder, classes: found, pixels, like, signal }: GatherPictures,
+  { folder, classes: classNames, pixels, like, signal }: GatherPictures,
 ): Promise<Pictures> {
-  const classes = like?.classes ?? [...found].sort(compareCodePoints);
-  assertClasses(found, folder, like);
+  const classes = like?.classes ?? [...classNames].sort(compareCodePoints);
+  assertClasses(classNames, folder, like);
   const files = all
     .filter(({ name }) => IS_PICTURE.test(name) && !name.startsWith('.'))
     .sort((a, b) => compareCodePoints(a.class, b.class) || compareCodePoints(a.name, b.name));
-  for (const name of found) {
+  for (const name of classNames) {
     if (files.some((file) => file.class === name)) continue;
     throw wrong(
       `${folder}/${name} has no pictures`,
@@ -205,8 +209,12 @@ export async function gatherPictures(
   return { classes, pixels, channels, bytes: inChannels(bytes, channels), labels };
 }
 
-function assertClasses(found: readonly string[], folder: string, like: Likeness | undefined): void {
-  const strange = like && found.find((name) => !like.classes.includes(name));
+function assertClasses(
+  classNames: readonly string[],
+  folder: string,
+  like: Likeness | undefined,
+): void {
+  const strange = like && classNames.find((name) => !like.classes.includes(name));
   if (strange !== undefined) {
     throw wrong(
       `${folder} has the class ${JSON.stringify(strange)}; those of the run are ` +
@@ -215,8 +223,9 @@ function assertClasses(found: readonly string[], folder: string, like: Likeness 
     );
   }
   const least = like ? 1 : 2;
-  if (found.length >= least && found.length <= MOST_CLASSES) return;
-  const words = found.length === 1 ? `one class only, ${found[0]}` : `${found.length} classes`;
+  if (classNames.length >= least && classNames.length <= MOST_CLASSES) return;
+  const words =
+    classNames.length === 1 ? `one class only, ${classNames[0]}` : `${classNames.length} classes`;
   const needed = like
     ? `give a folder with pictures for one of ${listOf(like.classes)} at least`
     : 'give two classes at least, a folder with pictures for each';

@@ -84,16 +84,16 @@ function writeScene(die: Die): string {
   const speeches = 8 + die(20);
   let speaker = scene.present[0]!;
   let text = '';
-  let asked = false;
+  let isQuestion = false;
   for (let i = 0; i < speeches; i++) {
     const before = speaker;
     const others = scene.present.filter((player) => player !== before);
     speaker = i === 0 ? before : pick(die, others);
     const to = i === 0 ? others[0]! : before;
     const first =
-      i === 0 ? 'entrance' : i === speeches - 1 ? 'parting' : asked ? 'reply' : 'opening';
+      i === 0 ? 'entrance' : i === speeches - 1 ? 'parting' : isQuestion ? 'reply' : 'opening';
     const speech = writeSpeech(die, scene, to, first);
-    asked = speech.endsWith('?');
+    isQuestion = speech.endsWith('?');
     text += `${speaker.name}:\n${speaker.rank === 'low' ? prose(speech) : verse(speech)}\n\n`;
   }
   return text;

@@ -49,14 +49,14 @@ export interface LinearExamplesOptions {
 
 /** Returns the synthetic rows of a shard, and for validation those after the last shard. */
 export function syntheticRows({ seed, shard }: Pick<LinearExamplesOptions, 'seed' | 'shard'>): {
-  readonly own: RegressionSet;
+  readonly rows: RegressionSet;
   readonly validation: RegressionSet;
 } {
   const { count } = shard;
-  const held = { index: count + 1, count: count + 1 };
+  const holdout = { index: count + 1, count: count + 1 };
   return {
-    own: linearExamples({ seed, shard }),
-    validation: linearExamples({ seed, shard: held }),
+    rows: linearExamples({ seed, shard }),
+    validation: linearExamples({ seed, shard: holdout }),
   };
 }
 
@@ -95,18 +95,18 @@ const FEWEST_TO_HOLD_OUT = 20;
 export function dealRows(
   set: RegressionSet,
   { index, count }: Shard,
-): { readonly own: RegressionSet; readonly validation: RegressionSet | undefined } {
+): { readonly rows: RegressionSet; readonly validation: RegressionSet | undefined } {
   const all = [...Array(set.size).keys()];
-  const isHeld = (row: number) => set.size >= FEWEST_TO_HOLD_OUT && row % HELD_OUT === 9;
-  const own = all.filter((row) => !isHeld(row)).filter((_, i) => i % count === index - 1);
-  if (own.length === 0) {
+  const isHeldOut = (row: number) => set.size >= FEWEST_TO_HOLD_OUT && row % HELD_OUT === 9;
+  const shardRows = all.filter((row) => !isHeldOut(row)).filter((_, i) => i % count === index - 1);
+  if (shardRows.length === 0) {
     throw new ConfigError('data/dataset', `the dataset has no rows for shard ${index}/${count}`, {
       hint: 'give more rows, or deal them to fewer workers with --shard',
     });
   }
-  const held = all.filter(isHeld);
-  const validation = held.length === 0 ? undefined : rowsOf(set, held);
-  return { own: rowsOf(set, own), validation };
+  const holdout = all.filter(isHeldOut);
+  const validation = holdout.length === 0 ? undefined : rowsOf(set, holdout);
+  return { rows: rowsOf(set, shardRows), validation };
 }
 
 const rowsOf = ({ features, inputs, targets }: RegressionSet, rows: readonly number[]) => ({

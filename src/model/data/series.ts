@@ -142,7 +142,7 @@ export interface DivideSeries {
   readonly horizon: number;
   readonly form: ShardForm;
   /** The series on which everybody evaluates, in a run where each has their own. */
-  readonly held?: Series | undefined;
+  readonly holdout?: Series | undefined;
 }
 
 const HELD_OUT = 0.1;
@@ -203,42 +203,42 @@ export const scaled = (
  * `held`: then the worker trains on all of its own, and each is scaled by its own numbers.
  */
 export function divideSeries(series: Series, options: DivideSeries): SeriesData {
-  const { shard, context, horizon, form, held } = options;
+  const { shard, context, horizon, form, holdout } = options;
   const { channels } = series;
-  if (held) assertSameColumns(series, held);
-  const cut = held ? series.steps : cutOf(series, options);
+  if (holdout) assertSameColumns(series, holdout);
+  const cut = holdout ? series.steps : cutOf(series, options);
   const scale = scaleOf(series, options);
   const all = cut - context - horizon + 1;
-  const own = Array.from({ length: all }, (_, i) => i).filter((start) => {
+  const shardStarts = Array.from({ length: all }, (_, i) => i).filter((start) => {
     if (form === 'contiguous') return Math.floor((start * shard.count) / all) === shard.index - 1;
     const block = Math.floor(start / (BLOCK * (context + horizon)));
     return block % shard.count === shard.index - 1;
   });
-  if (own.length === 0) {
+  if (shardStarts.length === 0) {
     throw new ConfigError(
       'data/too-small',
       `the series has no windows for shard ${shard.index}/${shard.count}`,
       { hint: 'use a longer series, fewer workers, or a smaller --context and horizon' },
     );
   }
-  const heldScale = held ? scaleOf(held, options) : scale;
-  const [whole, from] = held ? [held, 0] : [series, cut - context];
+  const holdoutScale = holdout ? scaleOf(holdout, options) : scale;
+  const [whole, from] = holdout ? [holdout, 0] : [series, cut - context];
   return {
     kind: 'series',
     channels,
-    shard: { values: scaled(series, scale, [0, cut]), starts: Int32Array.from(own) },
+    shard: { values: scaled(series, scale, [0, cut]), starts: Int32Array.from(shardStarts) },
     validation: {
-      values: scaled(whole, heldScale, [from, whole.steps]),
+      values: scaled(whole, holdoutScale, [from, whole.steps]),
       starts: Int32Array.from({ length: whole.steps - from - context - horizon + 1 }, (_, i) => i),
     },
   };
 }
 
-function assertSameColumns({ names }: Series, held: Series): void {
+function assertSameColumns({ names }: Series, holdout: Series): void {
   const list = (all: readonly string[]) => all.map((name) => JSON.stringify(name)).join(', ');
-  if (list(names) === list(held.names)) return;
+  if (list(names) === list(holdout.names)) return;
   throw wrong(
-    `has the columns ${list(names)}; those of the run are ${list(held.names)}`,
+    `has the columns ${list(names)}; those of the run are ${list(holdout.names)}`,
     'call the columns as the run does, in its order, and leave others out',
   );
 }

@@ -10,11 +10,11 @@ import { divideSeries, type Series } from './series.ts';
 
 const makers: Readonly<Record<Exclude<FormName, 'tokens'>, (settings: Settings) => TrainerData>> = {
   rows: (settings) => {
-    const { own, validation } = syntheticRows(settings);
+    const { rows, validation } = syntheticRows(settings);
     return {
       kind: 'regression',
-      features: own.features,
-      ...asRows(own),
+      features: rows.features,
+      ...asRows(rows),
       validation: asRows(validation),
     };
   },

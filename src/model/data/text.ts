@@ -3,7 +3,9 @@ import { ConfigError } from '../../base/errors.ts';
 import type { Shard } from '../../run/field.ts';
 import type { Tokens } from './tokens.ts';
 
-/** One contiguous range of the text per worker, or blocks dealt round-robin so that each worker sees all parts of it. */
+/**
+ * One contiguous range of the text per worker, or blocks dealt round-robin so that each worker sees all parts of it.
+ */
 export type ShardForm = 'contiguous' | 'interleaved';
 
 export interface ShardOptions {
@@ -45,10 +47,10 @@ export function splitText(
 export function divideText(
   tokens: Tokens,
   shard: Shard,
-  { held, ...options }: ShardOptions & { readonly held?: Tokens | undefined },
+  { holdout, ...options }: ShardOptions & { readonly holdout?: Tokens | undefined },
 ): { readonly shard: Tokens; readonly validation: Tokens } {
-  const { training, validation } = held
-    ? { training: tokens, validation: held }
+  const { training, validation } = holdout
+    ? { training: tokens, validation: holdout }
     : splitText(tokens, options);
   return { shard: shardText(training, shard, options), validation };
 }

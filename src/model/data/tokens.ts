@@ -94,8 +94,8 @@ export function openTokens(part: TokenPart, openStored: OpenStored): TokenReader
 export function nextCounted(reader: TokenReader, from: number): number | undefined {
   if (!reader.isMasked) return from < reader.length ? from : undefined;
   for (let at = from; at < reader.length; at += SCAN) {
-    const found = reader.counted(at, Math.min(at + SCAN, reader.length)).indexOf(1);
-    if (found >= 0) return at + found;
+    const offset = reader.counted(at, Math.min(at + SCAN, reader.length)).indexOf(1);
+    if (offset >= 0) return at + offset;
   }
   return undefined;
 }

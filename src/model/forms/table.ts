@@ -128,8 +128,8 @@ const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesDat
     checkSeries(data.shard, 'shard', { channels, steps: context + horizon });
     checkSeries(data.validation, 'validation', { channels, steps: context + horizon });
     const feeds = ({ values }: SeriesPart): Data => {
-      const held = { elements: values, shape: [values.length / channels, channels] };
-      return { kind: 'feeds', feeds: { series: held }, window: context + horizon };
+      const feed = { elements: values, shape: [values.length / channels, channels] };
+      return { kind: 'feeds', feeds: { series: feed }, window: context + horizon };
     };
     const offsetsOf = (on: DataName, rows: Int32Array) => rows.map((row) => data[on].starts[row]!);
     return {

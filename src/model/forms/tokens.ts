@@ -63,7 +63,7 @@ function hold(
   { context, vocabulary }: TokenForm,
   openStored: OpenStored,
 ): CheckedData {
-  const held = (part: TokenPart): Data => {
+  const feedOf = (part: TokenPart): Data => {
     if ('file' in part) return { kind: 'stored', part, context };
     const stored = storeTokens('tokens' in part ? part.tokens : part, vocabulary);
     const shape = [stored.length];
@@ -82,7 +82,7 @@ function hold(
     }
   };
   return {
-    feeds: { shard: held(data.shard), validation: held(data.validation) },
+    feeds: { shard: feedOf(data.shard), validation: feedOf(data.validation) },
     masked: isMasked(data.shard),
     bound: (on) => Math.max(0, tokensIn(data[on]) - context),
     stride: context,

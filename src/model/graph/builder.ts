@@ -101,7 +101,7 @@ export function createGraph(): Graph {
       const results = rule.infer(operands, attributes).map(create);
       if (op === 'widen') widened.set(results[0]!, operands);
       const { derive } = rule;
-      const own = { inputs: operands, outputs: results, attributes };
+      const operation = { inputs: operands, outputs: results, attributes };
       steps.push({
         op,
         inputs: operands,
@@ -116,7 +116,7 @@ export function createGraph(): Graph {
         derive:
           typeof derive === 'string'
             ? undefined
-            : (grads, wants) => derive({ ...own, grads, grad: grads[0]!, wants }),
+            : (grads, wants) => derive({ ...operation, grads, grad: grads[0]!, wants }),
       });
       return results;
     },

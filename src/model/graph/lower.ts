@@ -39,14 +39,15 @@ export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGra
   const used = new Set([...graph.outputs.values(), ...steps.flatMap(({ inputs }) => inputs)]);
   for (const { value, elements } of graph.constants) {
     if (!used.has(value)) continue;
-    const dtype = heldType(value.dtype, target);
-    const held = dtype === value.dtype ? elements : Array.from(elements, heldAs(value.dtype));
-    names.set(value, sink.constant(dtype, value.shape, held));
+    const dtype = deviceType(value.dtype, target);
+    const stored =
+      dtype === value.dtype ? elements : Array.from(elements, deviceElement(value.dtype));
+    names.set(value, sink.constant(dtype, value.shape, stored));
   }
   const named = (value: Value, op = 'value'): NamedValue => {
     const known = names.get(value) ?? `${op}.${value.id}`;
     names.set(value, known);
-    return { name: known, dtype: heldType(value.dtype, target), shape: value.shape };
+    return { name: known, dtype: deviceType(value.dtype, target), shape: value.shape };
   };
   const sinks = { f32: sink, f16: inHalf(sink, 'f16'), bf16: inHalf(sink, 'bf16') };
   for (const step of steps) {
@@ -66,19 +67,19 @@ export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGra
     nodes: sink.nodes,
     constants: sink.constants,
     inputs: [...graph.inputs].map(([input, { dtype, shape }]) =>
-      declared([input, { dtype: heldType(dtype, target), shape }]),
+      declared([input, { dtype: deviceType(dtype, target), shape }]),
     ),
     outputs: [...graph.outputs].map(declared),
   };
 }
 
 /** Type of data on a target: WebGPU takes f32 for f16, and unsigned bytes that are 128 higher for signed ones. */
-const heldType = (dtype: DType, target: GraphTarget): DType =>
-  target === 'webgpu' ? ((HELD_BY_WEBGPU as Partial<Record<DType, DType>>)[dtype] ?? dtype) : dtype;
+const deviceType = (dtype: DType, target: GraphTarget): DType =>
+  target === 'webgpu' ? ((WEBGPU_TYPES as Partial<Record<DType, DType>>)[dtype] ?? dtype) : dtype;
 
-const HELD_BY_WEBGPU = { f16: 'f32', i8: 'u8' } as const;
+const WEBGPU_TYPES = { f16: 'f32', i8: 'u8' } as const;
 
-const heldAs = (dtype: DType) => (element: number) =>
+const deviceElement = (dtype: DType) => (element: number) =>
   dtype === 'i8' ? element + 128 : halfToNumber(numberToHalf(element));
 
 /** Open dimensions get names of their own, so that none is forced to equal another. */
@@ -256,14 +257,14 @@ function inHalf(to: Emitter, half: Half): Emitter {
     constant: to.constant,
     node(type, inputs, options = {}) {
       if (!PRODUCTS.has(type) || options.exact) return to.node(type, inputs, options);
-      const { outputs, ...own } = options;
+      const { outputs, ...productOptions } = options;
       const [a, b, c] = inputs;
-      const product = to.node(type, [operand(a!), operand(b!)], own);
+      const product = to.node(type, [operand(a!), operand(b!)], productOptions);
       const last = outputs ? { outputs } : {};
       const halved = isCpu ? narrow(product) : product;
       if (c === undefined) return wide(halved, last);
       // what is added keeps its bits
-      const { beta } = own.attributes ?? {};
+      const { beta } = productOptions.attributes ?? {};
       const share = beta && 'float' in beta ? beta.float : 1;
       const added = share === 1 ? c : to.node('Mul', [c, to.constant('f32', [], [share])]);
       return to.node('Add', [wide(halved), added], last);

@@ -20,15 +20,15 @@ function fresh(inputs: readonly Value[]): readonly Value[] {
   const other = inputs.find((value) => !partsOf(value) && value.shape.length > 0);
   if (!other) return inputs;
   return inputs.map((value) => {
-    const [held, ...scales] = partsOf(value) ?? [];
-    return held ? widen([after(held, other), ...scales], value.dtype as 'f32') : value;
+    const [bits, ...scales] = partsOf(value) ?? [];
+    return bits ? widen([after(bits, other), ...scales], value.dtype as 'f32') : value;
   });
 }
 
 /** Picks along axis 0, for what is widened among the bits that it is widened from. */
 function picked(a: Value, pick: (part: Value) => Value): Value {
-  const [held, ...scales] = a.graph.partsOf(a) ?? [];
-  return held ? widen([pick(held), ...scales.map(pick)], a.dtype as 'f32') : pick(a);
+  const [bits, ...scales] = a.graph.partsOf(a) ?? [];
+  return bits ? widen([pick(bits), ...scales.map(pick)], a.dtype as 'f32') : pick(a);
 }
 
 /** A constant of the same element type and graph as `like`. */
@@ -96,8 +96,8 @@ export const cast = (a: Value, to: DType): Value =>
   a.dtype === to ? a : apply('cast', [a], { to });
 
 /** The same elements in another shape, one of whose dimensions may be -1: whatever the others leave. */
-export const reshape = (a: Value, asked: Shape): Value => {
-  const shape = withoutOpen(a.shape, asked);
+export const reshape = (a: Value, wanted: Shape): Value => {
+  const shape = withoutOpen(a.shape, wanted);
   return sameShape(a.shape, shape) ? a : apply('reshape', [a], { shape });
 };
 

@@ -48,8 +48,12 @@ export const muon: OptimizerRule<MuonSpec> = (spec, matrices) => {
       const sizes = pieces.map(({ size }) => size);
       const [p, g, ...m] = [params, gradient, ...moments].map((vector) => split(vector, 0, sizes));
       const updated = pieces.map(({ matrix }, i) => {
-        const own = { params: p![i]!, gradient: g![i]!, moments: m.map((parts) => parts[i]!) };
-        const input = { ...own, rates, factor, from };
+        const pieceInput = {
+          params: p![i]!,
+          gradient: g![i]!,
+          moments: m.map((parts) => parts[i]!),
+        };
+        const input = { ...pieceInput, rates, factor, from };
         return matrix ? updateMatrix(spec, matrix, input) : rest.update(input);
       });
       return {

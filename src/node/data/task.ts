@@ -68,15 +68,15 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
   },
   // the named file, or synthetic rows from the seed; those after the last shard are for validation
   rows: async ({ model: name, hidden, seed, shard }, { dataset, target }) => {
-    const { own, validation } =
+    const { rows, validation } =
       dataset === undefined
         ? syntheticRows({ seed, shard })
         : dealRows(await readRows(dataset, target), shard);
-    const { features } = own;
+    const { features } = rows;
     const data = {
       kind: 'regression',
       features,
-      ...asRows(own),
+      ...asRows(rows),
       ...(validation && { validation: asRows(validation) }),
     } as const;
     const model: AnyModel =
@@ -92,7 +92,7 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
     return {
       name: settings.model,
       model: patchModel(settings, inputOf(settings, { channels })!),
-      data: divideSeries(series, { ...settings, form, held }),
+      data: divideSeries(series, { ...settings, form, holdout: held }),
       tokensPerExample: 1,
     };
   },

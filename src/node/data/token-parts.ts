@@ -112,7 +112,7 @@ async function readText(
   const { tokens, replaced } = tokenizer.encode(concatBytes(...pieces));
   reportReplaced(name, replaced, tokenizer, onNotice);
   const held = evaluation && tokenizer.encode(evaluation).tokens;
-  return divideText(tokens, shard, { form, context, held });
+  return divideText(tokens, shard, { form, context, holdout: held });
 }
 
 async function readTokens(

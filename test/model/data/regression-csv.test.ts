@@ -60,15 +60,18 @@ describe('rows of a file that all workers have', () => {
 
   it('are dealt once each, every tenth held out', () => {
     const dealt = [1, 2, 3].map((index) => dealRows(rows(50), { index, count: 3 }));
-    const seen = [...dealt.flatMap(({ own }) => [...own.inputs]), ...dealt[0]!.validation!.inputs];
+    const seen = [
+      ...dealt.flatMap(({ rows: dealtRows }) => [...dealtRows.inputs]),
+      ...dealt[0]!.validation!.inputs,
+    ];
     expect(seen.sort((a, b) => a - b)).toEqual([...rows(50).inputs]);
     expect([...dealt[0]!.validation!.targets]).toEqual([90, 190, 290, 390, 490]);
     for (const { validation } of dealt) expect(validation).toEqual(dealt[0]!.validation);
   });
 
   it('are all trained on where there are few', () => {
-    const { own, validation } = dealRows(rows(12), { index: 1, count: 1 });
-    expect([own.size, validation]).toEqual([12, undefined]);
+    const { rows: all, validation } = dealRows(rows(12), { index: 1, count: 1 });
+    expect([all.size, validation]).toEqual([12, undefined]);
     expect(() => dealRows(rows(2), { index: 3, count: 3 })).toThrow('no rows for shard 3/3');
   });
 });

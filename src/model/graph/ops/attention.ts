@@ -108,8 +108,8 @@ function emitGrouped(e: Emission<OpAttributes['groupedAttention']>): void {
   if (to.target !== 'webgpu') {
     const grouped = shaped(q!.name, [batch, heads, groups, length, size]);
     const alone = shaped(k!.name, [batch, heads, 1, length, size]);
-    const own = to.node('ReduceSum', [to.node('Mul', [grouped, alone]), integers(to, [-1])]);
-    const scaled = to.node('Mul', [own, to.constant(q!.dtype, [], [attributes.scale])]);
+    const selfScore = to.node('ReduceSum', [to.node('Mul', [grouped, alone]), integers(to, [-1])]);
+    const scaled = to.node('Mul', [selfScore, to.constant(q!.dtype, [], [attributes.scale])]);
     scores = to.node('Sub', [scores, scaled]);
   }
   const masked = emitMask(to, scores, { type: q!, length, window: attributes.window });

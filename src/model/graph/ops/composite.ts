@@ -64,8 +64,8 @@ function emitCrossEntropy(e: Emission<Plain>): void {
 function emitLosses(to: Emitter, logs: string, targets: string, output?: string): string {
   const axes = integers(to, [1]);
   const column = to.node('Unsqueeze', [targets, axes]);
-  const found = to.node('GatherElements', [logs, column], { attributes: { axis: { int: 1 } } });
-  const picked = to.node('Squeeze', [found, axes]);
+  const gathered = to.node('GatherElements', [logs, column], { attributes: { axis: { int: 1 } } });
+  const picked = to.node('Squeeze', [gathered, axes]);
   return to.node('Neg', [picked], output === undefined ? {} : { outputs: [output] });
 }
 
@@ -87,12 +87,12 @@ function emitSliced(e: Emission<OpAttributes['slicedCrossEntropy']>): void {
     const logits = to.node('Gemm', [rows, weight!.name], {
       attributes: { transB: { int: 1 } },
     });
-    const own = emitCut(to, targets!, { axis: 0, start, end });
+    const part = emitCut(to, targets!, { axis: 0, start, end });
     const logs = emitLogSoftmax(to, logits);
-    losses.push(emitLosses(to, logs, own));
+    losses.push(emitLosses(to, logs, part));
     if (!e.uses(1)) continue;
     const mean = to.node('Gemm', [to.node('Exp', [logs]), weight!.name]);
-    slopes.push(to.node('Sub', [mean, to.node('Gather', [weight!.name, own])]));
+    slopes.push(to.node('Sub', [mean, to.node('Gather', [weight!.name, part])]));
   }
   const joined = { axis: 0, dtype: x!.dtype };
   emitJoin(to, losses, joined, outputs[0]!.name);
@@ -113,12 +113,12 @@ function deriveSliced(
   const byRows: Value[] = [];
   let byWeight: Value | undefined;
   for (const [from, to] of slicesOf(x!.shape[0]!, attributes.rows)) {
-    let own = slice(x!, 0, from, to);
-    for (const done of [byRows.at(-1), byWeight]) if (done) own = after(own, done);
-    const shares = softmax(gemm(own, weight!, { transB: true }));
+    let part = slice(x!, 0, from, to);
+    for (const done of [byRows.at(-1), byWeight]) if (done) part = after(part, done);
+    const shares = softmax(gemm(part, weight!, { transB: true }));
     const scaled = mul(shares, slice(column, 0, from, to));
     if (wants(0)) byRows.push(gemm(scaled, weight!));
-    byWeight = gemm(scaled, own, { transA: true, c: byWeight });
+    byWeight = gemm(scaled, part, { transA: true, c: byWeight });
   }
   const [first, ...rest] = byRows;
   return [

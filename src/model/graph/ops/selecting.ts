@@ -204,10 +204,10 @@ export const selecting = {
     emit: ({ inputs: [a, places], outputs: [y], to }) => {
       const axes = integers(to, [1]);
       const column = to.node('Unsqueeze', [places!.name, axes]);
-      const found = to.node('GatherElements', [a!.name, column], {
+      const gathered = to.node('GatherElements', [a!.name, column], {
         attributes: { axis: { int: 1 } },
       });
-      to.node('Squeeze', [found, axes], { outputs: [y!.name] });
+      to.node('Squeeze', [gathered, axes], { outputs: [y!.name] });
     },
     derive: each(({ grad, inputs: [a, places] }) =>
       mul(reshape(grad, [a!.shape[0]!, 1]), oneHot(places!, a!.shape[1]!, a!.dtype)),

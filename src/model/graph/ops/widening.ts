@@ -19,15 +19,15 @@ import { emitAfter, emitCut } from './shaping.ts';
 export const BLOCK = 32;
 
 /** Shape of the numbers that the parts of a tensor stand for: with an offset there are two in each byte. */
-const wideShape = ([held, , offset]: readonly ValueType[]): readonly number[] => {
-  const { shape } = held!;
+const wideShape = ([bits, , offset]: readonly ValueType[]): readonly number[] => {
+  const { shape } = bits!;
   return offset ? [...shape.slice(0, -1), 2 * shape.at(-1)!] : shape;
 };
 
 /** The same, for parts that fit together only. */
 function widened(parts: readonly ValueType[]): readonly number[] {
-  const [held, ...given] = parts;
-  const { dtype, shape } = held!;
+  const [bits, ...given] = parts;
+  const { dtype, shape } = bits!;
   const wide = wideShape(parts);
   const wanted = { f16: 0, i8: 1, u8: 2 }[dtype as string];
   const blocks = [...shape.slice(0, -1), (wide.at(-1) ?? 0) / BLOCK].join();
@@ -50,17 +50,17 @@ function emitWiden(
   parts: readonly Part[],
   output: Pick<NamedValue, 'dtype' | 'name'>,
 ): void {
-  const [held, scale, offset] = parts;
+  const [bits, scale, offset] = parts;
   const shape = wideShape(parts);
   const real = (name: string) => to.node('Cast', [name], { attributes: { to: { int: 1 } } });
   const shaped = (name: string, dims: readonly number[]) =>
     to.node('Reshape', [name, integers(to, dims)]);
   const last = output.dtype === 'f64' ? {} : { outputs: [output.name] };
   let wide: string;
-  if (!scale) wide = to.node('Cast', [held!.name], { attributes: { to: { int: 1 } }, ...last });
+  if (!scale) wide = to.node('Cast', [bits!.name], { attributes: { to: { int: 1 } }, ...last });
   else {
     const blocks = sizeOf(shape) / BLOCK;
-    const bytes = shaped(held!.name, [blocks, offset ? BLOCK / 2 : BLOCK]);
+    const bytes = shaped(bits!.name, [blocks, offset ? BLOCK / 2 : BLOCK]);
     const scaled = emitScaled(to, bytes, {
       isHalved: offset !== undefined,
       scale: (dims) => real(shaped(scale.name, [blocks, ...dims])),
@@ -148,11 +148,12 @@ function emitPieced(e: Emission<OpAttributes['piecedCrossEntropy']>): void {
     }
   }
   const { peak, sum, mean } = at!;
-  const own = emitRows(to, parts, targets!, dtype);
-  const logit = over('ReduceSum', to.node('Mul', [x!.name, own]));
+  const targetRows = emitRows(to, parts, targets!, dtype);
+  const logit = over('ReduceSum', to.node('Mul', [x!.name, targetRows]));
   const loss = to.node('Sub', [to.node('Add', [to.node('Log', [sum]), peak]), logit]);
   to.node('Squeeze', [loss, axis], { outputs: [losses!.name] });
-  if (e.uses(1)) to.node('Sub', [to.node('Div', [mean, sum]), own], { outputs: [slopes!.name] });
+  if (e.uses(1))
+    to.node('Sub', [to.node('Div', [mean, sum]), targetRows], { outputs: [slopes!.name] });
 }
 
 interface Piece {
@@ -181,13 +182,13 @@ function emitPiece(
 
 /** The rows at these indices. */
 function emitRows(to: Emitter, parts: readonly Part[], rows: Part, dtype: Part['dtype']): string {
-  const found = parts.map(({ name, dtype: type, shape }) => ({
+  const pieceRows = parts.map(({ name, dtype: type, shape }) => ({
     name: to.node('Gather', [name, rows.name]),
     dtype: type,
     shape: [...rows.shape, ...shape.slice(1)],
   }));
-  const name = `${found[0]!.name}.wide`;
-  emitWiden(to, found, { name, dtype });
+  const name = `${pieceRows[0]!.name}.wide`;
+  emitWiden(to, pieceRows, { name, dtype });
   return name;
 }
 
