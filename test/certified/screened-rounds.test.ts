@@ -1,4 +1,7 @@
-/** Runs with screening: a worker that sends its gradient negated and ten times as large is not counted, and everybody can see why. */
+/**
+ * Runs with screening: a contribution with flipped sign and ten times the size does not count, and everyone can see
+ * why.
+ */
 
 import { explain } from 'nostrain/certified/parts';
 import { drawRows } from 'nostrain/model';
@@ -19,7 +22,7 @@ import { createTimedStage } from '../support/timed-stage.ts';
 const stage = createTimedStage(startCertified);
 const { relay, start } = stage;
 
-/** Walks a part of the way to a target; a row's loss is the squared distance to a point near it. */
+/** Trains part of the way to a target; the loss of a data row is the squared distance to a point near it. */
 function distanceTrainer(index: number, factor: number): Trainer {
   const target = (i: number) => 1 + (i % 5);
   return {
@@ -49,7 +52,7 @@ function distanceTrainer(index: number, factor: number): Trainer {
 const screenedBy = ({ events }: CertifiedMember) =>
   events.filter((event) => event.type === 'screened');
 
-it('what harms is not listed, no view is lost, and events, votes and explanations say so', async () => {
+it('harmful contributions are not listed, no view is lost, and events, votes and explanations say so', async () => {
   const { url } = relay();
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2, 3, 4], rounds: 3 },
@@ -85,7 +88,7 @@ it('what harms is not listed, no view is lost, and events, votes and explanation
   );
 });
 
-it('scores are certified: who turns signs falls under the floor, loses its seat and weighs nothing', async () => {
+it('scores are certified: a sign-flipping worker falls below the floor, loses its seat and has no weight', async () => {
   const { url } = relay();
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2, 3, 4], rounds: 7 },
@@ -104,7 +107,7 @@ it('scores are certified: who turns signs falls under the floor, loses its seat 
   const lowIn = told.map((scores) =>
     scores.filter(({ isLow }) => isLow).map((each) => each.worker),
   );
-  // the first scores are those of round 0, said in commits of round 1, listed by outcome 2
+  // the first scores are those of round 0, reported in commits of round 1 and listed by outcome 2
   expect(lowIn).toEqual([[], [], [], [hostile], [hostile], [hostile], [hostile]]);
   for (const { worker, rolling } of told.at(-1)!) {
     expect(rolling > 0).toBe(worker !== hostile);

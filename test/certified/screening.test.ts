@@ -1,5 +1,6 @@
 /**
- * Screening by loss: whom a member would not list, whom it refuses, and that members who disagree lose no view over it.
+ * Screening by loss: which contributions a member does not list, which it refuses, and that disagreeing members lose no
+ * view.
  */
 
 import { philox, unit } from 'nostrain/base';
@@ -19,7 +20,7 @@ import { keysOf, outcomeBy } from '../consensus/round/model-check/setup.ts';
 import { friends, Player } from '../consensus/round/test-network.ts';
 import { dense } from '../support/vectors.ts';
 
-/** Normal values by a counter. */
+/** Normal values from a counter. */
 function normals(seed: number): () => number {
   let at = 0;
   return () => {
@@ -35,7 +36,7 @@ const setUp = (workers: number) => {
 };
 const eight = setUp(WORKERS);
 
-/** What a member measures of a true gain: rows of its own, and the floats of its engine. */
+/** A member's measurement of a true gain, with its own data rows and its engine's rounding. */
 function measured(gain: number, by: Measure): MeasuredGain {
   const { rows, deviation, normal, engine } = by;
   const noisy = Array.from({ length: rows }, () => gain + deviation * normal() + engine * normal());
@@ -47,14 +48,14 @@ function measured(gain: number, by: Measure): MeasuredGain {
 interface Measure {
   readonly rows: number;
   readonly deviation: number;
-  /** Of the engine's floats. */
+  /** Rounding error of the engine. */
   readonly engine: number;
   readonly normal: () => number;
 }
 
 const manifestOf = (worker: number): string => `m${worker}`;
 
-/** One round: each member has its own measurements, everything said reaches everybody at once. */
+/** One round: each member has its own measurements, and messages reach all members at once. */
 function playRound(
   trueGains: readonly number[],
   deviation: number,
@@ -63,7 +64,7 @@ function playRound(
 ) {
   const normal = normals(seed);
   const judgments = keys.map((_, member) => {
-    // every other member computes in single precision of another engine
+    // every second member computes with another engine's single precision
     const engine = member % 2 === 0 ? 1e-7 : 1e-5;
     const findings = trueGains.map(
       (gain, worker) =>
@@ -123,8 +124,8 @@ function playRound(
   return { decided, outcome: outcomes.get(decided?.digest ?? ''), judgments };
 }
 
-describe('members that measure on rows of their own', () => {
-  it('lose no view over rows around the bounds in 1,000 rounds, native and wasm together', {
+describe('members that measure on their own data rows', () => {
+  it('lose no view over contributions around the bounds in 1,000 rounds, native and wasm together', {
     timeout: 120_000,
   }, () => {
     const normal = normals(1);
@@ -132,7 +133,7 @@ describe('members that measure on rows of their own', () => {
     for (let round = 0; round < 1000; round++) {
       const deviation = 0.01;
       const honest = Array.from({ length: WORKERS - 2 }, () => 0.05 + deviation * normal());
-      // from harmless to twice the bound for refusing
+      // from harmless to twice the refusal bound
       const near = [0, 1].map(() => -0.3 * unit(philox([round, 2], listed, 0, 0, 0)[0]));
       const { decided, outcome } = playRound([...honest, ...near], 0.03, round);
       expect(decided?.view, `round ${round}`).toBe(0);
@@ -143,7 +144,7 @@ describe('members that measure on rows of their own', () => {
     expect(listed).toBeLessThan(1900);
   });
 
-  it('lose none where 32 measure on eight rows each', () => {
+  it('lose none if 32 members measure on eight rows each', () => {
     const many = setUp(32);
     expect(many.rows).toBe(8);
     const normal = normals(5);
@@ -157,7 +158,7 @@ describe('members that measure on rows of their own', () => {
   }, 60_000);
 
   it.each([WORKERS, 32])(
-    'refuse fewer than 0.5 %% of honest rows of %d, late in training too, where gains drown in noise',
+    'refuse fewer than 0.5 %% of honest contributions of %d workers, even late in training when gains drown in noise',
     (workers) => {
       const normal = normals(3);
       const by = { rows: rowsFor(workers), deviation: 0.03, normal, engine: 1e-6 };
@@ -177,7 +178,7 @@ describe('members that measure on rows of their own', () => {
     },
   );
 
-  it('propose nothing of two that flip signs ten times over, and accept it from nobody', () => {
+  it('propose no contribution of two sign-flipping workers, and reject proposals that list one', () => {
     const gains = [0.05, 0.06, 0.04, 0.05, 0.055, 0.045, -0.6, -0.9];
     for (let seed = 0; seed < 50; seed++) {
       const { decided, outcome, judgments } = playRound(gains, 0.03, seed);
@@ -190,36 +191,36 @@ describe('members that measure on rows of their own', () => {
   });
 });
 
-describe('one judgment', () => {
+describe('a judgment', () => {
   const judgmentOf = (gains: readonly number[]) =>
     new Judgment(new Map(gains.map((gain, i) => [manifestOf(i), { gain, error: 0.001 }])));
 
-  it('has nothing against what it did not measure, nor against the only one', () => {
+  it('accepts unmeasured contributions, and a single one', () => {
     expect(judgmentOf([1, 1]).mayPropose('another')).toBe(true);
     expect(judgmentOf([-5]).mayPropose(manifestOf(0))).toBe(true);
   });
 
-  it('finds the worse of two, though half of all is hostile', () => {
+  it('finds the worse of two, although half of them is hostile', () => {
     const judgment = judgmentOf([0.05, -0.5]);
     expect([0, 1].map((i) => judgment.mayPropose(manifestOf(i)))).toEqual([true, false]);
   });
 
-  it('finds harm among rows of which some gain a hundred times as much as others', () => {
-    // as measured in the demo: two workers owned the chunk that mattered
+  it('finds harm although some contributions gain a hundred times as much as others', () => {
+    // measured in the demo: two workers owned the decisive chunk
     const judgment = judgmentOf([0.271, 0.261, 0.0044, 0.0043, 0.0042, 0.0041, -0.09]);
     const proposed = [0, 1, 2, 3, 4, 5, 6].filter((i) => judgment.mayPropose(manifestOf(i)));
     expect(proposed).toEqual([0, 1, 2, 3, 4, 5]);
     expect(judgment.mayAccept(manifestOf(6), 0)).toBe(false);
   });
 
-  it('accepts nothing whose loss is no number, in any view', () => {
+  it('rejects a contribution with a non-finite loss in every view', () => {
     const judgment = judgmentOf([0.05, 0.05, Number.NEGATIVE_INFINITY]);
     expect(judgment.mayPropose(manifestOf(2))).toBe(false);
     expect(judgment.mayAccept(manifestOf(2), 50)).toBe(false);
     expect(judgment.gainAndBound(manifestOf(2)).gain).toBeNull();
   });
 
-  it('refuses with a bound at least twice as loose as it proposes with, and wider with each view', () => {
+  it('refuses with a bound at least twice as loose as for proposing, and looser with each view', () => {
     for (let gain = 0; gain > -2; gain -= 0.01) {
       const judgment = judgmentOf([0.05, 0.06, 0.04, gain]);
       const { bound } = judgment.gainAndBound(manifestOf(3));
@@ -239,13 +240,13 @@ describe('one judgment', () => {
 
 describe('a screen', () => {
   const params = Float32Array.of(1, 2, 3);
-  /** Squared distance to zero, the same on every row. */
+  /** Squared distance to zero, the same for every data row. */
   const losses = async (values: ArrayLike<number>) =>
     new Float32Array(4).fill(Array.from(values).reduce((sum, each) => sum + each * each, 0));
   const half = dense(Float64Array.of(0.5, 1, 1.5));
   const flipped = dense(Float64Array.of(-5, -10, -15));
 
-  it('applies a contribution to the model and says what that does to the loss', async () => {
+  it('applies a contribution to the model and measures the change of the loss', async () => {
     const before = await losses(params);
     const good = await gainOf(params, { delta: half }, before, losses);
     expect(good).toEqual({ gain: 10.5, error: 0 });
@@ -255,7 +256,7 @@ describe('a screen', () => {
     expect(gain).toBe(Number.NEGATIVE_INFINITY);
   });
 
-  it('holds a vote back until what it is about is measured, and a quarter of a view at most', async () => {
+  it('delays a vote until its contributions are measured, at most a quarter of a view', async () => {
     let nowMs = 0;
     let woken = 0;
     const sleeps: (() => void)[] = [];

@@ -1,4 +1,6 @@
-/** A run whose workers say whether they want seats: who looks away decides nothing two rounds on, trains all the same, and may come back. */
+/**
+ * A run with seat wishes: a worker that wants no seat has none two rounds later, keeps training, and may get one again.
+ */
 import { expect, it } from 'vitest';
 import {
   type CertifiedMember,
@@ -14,7 +16,7 @@ import { createTimedStage } from '../support/timed-stage.ts';
 const stage = createTimedStage(startCertified);
 const { relay, start } = stage;
 
-it('who wants no seat has none two rounds later, its work counts, and a seat comes back with the wish', async () => {
+it('a worker that wants no seat has none two rounds later, its work counts, and the seat returns with the wish', async () => {
   const { url } = relay();
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2, 3], rounds: 8 },
@@ -49,7 +51,7 @@ it('who wants no seat has none two rounds later, its work counts, and a seat com
   expect(seated.filter((has) => !has).length).toBeLessThanOrEqual(4);
 });
 
-it('where nobody wants a seat, all sit', async () => {
+it('if no worker wants a seat, all sit', async () => {
   const { url } = relay();
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2], rounds: 4 },

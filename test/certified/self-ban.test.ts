@@ -1,4 +1,4 @@
-/** How an honest key could sign two contributions in one round, and be thrown out of the run with a proof against it. */
+/** How an honest key could sign two contributions in one round and be ejected with a proof against it. */
 import { describe, expect, it } from 'vitest';
 import {
   type CertifiedMember,
@@ -26,9 +26,9 @@ const acceptedOf = (member: CertifiedMember, key: string) =>
   certifiedRounds(member).flatMap(({ index, accepted }) => (accepted.includes(key) ? [index] : []));
 
 describe('a key that outlives its run folder', () => {
-  it('sits one round out and goes on: nobody proves anything against it', async () => {
+  it('skips one round and continues, without a proof against it', async () => {
     const swarm = createTimedSwarm(specOf(6), TRAIN);
-    // the others take longer, so that it is killed between its contribution and the end of the round
+    // the others take longer, so that it is killed between sending its contribution and the end of the round
     const trainMs = 1000 * (TRAIN + 4);
     const members = MEMBERS.map((index) => swarm.start(index < 3 ? { index, trainMs } : { index }));
     const hasSent = () =>
@@ -48,7 +48,7 @@ describe('a key that outlives its run folder', () => {
 });
 
 describe('two processes with one key', () => {
-  it('on two machines: the second says so and stops, the first goes on', async () => {
+  it('on two machines: the second reports it and stops, the first continues', async () => {
     const swarm = createTimedSwarm(specOf(6), TRAIN);
     const members = MEMBERS.map((index) => swarm.start({ index }));
     await swarm.secondsUntil(() => certifiedRounds(members[0]!).length === 2, HOUR);
@@ -68,7 +68,7 @@ describe('two processes with one key', () => {
     expect(acceptedOf(members[0]!, keyOf(3))).toEqual([0, 1, 2, 3, 4, 5]);
   });
 
-  it('of which the second has an old copy of the folder: the same', async () => {
+  it('with an old copy of the folder: the second stops too', async () => {
     const swarm = createTimedSwarm(specOf(6), TRAIN);
     const members = MEMBERS.map((index) => swarm.start({ index }));
     await swarm.secondsUntil(() => certifiedRounds(members[3]!).length === 1, HOUR);

@@ -1,4 +1,7 @@
-/** Who sends which chunks of the parameters: owners are keys that may sit, newcomers send beside them, keys without stake nothing. */
+/**
+ * Which worker sends which parameter chunks: keys that may have a seat own them, newcomers send in addition, keys
+ * without stake send nothing.
+ */
 
 import {
   assignmentOf,
@@ -19,7 +22,7 @@ const CHUNKS = 40;
 const wide = createLayout([{ name: 'w', shape: [CHUNKS * CHUNK_LENGTH] }]);
 const spec = certifiedSpec({ training: { rounds: 12 } });
 
-/** The round after these, of a model of forty chunks with two owners each. */
+/** The round after these, with a model of forty chunks and two owners each. */
 function roundParametersAfter(...rounds: readonly Round[]): RoundParameters {
   const { state } = generateRun(rounds, spec);
   const roundParameters = unwrapRuling(roundParametersOf(state, createEvidenceStore()));
@@ -27,7 +30,7 @@ function roundParametersAfter(...rounds: readonly Round[]): RoundParameters {
   return { ...roundParameters, layout: wide, spec: { ...spec, training } };
 }
 
-/** How many of these own each chunk. */
+/** Counts how many of these workers own each chunk. */
 function countBy(roundParameters: RoundParameters, numbers: readonly number[]): readonly number[] {
   const counts = new Array<number>(CHUNKS).fill(0);
   const assignment = assignmentOf(roundParameters);
@@ -39,7 +42,7 @@ function countBy(roundParameters: RoundParameters, numbers: readonly number[]): 
 
 const twice = new Array<number>(CHUNKS).fill(2);
 
-describe('attack: keys without stake own chunks, which then never move', () => {
+describe('attack: keys without stake own chunks, which then never change', () => {
   const table: StakeSnapshot = {
     ...{ chain: 'nostrain:file', strategy: 'file', params: '{}', height: 0, unit: 'point' },
     blockHash: '0'.repeat(64),
@@ -52,19 +55,19 @@ describe('attack: keys without stake own chunks, which then never move', () => {
   const life = { createdAt: 1_790_000_000, expiresAt: 2_500_000_000 };
   const event = signerOf(1).sign(buildSnapshot(table, life).draft);
 
-  it('every round of a run in which one founder of four has stake moves the model', () => {
+  it('every round changes the model even if only one founder of four has stake', () => {
     const { rounds } = generateRun(new Array<Round>(8).fill({}), staked, [event]);
     expect(new Set(rounds.map(({ modelRoot }) => modelRoot)).size).toBe(8);
   });
 
-  it('chunks are owned by keys whose rows weigh, and nobody else sends any', () => {
+  it('chunks are owned by keys with weight, and no other key sends any', () => {
     const stakes = new Map([1, 2, 3].map((number) => [keyOf(number), 5n] as const));
     const roundParameters = { ...roundParametersAfter({}, { joins: [5] }), stakes };
     expect(countBy(roundParameters, [1, 2, 3])).toEqual(twice);
     expect(countBy(roundParameters, [4, 5])).toEqual(new Array(CHUNKS).fill(0));
   });
 
-  it('a newcomer with stake sends beside them', () => {
+  it('a newcomer with stake sends in addition', () => {
     const stakes = new Map([1, 2, 5].map((number) => [keyOf(number), 5n] as const));
     const roundParameters = { ...roundParametersAfter({}, { joins: [5] }), stakes };
     expect(countBy(roundParameters, [1, 2])).toEqual(twice);
@@ -73,7 +76,7 @@ describe('attack: keys without stake own chunks, which then never move', () => {
 });
 
 describe('a newcomer', () => {
-  it('sends chunks in its first round, which have their owners among the others', () => {
+  it('sends chunks in its first round that other workers own', () => {
     const roundParameters = roundParametersAfter({}, { joins: [5] });
     expect(roundParameters.round).toBe(2);
     expect(countBy(roundParameters, [1, 2, 3, 4])).toEqual(twice);
@@ -96,7 +99,7 @@ describe('a newcomer', () => {
     }
   });
 
-  it('owns nothing before it has contributed, however long it is in the roster', () => {
+  it('owns no chunk before it has contributed, however long it is in the roster', () => {
     const silent = { joins: [5] };
     const empty: Round = { empty: [5] };
     const roundParameters = roundParametersAfter({}, silent, empty, empty, empty, empty);
@@ -104,7 +107,7 @@ describe('a newcomer', () => {
     expect(assignmentOf(roundParameters).chunksOf(keyOf(5)).length).toBeGreaterThan(0);
   });
 
-  it('owns chunks as everybody does two rounds after its first contribution', () => {
+  it('owns chunks like all others two rounds after its first contribution', () => {
     const roundParameters = roundParametersAfter({}, { joins: [5] }, {}, {});
     expect(countBy(roundParameters, [1, 2, 3, 4, 5])).toEqual(twice);
   });

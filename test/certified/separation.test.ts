@@ -1,4 +1,7 @@
-/** C-10: what witnesses say counts from those who have a seat alone, and whoever only trains neither asks for it nor is sent it. */
+/**
+ * C-10: votes and proposals count only from keys with a seat; workers that only train neither subscribe to them nor
+ * receive them.
+ */
 
 import {
   assignmentOf,
@@ -23,7 +26,7 @@ import { createManualClock } from '../support/manual-clock.ts';
 import { createMemoryRelay } from '../support/memory-relays.ts';
 
 const [MANIFEST, CHUNK, VOTE, PROPOSAL, PRESENCE] = [7810, 7811, 7813, 7814, 37_811];
-/** What witnesses send each other: checkpoints, votes, proposals, copies, proofs. */
+/** Kinds that committee members send each other: checkpoints, votes, proposals, archived votes, snapshots, proofs. */
 const OF_WITNESSES = [7812, VOTE, PROPOSAL, 7815, 7816, 7817];
 
 const spec = certifiedSpec({ committee: { size: 3 } });
@@ -33,7 +36,7 @@ const roundOf = ({ content }: SignedEvent): number => JSON.parse(content).round;
 const kindIn = (kind: number, round: number) =>
   events.filter((event) => event.kind === kind && roundOf(event) === round);
 
-/** The state before round 0, and who has no seat in it. */
+/** The state before round 0, and a worker without a seat in it. */
 const start: Certified = genesisOf(spec, startOf(spec));
 const ready = withEntropy(start, gather(events, made));
 if (!ready.ok) throw new Error('no entropy');
@@ -43,14 +46,14 @@ const unseated = [1, 2, 3, 4].find(
 )!;
 const [stranger] = [9];
 
-/** The same words by another key. */
+/** The same message by another key. */
 const signedBy = (number: number, { kind, created_at, tags, content }: SignedEvent): SignedEvent =>
   signerOf(number).sign({ kind, created_at, tags: tags.map((tag) => [...tag]), content });
 
-describe('C-10: what witnesses say', () => {
+describe('C-10: votes and proposals', () => {
   const [lost, ...others] = kindIn(VOTE, 0).filter(({ content }) => content.includes('"commit"'));
   const without = events.filter(({ id, kind, content }) => {
-    // nothing later may prove the round
+    // no later outcome may prove the round
     const isLater = [VOTE, PROPOSAL].includes(kind) && JSON.parse(content).round > 0;
     return id !== lost!.id && !isLater;
   });
@@ -59,7 +62,7 @@ describe('C-10: what witnesses say', () => {
     return found.ok && found.value.length > 0;
   };
 
-  it('decides a round by those with a seat, and by nobody in their stead', () => {
+  it('decide a round only from keys with a seat', () => {
     expect(committee.members).toHaveLength(3);
     expect(others).toHaveLength(2);
     expect(decided([])).toBe(false);
@@ -72,7 +75,7 @@ describe('C-10: what witnesses say', () => {
     );
   });
 
-  it('is ignored from keys that train alone: the run is what it was', () => {
+  it('are ignored from keys without a seat: the run does not change', () => {
     const twins = [VOTE, PROPOSAL].flatMap((kind) =>
       [0, 1].flatMap((round) =>
         kindIn(kind, round).flatMap((event) => [signedBy(stranger!, event), signedBy(10, event)]),
@@ -83,7 +86,7 @@ describe('C-10: what witnesses say', () => {
     expect(path.forks).toEqual([]);
   });
 
-  it('is not even kept from strangers', () => {
+  it('are not even stored from strangers', () => {
     const store = createEvidenceStore();
     store.admit([1, 2, 3, 4].map((number) => signerOf(number).publicKey));
     const all = [VOTE, PROPOSAL].flatMap((kind) => kindIn(kind, 0));
@@ -97,8 +100,8 @@ describe('C-10: what witnesses say', () => {
   });
 });
 
-describe('C-10: what whoever trains subscribes to', () => {
-  it('brings contributions and signs of life, and nothing of what witnesses say', async () => {
+describe('C-10: the subscriptions of a worker that only trains', () => {
+  it('receive contributions and heartbeats, but no votes and proposals', async () => {
     const asked: Filter[] = [];
     const brought: number[] = [];
     const relay = createMemoryRelay('wss://relay.example');

@@ -1,4 +1,6 @@
-/** A run in which a key takes part in the name of another one: it gets in by that name, has its stake, and a replay finds the same. */
+/**
+ * A run with session keys: a session key is admitted under its principal's name, has its stake, and a replay agrees.
+ */
 
 import { runIdOf } from 'nostrain/run';
 import { expect, it } from 'vitest';
@@ -16,10 +18,10 @@ import { createTimedStage } from '../support/timed-stage.ts';
 
 const stage = createTimedStage(startCertified);
 const { relay, start } = stage;
-/** Invited, and never in the run itself. */
+/** The invited principal, which never takes part itself. */
 const OWNER = signerOf(40);
 
-it('N-25: who was invited takes part by a session key, which nobody else may use, and it is replayed', async () => {
+it('N-25: an invited key takes part with a session key that no one else may use, and the run replays', async () => {
   const { url } = relay();
   const admission = { kind: 'list', keys: [OWNER.publicKey] };
   const spec = certifiedSpec({
@@ -37,7 +39,7 @@ it('N-25: who was invited takes part by a session key, which nobody else may use
     start({ index, relays: [url], spec, admission: shown(null) }),
   );
   const session = start({ index: 3, relays: [url], spec, admission: shown(by) });
-  // it shows what was delegated to another key
+  // it presents the delegation to another key
   const thief = start({ index: 4, relays: [url], spec, admission: shown(by) });
   const ends = await Promise.all([...members, session].map(({ finished }) => finished));
   expect(new Set(ends.map(({ head }) => head.modelRoot)).size).toBe(1);
@@ -55,6 +57,6 @@ it('N-25: who was invited takes part by a session key, which nobody else may use
   expect(Object.keys(found).length).toBeGreaterThan(0);
   const joins = rounds.flatMap(({ decided }) => decided!.outcome.joins);
   expect(joins.find(({ key }) => key === keyOf(3))?.features?.sessions?.by).toEqual(by);
-  // delegated for the last round: the ledger after it is of a round that it may not take part in
+  // delegated until the last round, so not for the round of the ledger after it
   expect(row).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** The simulation of `npm run simulate`: many workers, the real code, a clock that moves by itself. */
+/** The simulation of `npm run simulate`: many workers with the real code and a virtual clock. */
 
 import { replayRun } from 'nostrain/certified';
 import { describe, expect, it } from 'vitest';
@@ -20,7 +20,7 @@ const options: SimulationOptions = {
   ...{ sharesChecks: true, document: {} },
 };
 
-/** Both rounds counted all twelve, soon after the last of them, and all ended in one state. */
+/** Both rounds counted all twelve contributions soon after the last arrived, and all workers ended in one state. */
 function expectAllCounted({ failures, roots, rounds }: Awaited<ReturnType<typeof simulate>>) {
   expect(failures).toEqual([]);
   expect(roots.size).toBe(1);
@@ -37,13 +37,13 @@ describe('a simulated run', () => {
   it('ends with one root, every contribution counted, and a certificate soon after the last', async () => {
     const played = await simulate(options);
     expectAllCounted(played);
-    // each relay brings each event to each of the others, and the processor checks each once
+    // each relay sends each event to every other worker, whose processor verifies it once
     expect(played.checks.asked).toBeGreaterThan(5 * played.checks.done);
     expect(played.sent.own).toBeGreaterThan(1000);
     expect(played.bytesDown).toBeGreaterThan(12 * 1000);
   });
 
-  it('counts those who are drawn for a round, over relays shared out, and replays in full', {
+  it('counts the drawn workers, with relays divided among them, and replays in full', {
     timeout: 120_000,
   }, async () => {
     const sample = { copies: 2, relays: 4, rounds: 3, document: { contributors: 5 } };
@@ -63,8 +63,8 @@ describe('a simulated run', () => {
     expect([...played.roots]).toEqual([report.modelRoot]);
   });
 
-  // all of them have a seat, and two of three find room
-  it('ends its rounds at relays that take fewer connections than there are workers', {
+  // all have a seat, and two of three can connect
+  it('completes rounds over relays that accept fewer connections than there are workers', {
     timeout: 120_000,
   }, async () => {
     const full = { relays: 4, copies: 2, limits: { maxConnections: 8 } };
@@ -74,8 +74,8 @@ describe('a simulated run', () => {
     expect(Math.max(...refused)).toBeGreaterThan(0);
   });
 
-  // the fewest members of whom most do not read joins
-  it('brings joins to those who propose alone, calls its founders by lot, and replays in full', {
+  // the smallest run in which most members do not read joins
+  it('sends joins to proposers only, calls founders by lot, and replays in full', {
     timeout: 120_000,
   }, async () => {
     const document = { contributors: 4, committee: { size: 4 }, foundersPerRound: 8 };
@@ -88,7 +88,7 @@ describe('a simulated run', () => {
     expect([ok, lines.map(({ checked }) => checked)]).toEqual([true, ['full']]);
   });
 
-  it('is the same again from the same seed, and another from another', async () => {
+  it('is reproducible from its seed, and differs for another seed', async () => {
     const few = { ...options, workers: 4, relays: 2, churn: 0.3, rounds: 3 };
     const figuresOf = async (seed: number) => {
       const { roots, bytesDown, rounds, kills } = await simulate({ ...few, seed });
@@ -100,7 +100,7 @@ describe('a simulated run', () => {
     expect(await figuresOf(4)).not.toEqual(first);
   });
 
-  it('says where the time of its workers went', async () => {
+  it('reports how the workers spent their time', async () => {
     const few = { ...options, workers: 4, relays: 2, churn: 0.3, rounds: 3, seed: 3 };
     const { time, killed, ideal, kills } = await simulate(few);
     expect(Object.values(time).reduce((sum, share) => sum + share, 0)).toBeCloseTo(1);
@@ -114,17 +114,17 @@ describe('a simulated run', () => {
 
 describe('ideal workers', () => {
   const of = { workers: 2, rounds: 3, trainSeconds: () => 25, killOf: () => undefined };
-  // away for 20 seconds of the second round
+  // offline for 20 seconds of the second round
   const killed = (worker: number, round: number) =>
     worker === 0 && round === 0 ? { at: 5, back: 25 } : undefined;
   const counted = (more: Partial<IdealOptions>) =>
     (idealGoodput({ ...of, defers: false, ...more }, 30) * 30 * (more.rounds ?? of.rounds)) / 3600;
 
-  it('contribute to every round where none is killed', () => {
+  it('contribute to every round if none is killed', () => {
     expect(counted({})).toBe(6);
   });
 
-  it('lose what no round can count, and under defer what not even the next one can', () => {
+  it('lose contributions that no round can count, and under defer that not even the next one can', () => {
     expect(counted({ killOf: killed })).toBe(5);
     expect(counted({ killOf: killed, defers: true })).toBe(5);
     expect(counted({ killOf: killed, defers: true, rounds: 4 })).toBe(7);

@@ -1,6 +1,6 @@
 /**
- * Acceptance T-10: members of a certified run go away. The times are those of a real run, on a clock of the test's own: rounds of a
- * minute, a grace of a minute and a half, and the recovery of the defaults, after ten minutes.
+ * Acceptance T-10: members of a certified run disappear. The times are those of a real run, on a clock that the test
+ * advances: rounds of a minute, a grace of a minute and a half, and the default recovery after ten minutes.
  */
 
 import { toProtocolMessage } from 'nostrain/certified/parts';
@@ -50,7 +50,7 @@ const voidsOf = ({ events }: CertifiedMember) => events.filter(({ type }) => typ
 const haveFinished = (members: readonly CertifiedMember[], rounds: number) => () =>
   members.every((member) => certifiedRounds(member).length >= rounds);
 
-/** Results that a worker proposed in a round. */
+/** The results that a worker proposed in a round. */
 const proposedIn = ({ events }: TimedSwarm, spec: RunSpec, by: CertifiedMember, round: number) =>
   events.flatMap((event) => {
     const message = toProtocolMessage(event, runIdOf(spec), nativeCrypto);
@@ -62,7 +62,7 @@ describe('T-10: two of three are killed', () => {
   const founders = [0, 1, 2];
   const document = { committee: { quorum: 'cft' } };
 
-  it('is a stall that names them, from when the first view is over', async () => {
+  it('is a stall that names them once the first view is over', async () => {
     const swarm = createTimedSwarm(specOf({ founders, rounds: 3, document }), TRAIN);
     const [left, ...others] = startAll(swarm, 3);
     expect(await swarm.secondsUntil(haveFinished([left!], 1), HOUR)).toBe(TRAIN);
@@ -73,16 +73,16 @@ describe('T-10: two of three are killed', () => {
       seconds += await swarm.secondsUntil(() => stallsOf(left!).length > before, HOUR);
       times.push(seconds);
     }
-    // it proposes in view 0; in view 1 nobody does, so that half of its time is enough
+    // it proposes in view 0, and in view 1 no one does, so half of its time is enough
     expect(times).toEqual([1, 2, 6, 14, 22, 30].map((views) => GRACE + views * VIEW));
-    // each view names who was to propose in it, or who did not follow the one that is left
+    // each view names its proposer, or the member that did not follow
     const named = (index: number) =>
       noticesOf(left!).some((each) => /no vote from/.test(each) && each.includes(short(index)));
     expect([1, 2].map(named)).toEqual([true, true]);
     expect(stallsOf(left!).slice(0, 3)).toMatchObject([{ view: 0 }, { view: 1 }, { view: 2 }]);
   });
 
-  it('for as long as they are away nothing is void without a quorum, and it goes on when they return', async () => {
+  it('while they are offline no round is void without a quorum, and the run continues when they return', async () => {
     const spec = specOf({ founders, rounds: 3, document, timing: { recoveryMs: 0 } });
     const swarm = createTimedSwarm(spec, TRAIN);
     const [left, ...others] = startAll(swarm, 3);
@@ -92,7 +92,7 @@ describe('T-10: two of three are killed', () => {
     expect(certifiedRounds(left!)).toHaveLength(1);
     expect(voidsOf(left!)).toEqual([]);
     expect(stallsOf(left!).at(-1)).toMatchObject({ round: 1, attempt: 0 });
-    // past the view from which on void would do: one of three proposes that, and does not decide it
+    // beyond the view that allows void: one of three proposes it, and cannot decide it
     expect(proposedIn(swarm, spec, left!, 1)).toContain('void');
     expect(replayed(spec, smallLayout, swarm.events).rounds).toHaveLength(1);
 
@@ -108,20 +108,20 @@ describe('T-10: recovery', () => {
   // four of five are a quorum, and three are more than half of the roster
   const founders = [0, 1, 2, 3, 4];
 
-  it('ends the round in one root for who is left when its time has come, and who returns adopts it', async () => {
+  it('ends the round in one root for the remaining members once it is due, and returning members adopt it', async () => {
     const spec = specOf({ founders, rounds: 5 });
     const swarm = createTimedSwarm(spec, TRAIN);
     const [first, second, third, ...gone] = startAll(swarm, 5);
     expect(await swarm.secondsUntil(haveFinished([first!], 1), HOUR)).toBe(TRAIN);
     for (const one of gone) await kill(one);
     const seconds = await swarm.secondsUntil(haveFinished([first!, second!, third!], 2), HOUR);
-    // proposers of the new attempt are of all the roster: two of them are not there
+    // proposers of the new epoch come from the whole roster: two of them are missing
     expect(seconds).toBeGreaterThan(GRACE + RECOVERY);
     expect(seconds).toBeLessThanOrEqual(GRACE + RECOVERY + (1 + 2 + 4) * VIEW);
-    // who starts again now has nothing of the recovered round but its end
+    // a worker that restarts now only finds the end of the recovered round
     await kill(third!);
     const again = swarm.start({ index: 2, disk: third!.disk });
-    // whoever did not vote to leave is no longer waited for
+    // members that did not vote to leave are no longer waited for
     expect(await swarm.secondsUntil(haveFinished([first!, second!], 3), HOUR)).toBeLessThan(GRACE);
     const returned = swarm.start({ index: 3, disk: gone[0]!.disk });
     const all = [first!, second!, again, returned];
@@ -142,7 +142,7 @@ describe('T-10: recovery', () => {
     expect(end.state.modelRoot).toBe(roots.at(-1));
   });
 
-  it('waits below its floor for as long as it takes, says for whom, and is there for who comes back', async () => {
+  it('waits below its floor as long as necessary, names the missing members, and accepts them when they return', async () => {
     const swarm = createTimedSwarm(specOf({ founders, rounds: 2 }), TRAIN);
     const [first, second, ...gone] = startAll(swarm, 5);
     await swarm.secondsUntil(haveFinished([first!, second!], 1), HOUR);
@@ -155,7 +155,7 @@ describe('T-10: recovery', () => {
     }
     const third = swarm.start({ index: 2, disk: gone[0]!.disk });
     const seconds = await swarm.finish([first!, second!, third], HOUR);
-    // it sees at once that the others closed long ago, and that with its vote they are enough
+    // it sees at once that the others closed long ago, and its vote completes the floor
     expect(seconds).toBeLessThanOrEqual(TRAIN + (1 + 2 + 4) * VIEW);
     expect(rootsOf(third).at(-1)).toBe(rootsOf(first!).at(-1));
     expect(rootsOf(second!)).toEqual(rootsOf(first!));
@@ -165,11 +165,11 @@ describe('T-10: recovery', () => {
   });
 });
 
-describe('T-10: rounds in which nothing comes in time', () => {
+describe('T-10: rounds without any contribution in time', () => {
   const founders = [0, 1];
   const SLOW = 300;
 
-  it('are void by a quorum, and cost nobody what was learned', async () => {
+  it('are void by a quorum, and no worker loses its learning', async () => {
     const swarm = createTimedSwarm(specOf({ founders, rounds: 2 }), SLOW);
     const members = startAll(swarm, 2);
     await swarm.finish(members, HOUR);

@@ -1,4 +1,7 @@
-/** A certified run of several tiers: all end in the same bits wherever they hold the same values, and anybody can replay it. */
+/**
+ * A certified run with several tiers: all workers end in the same bits for the values they share, and anyone can replay
+ * it.
+ */
 
 import {
   certifiedMembers,
@@ -40,7 +43,7 @@ const kinds: readonly (readonly [string, SpecOf])[] = [
   ['a model of our own', tieredSpec],
   ['a model of our own whose chunks have owners', ofOwners],
   ['adapters of all layers', ofBase('all-linear')],
-  // whose slices but the first hold nothing that is trained
+  // only the first slice has trained values
   ['adapters of attention', ofBase('qv')],
 ];
 
@@ -91,7 +94,7 @@ it.each(kinds)(
   },
 );
 
-it('whoever sends rows of another tier than its join names does not count', async () => {
+it('a contribution of another tier than its author joined with does not count', async () => {
   const { url } = relay();
   const spec = tieredSpec([0, 1], { rounds: 3 });
   const members = [
@@ -106,14 +109,14 @@ it('whoever sends rows of another tier than its join names does not count', asyn
   expect(refused).toContainEqual({ reason: 'other-tier', worker: keyOf(2) });
 });
 
-it('a founder that would train a part of the model is told so', async () => {
+it('a founder that would train part of the model is refused', async () => {
   const { url } = relay();
   const spec = tieredSpec([0, 1]);
   const { finished } = start({ index: 1, relays: [url], spec, ...tierOfModel(spec, 1) });
   await expect(finished).rejects.toMatchObject({ code: 'run/tier' });
 });
 
-it('a join of a tier that the run has not, and one of a member that names another tier, are refused', () => {
+it('a join with an unknown tier, and a member’s join with another tier, are refused', () => {
   const spec = tieredSpec([0, 1]);
   const rules = membershipOf(spec, runIdOf(spec));
   const ledger = firstLedger(rules);
@@ -124,7 +127,7 @@ it('a join of a tier that the run has not, and one of a member that names anothe
   expect(listed(join(1, 0))).toEqual([keyOf(1)]);
 });
 
-/** Sockets that count the bytes of chunks that come, by the root they belong to. */
+/** Sockets that count received chunk bytes by their root. */
 function countingSockets(bytes: Map<string, number>): OpenSocket {
   const note = (text = '') => {
     const [type, , event] = JSON.parse(text) as readonly [string, string, SignedEvent | undefined];
@@ -149,7 +152,7 @@ function countingSockets(bytes: Map<string, number>): OpenSocket {
 }
 
 it.each([kinds[0]!, kinds[2]!])(
-  'E-10: of %s, whoever comes later with tier 2 fetches its own slices, nothing of the others, and trains on from there',
+  'E-10: of %s, a late worker of tier 2 downloads only its own slices, and continues from them',
   async (_, specOf) => {
     const { url } = relay();
     const spec = specOf([0, 1], { rounds: 6, checkpoint: { every: 2, keep: 3 } });
@@ -192,7 +195,7 @@ it.each([kinds[0]!, kinds[2]!])(
   60_000,
 );
 
-it('a worker of a small tier that was killed goes on from its disk in the same bits', async () => {
+it('a killed worker of a small tier resumes from its disk in the same bits', async () => {
   const { url } = relay();
   const spec = tieredSpec([0, 1], { rounds: 6 });
   const members = [0, 1].map((index) =>

@@ -1,4 +1,7 @@
-/** A run that admits whom a key of its spec follows: the newcomer with such a list is in, the one without is not, and a replay finds the same. */
+/**
+ * A run that admits keys followed by an anchor of its spec: a newcomer with a follow list is admitted, one without is
+ * not, and a replay agrees.
+ */
 
 import { systemClock } from 'nostrain/base';
 import { archiveRun, replayRun } from 'nostrain/certified';
@@ -11,7 +14,7 @@ import { certifiedSpec } from '../support/certified-swarm.ts';
 import { playRerun } from '../support/rerun.ts';
 import { keyOf, signerOf } from '../support/swarm.ts';
 
-it('admits whom a key of the spec follows, by what the join shows and not by what relays say later', {
+it('admits keys followed by an anchor, by the proof in the join and not by later events on relays', {
   timeout: 180_000,
 }, async () => {
   const relay = await createRelay();
@@ -41,7 +44,7 @@ it('admits whom a key of the spec follows, by what the join shows and not by wha
     expect(roster).toContain(keyOf(3));
     expect(roster).not.toContain(keyOf(4));
 
-    // what the list says later changes nothing of what was certified
+    // later versions of the list do not change what was certified
     await relays.publish(listOf([keyOf(4)], now));
     const asked = { spec, crypto: nativeCrypto, sha256: nativeSha256 };
     const { signal } = new AbortController();

@@ -1,4 +1,4 @@
-/** `run join --trust DIGEST`: a worker begins only where relays have a certified history with the outcome that somebody vouches for. */
+/** `run join --trust DIGEST`: a worker starts only if relays have a certified history with the trusted outcome. */
 import { writeFile } from 'node:fs/promises';
 import { systemClock, toHex } from 'nostrain/base';
 import { joinCertifiedRun } from 'nostrain/certified';
@@ -38,15 +38,15 @@ const refusal = {
   hint: expect.stringContaining('--relay URL'),
 };
 
-describe('attack: relays show a newcomer the run of whoever owned its whole roster once', () => {
-  it('a worker that names an outcome does not begin where no history has it', async () => {
+describe('attack: relays present a newcomer a run by someone who once owned its whole roster', () => {
+  it('a worker with a trusted outcome does not start if no history has it', async () => {
     await expect(firstCertified({ spec, trust: foreign }, 1, asked())).rejects.toMatchObject(
       refusal,
     );
     await expect(firstCertified({ spec, trust: known }, 1, asked())).resolves.toBeDefined();
   });
 
-  it('nor does one with a state on its disk go on', async () => {
+  it('a worker with a saved state does not continue either', async () => {
     const { state } = run;
     const head = chainHeadOf(state, null);
     const { round, params, momentum } = state;
@@ -60,7 +60,7 @@ describe('attack: relays show a newcomer the run of whoever owned its whole rost
     await worker.close();
   });
 
-  it('run join says so and ends', async () => {
+  it('run join reports it and exits', async () => {
     const server = await createRelay();
     closing.push(() => server.close());
     await publishRaw(server.url, run.events);

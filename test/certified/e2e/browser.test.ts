@@ -24,7 +24,7 @@ describe('a replay in a browser', () => {
       const proof = proveRound(digests, round);
       return [proof, { ...proof, digest: other(proof.digest) }];
     });
-    // the last round repeated is another run, not the same root
+    // repeating the last round gives another root
     const twice = [...digests, digests.at(-1)!];
     proofs.push(proveRound(twice, twice.length - 1));
     const claimed: Claimed = { root: runRoot(digests), proofs };

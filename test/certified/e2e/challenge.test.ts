@@ -1,4 +1,4 @@
-/** T-21 on the real engine: a run whose steps can be run again, made, trained and challenged by the commands a person types. */
+/** T-21 on the real engine: a run with reruns, created, trained and challenged by commands. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { toHex } from 'nostrain/base';
@@ -26,7 +26,7 @@ const SMALL = [
   ...['--set', 'packing=topk-sign', '--topk', '0.2'],
 ];
 
-it('T-21: what two workers trained is run again, bit for bit', { timeout: 240_000 }, async () => {
+it('T-21: the steps of two workers are recomputed bit for bit', { timeout: 240_000 }, async () => {
   const relay = await createRelay();
   try {
     const folder = temporaryFolder();

@@ -1,4 +1,7 @@
-/** Workers are killed and relays lie, forget and die: a few rounds of what `npm run bench:chaos` plays a hundred of. */
+/**
+ * Workers are killed, and relays lie, lose data and die: a few rounds of what `npm run bench:chaos` plays a hundred
+ * times.
+ */
 import { expect, it } from 'vitest';
 import { expectWhole } from '../../support/chaos/expect-whole.ts';
 

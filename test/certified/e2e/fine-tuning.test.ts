@@ -1,4 +1,7 @@
-/** Certified runs that start from a published model: made, joined, replayed without its files and with them, and refused by name of file. */
+/**
+ * Certified runs from a published model: created, joined, replayed without and with its files, and refused with the
+ * name of a wrong file.
+ */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -31,7 +34,7 @@ afterAll(async () => {
 
 const COMMIT = 'c'.repeat(40);
 
-/** A server that speaks the hub's paths and has the files of a folder. */
+/** A server with the hub's paths for the files of a folder. */
 async function serveHub(folder: string) {
   const asked: string[] = [];
   const server = createServer(({ method, url: path = '' }, response) => {
@@ -55,7 +58,7 @@ const SMALL = [
   ...['--set', 'timing.graceMinMs=500', '--set', 'timing.viewMs=3000'],
 ];
 
-/** Makes a run of workers 1 and 2; returns its file. */
+/** Creates a run of workers 1 and 2; returns its file. */
 async function create(name: string, ...flags: readonly string[]): Promise<string> {
   const file = join(home, `${name}.run.json`);
   const made = await runProgram([
@@ -68,7 +71,7 @@ async function create(name: string, ...flags: readonly string[]): Promise<string
 
 describe('a certified run of a published model', { timeout: 180_000 }, () => {
   it.each([['adapters', ['--rank', '4']]])(
-    '%s: two end in the same bits; a replay needs no base, and with it evaluates',
+    '%s: two workers end in the same bits; a replay needs no base, and evaluates if it has one',
     async (name, flags) => {
       const file = await create(name, ...flags);
       const pair = [1, 2].map((number) => joinRun(number, file, '--base', base));
@@ -87,7 +90,7 @@ describe('a certified run of a published model', { timeout: 180_000 }, () => {
     },
   );
 
-  it('all of it: the votes are checked without the base, the model with it', async () => {
+  it('all parameters: a replay checks the votes without the base, the model with it', async () => {
     const file = await create('whole', '--rank', '0', '--set', 'eventBudget=1000000');
     const pair = [1, 2].map((number) => joinRun(number, file, '--base', base));
     const [one, two] = await Promise.all(pair.map(endOf));
@@ -101,7 +104,7 @@ describe('a certified run of a published model', { timeout: 180_000 }, () => {
     expect(told.stdout).toMatch(/validation loss \S+ before/);
   });
 
-  it('a newcomer without the files downloads them from where the spec says; an archive is replayed', async () => {
+  it('a newcomer without the files downloads them from the URL in the spec; an archive is replayed', async () => {
     const hub = await serveHub(base);
     const hint = `hf:some/tiny@${COMMIT}`;
     const file = await create(
@@ -131,7 +134,7 @@ describe('a certified run of a published model', { timeout: 180_000 }, () => {
     expect(stdout).toContain('ok: 5 rounds, all recomputed in full');
   });
 
-  it('refuses another base, another tokenizer and none by name, before anything trains', async () => {
+  it('refuses a wrong base, a wrong tokenizer and a missing one by name, before training', async () => {
     const file = await create('refused', '--rank', '4');
     const { start } = parseRunSpec(readFileSync(file, 'utf8'));
     expect(start?.files.map(({ name }) => name)).toEqual([

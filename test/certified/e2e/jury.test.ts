@@ -1,4 +1,7 @@
-/** T-21 on the real engine: three workers that a person started run the steps of a fourth again by themselves, and put it out for what it sent. */
+/**
+ * T-21 on the real engine: three workers started by a user recompute the steps of a fourth automatically, and eject it
+ * for what it sent.
+ */
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -46,7 +49,7 @@ const SMALL = [
   ],
 ];
 
-/** It sends half of what it learned as if that were all. */
+/** It sends half of its delta as if that were all. */
 const lazy = (trainer: Trainer): Trainer => ({
   ...trainer,
   async train(task, onProgress, signal) {
@@ -56,7 +59,7 @@ const lazy = (trainer: Trainer): Trainer => ({
   },
 });
 
-it('T-21: members put a cheat out by themselves', { timeout: 600_000 }, async () => {
+it('T-21: members eject a cheat automatically', { timeout: 600_000 }, async () => {
   const relay = await createRelay();
   const stop = new AbortController();
   try {

@@ -1,4 +1,4 @@
-/** What of a certified run is larger than one event, over relays that take 64 KiB. */
+/** Parts of a certified run that are larger than one event, over relays that accept 64 KiB. */
 
 import { philox, systemClock, unit } from 'nostrain/base';
 import {
@@ -53,7 +53,7 @@ afterEach(async () => {
   for (const one of open.splice(0)) await one.close();
 });
 
-/** Relays page through what is stored by time: not everybody signs in the same second. */
+/** Relays page by time, so events must not all be signed in the same second. */
 const lifeOf = (index: number, nowSeconds = Math.floor(Date.now() / 1000)) => {
   const createdAt = nowSeconds - (index % 60);
   return { createdAt, expiresAt: createdAt + 90 * 86_400 };
@@ -81,7 +81,7 @@ function manifest(
 describe('a worker that sends two manifests with payloads of 42 kB inside', () => {
   const layout = createLayout([{ name: 'w', shape: [42_000] }]);
 
-  it('is named by a proof that relays take, out of the roster, and a replay finds the same', async () => {
+  it('is ejected by a proof that relays accept, and a replay agrees', async () => {
     const url = await strictRelay();
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 2, timing: { graceMaxMs: 3000 } },
@@ -104,7 +104,7 @@ describe('a worker that sends two manifests with payloads of 42 kB inside', () =
   }, 60_000);
 });
 
-/** More founders than one event has room for: each is a join and a row of outcome 0. */
+/** More founders than fit in one event: each adds a join and a contribution to outcome 0. */
 const CROWD = 540;
 const indices = Array.from({ length: CROWD }, (_, index) => index);
 const crowdedSpec = (): RunSpec =>
@@ -117,7 +117,7 @@ const crowdedSpec = (): RunSpec =>
     document: { committee: { size: 4, quorum: 'cft' }, checkpoint: { every: 1, keep: 3 } },
   });
 
-/** What everybody sends who has no seat. */
+/** The messages of workers without a seat. */
 function crowdOf(spec: RunSpec, seated: readonly number[], now: number): readonly SignedEvent[] {
   const run = runIdOf(spec);
   return indices.flatMap((index) => {
@@ -129,14 +129,14 @@ function crowdOf(spec: RunSpec, seated: readonly number[], now: number): readonl
   });
 }
 
-/** Those of the committee of round 0, by rank. */
+/** The committee of round 0, by rank. */
 function seatedIn(spec: RunSpec): readonly number[] {
   const byKey = new Map(indices.map((index) => [keyOf(index), index]));
   const { committee } = electorateOf(genesis(spec, smallLayout), null);
   return committee.members.map((key) => byKey.get(key)!);
 }
 
-/** A relay on which chunks get lost, although it seems to take them. */
+/** A relay that accepts chunks but loses them. */
 function withoutChunks(relays: RelaySet): RelaySet {
   const [relay] = relays.relays as [string];
   const lost: PublishOutcome = {
@@ -154,7 +154,10 @@ function withoutChunks(relays: RelaySet): RelaySet {
 const spec = crowdedSpec();
 const seated = seatedIn(spec);
 
-/** Those with a seat, to the end of the run, on their own clock; whoever leads the round over a line of its own. */
+/**
+ * Runs the workers with a seat to the end of the run on their own clock; the leader of the round uses its own
+ * connection.
+ */
 async function play(lineOfFirst: (relays: RelaySet) => RelaySet) {
   const swarm = createTimedSwarm(spec, 0, { maxEventBytes: 65_536 });
   const all = swarm.connect();
@@ -168,7 +171,7 @@ async function play(lineOfFirst: (relays: RelaySet) => RelaySet) {
 }
 
 describe('a round whose outcome is larger than an event', () => {
-  it('is certified, replayed in full, and followed by who starts from nothing', async () => {
+  it('is certified, replayed in full, and followed by a newcomer', async () => {
     const { swarm, members } = await play((relays) => relays);
     const [first] = members.map((member) => certifiedRounds(member)[0]!);
     expect(first!.accepted).toHaveLength(CROWD);
@@ -177,7 +180,7 @@ describe('a round whose outcome is larger than an event', () => {
       expect(certifiedRounds(member)[0]!.certified!.root).toBe(first!.certified!.root);
     }
 
-    // over a relay that pages
+    // over a relay that pages results
     const url = await strictRelay(swarm.clock.now);
     await publishRaw(url, swarm.events);
     const events = await historyOf(url, spec);
@@ -204,7 +207,7 @@ describe('a round whose outcome is larger than an event', () => {
     await relays.close();
   }, 120_000);
 
-  it('whose chunks a relay withholds is as good as not proposed: the next view decides', async () => {
+  it('whose chunks a relay withholds does not block the round: the next view decides', async () => {
     const { swarm, members } = await play(withoutChunks);
     const ends = members.map((member) => certifiedRounds(member)[0]!.certified!);
     for (const { view, root } of ends) expect([view, root]).toEqual([1, ends[0]!.root]);

@@ -1,4 +1,7 @@
-/** Leaving a run: said with one command, done by the outcome that lists it, and no end for those who stay; what the key said before it left does not bring it back. */
+/**
+ * Leaving a run: one command asks to leave, the outcome that lists it completes it, and the others continue; an earlier
+ * join does not bring the key back.
+ */
 
 import { toHex } from 'nostrain/base';
 import { createRelay, type Relay } from 'nostrain/relay';
@@ -28,7 +31,7 @@ function start(...args: readonly string[]): Program {
 
 const PRIVATE = '--allow-private-relays';
 
-/** Rounds a program finished. */
+/** The rounds that a program finished. */
 const roundsOf = ({ events }: Program) => events.filter((event) => event.type === 'round');
 
 describe('a run with a spec', { timeout: 120_000 }, () => {
@@ -59,7 +62,7 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     expect(goes.events.some(({ type }) => type === 'done')).toBe(true);
     expect(last.index).toBeLessThan(399);
 
-    // its join of before is on the relay still, and says nothing any more
+    // its earlier join is still on the relay, but has no effect
     const after = await stays.event(
       (event) => event.type === 'round' && event.index >= last.index + 3,
     );
@@ -71,7 +74,7 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     await again.event((event) => event.type === 'round' && event.accepted.includes(me));
     expect(roundsOf(again)[0]!.index).toBe(last.index + 1);
     const joined = roundsOf(again).flatMap(({ certified }) => certified!.joined);
-    // on a busy machine it may be put out for its absence, and join once more
+    // on a busy machine it may be dropped for its absence, and join once more
     expect([...new Set(joined)]).toEqual([me]);
     for (const { child } of [stays, again]) child.kill('SIGINT');
     expect(await again.exit).toBe(130);

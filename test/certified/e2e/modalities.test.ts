@@ -75,7 +75,7 @@ async function create(name: string, workers: number, flags: readonly string[]): 
   return file;
 }
 
-/** All workers to their ends. */
+/** Runs all workers to their end. */
 async function play(
   file: string,
   workers: number,
@@ -105,7 +105,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     ['vit', [], []],
     ['gpt', ['--context', '32'], ['--corpus', 'play.txt']],
   ])(
-    'T-18: %s learns in three rounds of three workers, by its name alone',
+    'T-18: %s learns in three rounds of three workers, given only its name',
     async (model, sizes, corpus) => {
       const data = corpus.map((word) => (word.startsWith('--') ? word : join(home, word)));
       const file = await create(`three-${model}`, 3, ['--model', model, ...sizes, ...data]);
@@ -123,7 +123,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     },
   );
 
-  it('a CSV that everybody has: its hash and its columns are in the spec, and its forecast is drawn', async () => {
+  it('a shared CSV: its hash and columns are in the spec, and its forecast is drawn', async () => {
     const flags = ['--set', 'horizon=8', '--context', '48', '--set', 'forecastError=quantile'];
     const file = await create('waves', 2, ['--model', 'forecaster', '--corpus', csv, ...flags]);
     const spec = parseRunSpec(readText(file));
@@ -143,7 +143,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     expect(lines[1]).toMatch(/^1200,/);
   });
 
-  it('a CSV of each: what all evaluate on is in the spec, other columns are refused', async () => {
+  it('a separate CSV per worker: the evaluation slice is in the spec, other columns are refused', async () => {
     const held = join(home, 'held.csv');
     const [heading, ...steps] = readText(csv).trim().split('\n');
     const part = (from: number, to: number) => [heading, ...steps.slice(from, to)].join('\n');
@@ -163,7 +163,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     expect(spec.evaluation?.bytes).toBe(readText(held).length);
     const [one, two] = await play(file, 2, (i) => ['--corpus', own[i]!]);
     expect(one!.digest).toBe(two!.digest);
-    // on the same steps, and of the same model
+    // the same steps and the same model
     expect(one!.validationLoss).toBe(two!.validationLoss);
     const refused = await runProgram([
       ...['run', 'join', file, '--relay', relay.url, ...keyOf(3), '--dir', join(home, 'no')],
@@ -181,7 +181,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     expect(stdout).toContain('o the next 8 steps');
   });
 
-  it('a folder of pictures of each: one has not all classes', async () => {
+  it('a separate folder of pictures per worker: one lacks some classes', async () => {
     const pick = (name: string, classes: readonly string[], odd: number) => {
       for (const each of classes) {
         const all = readdirSync(join(folder, each));
@@ -212,7 +212,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     expect(strange.stderr).toContain('has the class "spiral"; those of the run are "circle"');
   });
 
-  it('a folder of pictures that everybody has: other pictures are refused, one is guessed', async () => {
+  it('a shared folder of pictures: other pictures are refused, one is classified', async () => {
     const sizes = ['--set', 'pixels=12', '--set', 'patch=3'];
     const file = await create('shapes', 2, ['--model', 'vit', '--corpus', folder, ...sizes]);
     const spec = parseRunSpec(readText(file));

@@ -1,4 +1,4 @@
-/** Runs with a spec as friends use them: one makes it, all join by the line it printed. */
+/** Runs with a spec as users share them: one creates it, all join with the printed command. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256Hex, toHex } from 'nostrain/base';
@@ -27,7 +27,7 @@ async function relay(): Promise<string> {
 
 const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
 
-/** Makes and publishes a run of workers 1 and 2; returns its address. */
+/** Creates and publishes a run of workers 1 and 2; returns its address. */
 async function create(url: string, ...flags: readonly string[]): Promise<string> {
   const file = join(temporaryFolder(), 'run.json');
   const founder = ['--founder', signerOf(2).publicKey];
@@ -72,7 +72,7 @@ const SMALL = [
 const text = (words: string) => `${words}\n`.repeat(200);
 
 describe('a run with a spec', { timeout: 120_000 }, () => {
-  it('two workers join by address and end in the same bits; the same command goes on', async () => {
+  it('two workers join by address and end in the same bits; the same command resumes', async () => {
     const url = await relay();
     const address = await create(url, '--model', 'linear', '--rounds', '3');
     const dir = temporaryFolder();
@@ -84,13 +84,13 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     expect(run?.type === 'hello' ? run.run : '').toMatch(/^[0-9a-f]{64}$/);
     await Promise.all(pair.map(({ exit }) => exit));
 
-    // its folder has the spec: going on does not need a relay that still has it
+    // its folder has the spec, so resuming does not need a relay with it
     const other = await relay();
     const again = joinRun(1, address, '--dir', dir, '--relay', other);
     expect((await endOf(again)).digest).toBe(one!.digest);
   });
 
-  it('the line of a run with stakes works as printed: the table is where the run is', async () => {
+  it('the printed command of a run with stakes works: its relays have the table', async () => {
     const url = await relay();
     const folder = temporaryFolder();
     const [list, table] = [join(folder, 'list.txt'), join(folder, 'stakes.json')];
@@ -115,7 +115,7 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     expect(first.digest).toBe(second.digest);
   });
 
-  it('--discover-relays adds relays that workers name, private ones only where that is allowed', async () => {
+  it('--discover-relays adds relays that workers name, private ones only if allowed', async () => {
     const [url, other] = [await relay(), await relay()];
     const address = await create(url, '--model', 'linear', '--rounds', '3');
     const both = ['--relay', url, '--relay', other, '--advertise-relay', other];
@@ -128,7 +128,7 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     expect(two.output.stderr).toContain(`workers also use ${other}`);
   });
 
-  it('refuses what contradicts the spec, by name, and a wrong text with both hashes', async () => {
+  it('refuses flags that contradict the spec by name, and a wrong text with both hashes', async () => {
     const url = await relay();
     const folder = temporaryFolder();
     const [right, wrong] = [join(folder, 'right.txt'), join(folder, 'wrong.txt')];
@@ -150,7 +150,7 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     expect(other.output.stderr).toContain('name that text with --corpus FILE');
   });
 
-  it('workers with texts of their own evaluate on the slice that came with the run', async () => {
+  it('workers with their own texts evaluate on the slice published with the run', async () => {
     const url = await relay();
     const folder = temporaryFolder();
     const files = ['slice', 'one', 'two'].map((name) => join(folder, `${name}.txt`));

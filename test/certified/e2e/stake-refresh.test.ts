@@ -1,4 +1,4 @@
-/** A run whose stakes are read from a chain again as it goes on: all change to the next table in the same round. */
+/** A run with stake refresh from a chain: all workers switch to the next table in the same round. */
 
 import { fromHex, sha256Hex, toHex } from 'nostrain/base';
 import type { RefreshPort } from 'nostrain/certified';
@@ -42,9 +42,9 @@ afterEach(async () => {
 const { relay, start } = createStage(startCertified);
 
 describeWith(anvilMissing)(
-  'a run that reads stakes again',
+  'a run with stake refresh',
   () => {
-    it('names the next table in its round, and draws by it two rounds later; who reaches no chain follows', async () => {
+    it('names the next table in its round, and draws by it two rounds later; workers without chain access follow', async () => {
       const chain = await startAnvil();
       chains.push(chain);
       const registry = await chain.deploy();
@@ -56,7 +56,7 @@ describeWith(anvilMissing)(
       const schedule = { base: registry.block + 3, period: 5 };
       const source = createRegistrySource(accessTo([chain.endpoint]), contract, schedule);
       const first = await source.snapshot(0, never);
-      // the next blocks that count are between these, so that the next two tables differ
+      // the next two tables are at blocks between these, so they differ
       await bond(0, 5n);
       await chain.mine(4);
       await bond(1, 7n);
@@ -76,7 +76,7 @@ describeWith(anvilMissing)(
       expect(shared.derive).toBeUndefined();
       const access = accessTo([chain.endpoint]);
       const port = createRefreshPort(spec, { chain: access }, [url], never);
-      // read before, so that nobody proposes while still reading
+      // read first, so that no worker proposes while reading
       const read = await Promise.all([1, 2].map((epoch) => port.derive!(epoch, spec.founders)));
       expect(read.map(snapshotId)).toEqual(ids.slice(1));
       const reading: RefreshPort = { ...port, derive: async (epoch) => read[epoch - 1]! };
@@ -89,7 +89,7 @@ describeWith(anvilMissing)(
       expect(roots[2]).toEqual(roots[0]);
       const results = certifiedRounds(members[0]!).map(({ certified }) => certified!.result);
       expect(results).toEqual(Array(6).fill('final'));
-      // whoever reads the chain names the table of the round; who does not keeps the one there is
+      // proposers with chain access name the round's table; others keep the current one
       const { rounds } = replayed(spec, smallLayout, await historyOf(url, spec));
       expect(rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
       const named = rounds.map(({ decided }) => decided!.outcome);
@@ -146,7 +146,7 @@ async function tokenChain(): Promise<{
 }
 
 describe('a run whose stakes are balances of a token', { timeout: 120_000 }, () => {
-  it('reads those of its roster: who joined has a seat two rounds after the next table', async () => {
+  it('reads those of its roster: a newcomer has a seat two rounds after the next table', async () => {
     const { endpoint, token, height } = await tokenChain();
     const access = accessTo([endpoint]);
     const founders = [0, 1, 2].map(keyOf);
@@ -179,7 +179,7 @@ describe('a run whose stakes are balances of a token', { timeout: 120_000 }, () 
       const { snapshot } = features.stake!;
       const roster = rounds[round]!.before.ledger.members.map(({ key }) => key);
       const isDue = round > 0 && round % 2 === 0;
-      // a proposer without endpoints, or one that still reads, keeps the one there is
+      // a proposer without endpoints, or one still reading, keeps the current one
       if (isDue && snapshot !== holds) {
         const next = await tableAt(round / 2, [...new Set([...roster, ...founders])]);
         expect(snapshot).toBe(snapshotId(next));
@@ -196,7 +196,7 @@ describe('a run whose stakes are balances of a token', { timeout: 120_000 }, () 
 });
 
 describe('a table too large for an event', { timeout: 120_000 }, () => {
-  it('is followed by who reaches no chain, from its chunks', async () => {
+  it('is followed by workers without chain access, from its chunks', async () => {
     const many = Array.from({ length: 1200 }, (_, i) => [sha256Hex(Uint8Array.of(i, i >> 8)), 1n]);
     const tables = [0, 1].map(
       (epoch): StakeSnapshot => ({

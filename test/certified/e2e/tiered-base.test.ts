@@ -1,4 +1,7 @@
-/** Certified runs of several tiers of a published model: made, joined with the whole of it and with slices, replayed, and what is left of them. */
+/**
+ * Certified runs with several tiers of a published model: created, joined with the full model and with slices, replayed
+ * and exported.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { modelLayout, modelOfRun, writePlay } from 'nostrain/model';
@@ -48,7 +51,7 @@ const making = (name: string, ...flags: readonly string[]) => [
   ...['--founder', signerOf(2).publicKey, ...keyFlags(1), ...SMALL, ...flags],
 ];
 
-/** Makes a run of workers 1 and 2; returns its file. */
+/** Creates a run of workers 1 and 2; returns its file. */
 async function create(name: string, ...flags: readonly string[]): Promise<string> {
   const made = await runProgram(making(name, '--base', base, '--relay', relay.url, ...flags));
   expect(made.stderr).not.toContain('error');
@@ -59,7 +62,10 @@ const specOf = (file: string) => parseRunSpec(readFileSync(file, 'utf8'));
 
 const roundsOf = ({ events }: Program) => events.filter((each) => each.type === 'round');
 
-/** Tiers 0 and 0, who found the run, 1 that is all there is of it, and 2 out of the full model; each in a folder of its own. */
+/**
+ * Founders of tier 0 and 0, a worker of tier 1 with a sliced model, and one of tier 2 from the full model, each with
+ * its own folder.
+ */
 async function playedBy(file: string, name: string) {
   const cast = [
     ['0', base],
@@ -70,7 +76,7 @@ async function playedBy(file: string, name: string) {
   const dirs = cast.map((_, i) => join(home, `${name}-${i}`));
   const start = (i: number) =>
     joinRun(i + 1, file, '--base', cast[i]![1], '--tier', cast[i]![0], '--dir', dirs[i]!);
-  // the founders end the run by themselves: whoever is to take part is there before them
+  // founders finish the run alone, so the others must join before
   const parts = [start(2), start(3)];
   for (const part of parts) await part.event(({ type }) => type === 'hello');
   const workers = [start(0), start(1), ...parts];
@@ -80,7 +86,10 @@ async function playedBy(file: string, name: string) {
 
 const sameBits = (a: Vector, b: Vector): boolean => a.every((value, i) => Object.is(value, b[i]));
 
-/** Whoever has some slices has the bits of whoever has all; parts counted, and the others alone signed. */
+/**
+ * Checks that workers with some slices have the same bits as those with all; partial contributions counted, and only
+ * full workers signed.
+ */
 async function expectAgreed(
   file: string,
   { dirs, workers }: Awaited<ReturnType<typeof playedBy>>,
@@ -107,7 +116,7 @@ async function expectAgreed(
 }
 
 describe('a certified run of tiers of a published model', { timeout: 180_000 }, () => {
-  it('adapters of all layers: slices alike in all tiers; replayed with and without the base; sampled, exported', async () => {
+  it('adapters of all layers: equal slices in all tiers; replayed with and without the base; sampled, exported', async () => {
     const file = await create('all-linear', '--rank', '4', '--set', 'targets=all-linear');
     const spec = specOf(file);
     expect(spec.features).toEqual(expect.arrayContaining(['start', 'widths']));
@@ -123,7 +132,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
     expect(banners[2]![0]).toContain('requested auto), effective tier 1, strategy sliced');
     expect(banners[3]![0]).toContain('effective tier 2, strategy universal');
 
-    // who goes on is of the same tier, beside the same base
+    // resuming needs the same tier and the same base
     const on = await endOf(joinRun(4, file, '--dir', played.dirs[3]!));
     const before = played.workers[3]!.events.find((each) => each.type === 'done');
     expect(on).toMatchObject({ digest: before!.digest, rounds: 5 });
@@ -160,7 +169,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
     expect(JSON.parse(readFileSync(join(peft, 'adapter_config.json'), 'utf8')).r).toBe(4);
   });
 
-  it('all of it, in chunks that have owners: the spec names the root of each slice, votes are checked without the base and the model with it', async () => {
+  it('all parameters in owned chunks: the spec names the root of each slice; a replay checks votes without the base, the model with it', async () => {
     const file = await create('whole', '--rank', '0', '--set', 'owners=1');
     expect(specOf(file).start!.root).toHaveLength(3);
     const played = await playedBy(file, 'whole');
@@ -171,7 +180,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
     expect(told.stdout).toContain('ok: 5 rounds, all recomputed in full');
   });
 
-  it('a run is made neither of a slice, nor with adapters that the smallest tier has no room for', async () => {
+  it('a run cannot be created from a slice, nor with adapters that do not fit the smallest tier', async () => {
     const slice = await runProgram(making('refused', '--base', tierFolder(base, 1)));
     expect(slice.code).toBe(1);
     expect(slice.stderr).toMatch(

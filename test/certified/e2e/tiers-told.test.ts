@@ -1,4 +1,7 @@
-/** What is told of a certified run with tiers once it is over: explanations, receipts, archives, folders, and pictures for onlookers. */
+/**
+ * Reports about a finished certified run with tiers: explanations, receipts, archives, folders, and views for
+ * observers.
+ */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from 'nostrain/base';
@@ -55,14 +58,14 @@ afterAll(async () => {
   await rm(place, { recursive: true, force: true });
 });
 
-it('is replayed out of its archive', async () => {
+it('is replayed from its archive', async () => {
   const { exitCode, stdout } = await runCommand('replay', '--events', file);
   expect(exitCode, stdout).toBe(0);
   expect(stdout).toContain('ok: 5 rounds, all recomputed in full');
   expect(stdout).toContain(root);
 });
 
-it('whoever trains a part is explained as everybody is', async () => {
+it('explanations cover workers of small tiers', async () => {
   const archive = await readArchive((await readFile(file, 'utf8')).split('\n'));
   for (const index of TIERS.keys()) {
     for (const { index: round, accepted } of certifiedRounds(members[0]!)) {
@@ -72,7 +75,7 @@ it('whoever trains a part is explained as everybody is', async () => {
   }
 });
 
-it('a receipt lists what parts contributed, and holds against the events', async () => {
+it('a receipt lists contributions of small tiers, and verifies against the events', async () => {
   const out = inFolder('receipt.json');
   const signing = ['--sign', '--sec-key', '01'.repeat(32), '-o', out, '--json'];
   const { exitCode, stdout, stderr } = await runCommand('receipt', '--events', file, ...signing);
@@ -93,7 +96,7 @@ it('a receipt lists what parts contributed, and holds against the events', async
   expect(checked.exitCode).toBe(0);
 });
 
-it('a folder keeps its states slice by slice, and where payloads are lost a replay goes on from them', async () => {
+it('a folder stores its states slice by slice, and a replay continues from them if payloads are lost', async () => {
   const folder = inFolder('folder');
   const made = await runCommand('archive', ...fromRelay(), '--folder', folder, '--every', '2');
   expect(made.exitCode, made.stderr).toBe(0);
@@ -114,7 +117,7 @@ it('a folder keeps its states slice by slice, and where payloads are lost a repl
   expect(stdout).toContain(root);
 });
 
-it('onlookers see its rounds, over relays and out of a file, and what they gather is replayed', async () => {
+it('observers see its rounds from relays and from a file, and their events replay', async () => {
   const watched = await runCommand('watch', run, '--relay', relay.url, '--once');
   expect(watched.exitCode, watched.stderr).toBe(0);
   expect(watched.stdout.match(/^round +\d+ {2}(?:final|void)/gm)).toHaveLength(5);
@@ -149,7 +152,7 @@ it('onlookers see its rounds, over relays and out of a file, and what they gathe
   expect(report).toMatchObject({ ok: true, modelRoot: root });
 });
 
-it('what the workers report folds into one view, in which nobody differs', () => {
+it('the workers’ reports fold into one view without differences', () => {
   const events = members.flatMap((member, i) =>
     member.events.map((event) => [`${i}`, event] as const),
   );
@@ -162,7 +165,7 @@ it('what the workers report folds into one view, in which nobody differs', () =>
   expect(view.workers.map(({ failure }) => failure)).toEqual(members.map(() => undefined));
 });
 
-it('its security report measures what the full model sends', async () => {
+it('its security report measures the payload of the full model', async () => {
   const measure = measuring(() => undefined);
   const report = securityReportOf(spec, { workersPerIp: 1, relays: [relay.url], measure });
   const archive = await readArchive((await readFile(file, 'utf8')).split('\n'));

@@ -1,4 +1,4 @@
-/** Copies of what decided a round: what comes out is what members signed, whatever somebody puts in. */
+/** Archived votes of a round: readers get exactly the events that members signed, whatever an archiver puts in. */
 import fc from 'fast-check';
 import { sha256, utf8 } from 'nostrain/base';
 import { buildMember } from 'nostrain/certified/parts';
@@ -20,7 +20,7 @@ const life = { createdAt: 1_700_000_000, expiresAt: 1_800_000_000 };
 const leave = (number: number, of = run) =>
   signerOf(number).sign(buildMember({ type: 'leave', run: of, last: 3 }, life));
 
-it('come back as they were, under another key', () => {
+it('survive a round trip under another key', () => {
   const events = [leave(1), leave(2)].sort((a, b) => (a.id < b.id ? -1 : 1));
   const [built] = buildArchivedVotes({ run, round: 3 }, events, life, sha256);
   const { draft, payload } = built!;
@@ -29,13 +29,13 @@ it('come back as they were, under another key', () => {
   expect(readArchivedVotes(signerOf(3).sign(draft), '6b'.repeat(32)).ok).toBe(false);
 });
 
-it('that are forged, of another run or of another kind are left out', () => {
+it('that are forged, of another run or of another kind are skipped', () => {
   const note = signerOf(1).sign({ kind: 1, created_at: 1, tags: [['s', run]], content: '' });
   const events = [forgedTwin(leave(1)), leave(2, '6b'.repeat(32)), note, leave(3), 'x', null];
   expect(openArchivedVotes(utf8(JSON.stringify(events)), run)).toEqual([leave(3)]);
 });
 
-it('a stranger made are not asked for', () => {
+it('by a stranger are not queried', () => {
   const keys = Array.from({ length: 65 }, (_, i) => String(i).padStart(64, '0'));
   const filters = archivedVotesFilters(run, keys, 3);
   expect(filters.flatMap(({ authors }) => authors)).toEqual(keys);
@@ -51,7 +51,7 @@ it('never make a reader throw', () => {
   );
 });
 
-it('are missing nowhere as long as no relay has said so', async () => {
+it('do not count as missing until a relay has answered', async () => {
   const clock = createManualClock();
   const { openSocket } = createFakeSockets((socket) => socket.refuse());
   const relays = createRelaySet(['ws://a.test'], {
@@ -65,7 +65,7 @@ it('are missing nowhere as long as no relay has said so', async () => {
   expect(await inVain).toBeUndefined();
   const underWay = find();
   await relays.close();
-  // the clock stands still: neither waits
+  // the clock does not advance, so neither waits
   expect(await underWay).toBeUndefined();
   expect(await find()).toBeUndefined();
 });

@@ -35,7 +35,7 @@ const claim = { attempt: 0, view: 2, digest, proposal: other, prepares: [ctx, di
 const sign = (said: Message | Join | Leave, number = 1): SignedEvent =>
   signerOf(number).sign(buildMessage(said, life));
 
-describe('what members say', () => {
+describe('messages of members', () => {
   it.each<Message | Join | Leave>([
     ...[prepare, commit, join, { ...join, evidence: '' }, leave, ballot],
     { ...ballot, prepared: claim },
@@ -51,7 +51,7 @@ describe('what members say', () => {
     expect(historyBy(run, [event.pubkey])[0]!.kinds).toContain(event.kind);
   });
 
-  it('is unreadable in any other spelling, and nothing when it is of another kind', () => {
+  it('are unreadable in any other form, and ignored if of another kind', () => {
     const event = sign(prepare);
     const spaced = { ...event, content: `${event.content} ` };
     expect(toProtocolMessage(spaced, run)).toMatchObject({
@@ -67,14 +67,14 @@ describe('a fault proof (R-09)', () => {
     toProtocolMessage(signerOf(9).sign(buildFault(run, [a, b], life)), run);
   const culprit = signerOf(1).publicKey;
 
-  it('is two different contents in one place, whoever shows them', () => {
+  it('has two different contents for one slot, whoever publishes it', () => {
     const events = [sign(commit), sign({ ...commit, digest: other })] as const;
     expect(proof(...events)).toMatchObject({ type: 'fault', kind: 'equivocation', culprit });
     const ballots = [sign(ballot), sign({ ...ballot, prepared: claim })] as const;
     expect(proof(...ballots)).toMatchObject({ type: 'fault', kind: 'equivocation', culprit });
   });
 
-  it('is a broken lock too', () => {
+  it('may also be a broken lock', () => {
     const later = sign({ ...prepare, digest: other, view: 4 });
     expect(proof(sign(commit), later)).toMatchObject({ kind: 'broken-lock', culprit });
     const justified = sign({ ...prepare, digest: other, view: 4, justify: 2 });
@@ -95,7 +95,7 @@ describe('a fault proof (R-09)', () => {
   });
 });
 
-describe('an event that could not be made again from what an outcome lists', () => {
+describe('an event that could not be rebuilt from an outcome', () => {
   const tagged = (said: Message | Join | Leave, ...more: readonly string[][]) => {
     const draft = buildMessage(said, life);
     return signerOf(1).sign({ ...draft, tags: [...draft.tags, ...more] });
@@ -119,7 +119,7 @@ describe('an event that could not be made again from what an outcome lists', () 
     expect(rebuildEvent(said, event.pubkey, message.signature)).toEqual(event);
   });
 
-  it('comes out as it was signed', () => {
+  it('is rebuilt as it was signed', () => {
     const event = sign(commit);
     const message = toProtocolMessage(event, run);
     expect(rebuildEvent(commit, event.pubkey, message!.signature!)).toEqual(event);

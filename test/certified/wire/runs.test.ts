@@ -1,4 +1,7 @@
-/** Run specs on relays: what an address promises, what a relay cannot change, and the slice that travels with a spec. */
+/**
+ * Run specs on relays: what an address guarantees, what a relay cannot change, and the slice that is published with a
+ * spec.
+ */
 
 import { sha256Hex, systemClock } from 'nostrain/base';
 import { chunkTree, createRelaySet, type RelaySet } from 'nostrain/network';
@@ -57,7 +60,7 @@ const relaySession = (relays: RelaySet) => ({
 const patient = (relays: RelaySet) => ({ ...relaySession(relays), timeoutMs: 5000 });
 
 describe('a spec', () => {
-  it('that names more keys than an event has room for is published by nobody', () => {
+  it('that names more keys than fit in an event is not published', () => {
     const keys = Array.from({ length: 1000 }, (_, i) => i.toString(16).padStart(64, '0'));
     const large = sampleSpec({ admission: { kind: 'list', keys } });
     expect([isServable(spec), isServable(large)]).toEqual([true, false]);
@@ -111,7 +114,7 @@ describe('a run event', () => {
     expect(judged.ok ? '' : judged.rejection.detail).toContain(detail);
   });
 
-  it('counts in one spelling only, and only when it is consistent', () => {
+  it('counts in canonical form only, and only if it is consistent', () => {
     expect(readCanonical(canonicalSpec(spec))).toEqual({ ok: true, value: spec });
     expect(readCanonical(` ${canonicalSpec(spec)}`)).toMatchObject({
       issue: { code: 'not-canonical' },
@@ -132,7 +135,7 @@ describe('on relays', () => {
     const sent = await publishRun(spec, undefined, { ...relaySession(mine), sign });
     expect(sent.accepted).toEqual([relay.url]);
 
-    // the same d, a newer event, other rules: relays replace the first one by it
+    // same d, newer event, other rules: relays replace the first one by it
     const other = {
       ...buildRun(sampleSpec({ liveRounds: 4 }), lifetime),
       created_at: createdAt + 9,
@@ -150,7 +153,7 @@ describe('on relays', () => {
     });
   });
 
-  it('says when no relay has it, and lists what there is, each run once', async () => {
+  it('reports if no relay has it, and lists each available run once', async () => {
     const [one, two] = [await startRelay(), await startRelay()];
     const both = await connect(one, two);
     expect(await fetchRun(address, patient(both))).toMatchObject({
@@ -165,7 +168,7 @@ describe('on relays', () => {
     expect(runs.map(({ spec: { name } }) => name)).toEqual(['second', 'two friends']);
   });
 
-  it('a slice travels in chunks and is checked against root and hash', async () => {
+  it('a slice is sent in chunks and checked against root and hash', async () => {
     const relay = await startRelay();
     const mine = await connect(relay);
     const slice = Uint8Array.from({ length: 100_000 }, (_, i) => 97 + ((i * 7) % 26));

@@ -1,4 +1,4 @@
-/** Stake snapshots as events: inside one, or as chunks that one names; and what else events say about them. */
+/** Stake snapshots as events: inside one, or in chunks that it names; and false claims. */
 import fc from 'fast-check';
 import { sha256, sha256Hex, toHex } from 'nostrain/base';
 import { snapshot as kind } from 'nostrain/kinds';
@@ -37,7 +37,7 @@ function eventsOf(table: StakeSnapshot, by = me): readonly SignedEvent[] {
   return [...chunks, draft].map((each) => by.sign(each));
 }
 
-/** An event that says a snapshot is in the chunks of some root. */
+/** An event that claims a snapshot is in the chunks under a root. */
 const claimOf = (id: string, root: string, bytes: number): SignedEvent =>
   me.sign(kind.build({ id, root, bytes, expiration: lifetime.expiresAt }, lifetime.createdAt));
 
@@ -46,7 +46,7 @@ const large = tableOf(3000);
 const [id, largeId] = [snapshotId(small), snapshotId(large)];
 
 describe('a snapshot event', () => {
-  test('has it inside up to 44 KiB, and names its chunks above: one form for each', () => {
+  test('contains it up to 44 KiB, and names its chunks above: one form for each size', () => {
     const most = Math.floor((SIZE - snapshotBytes(tableOf(0)).length) / 48);
     expect(most).toBeGreaterThan(930);
     const inside = buildSnapshot(tableOf(most), lifetime);
@@ -66,7 +66,7 @@ describe('a snapshot event', () => {
     });
   });
 
-  test('is refused where the form is the other one, or over what the largest table takes', () => {
+  test('is refused in the other form, or above the size of the largest table', () => {
     const root = 'ab'.repeat(32);
     expect(() => claimOf(id, root, SIZE)).toThrow(/bytes is not/);
     expect(() => claimOf(id, root, MAX_SNAPSHOT_BYTES + 1)).toThrow(/bytes is not/);
@@ -77,7 +77,7 @@ describe('a snapshot event', () => {
     expect(() => kind.build(said, 1)).toThrow(/larger one is not/);
   });
 
-  test('with other bytes than those of its id is refused', () => {
+  test('with bytes that do not match its id is refused', () => {
     const [event] = eventsOf(small) as [SignedEvent];
     const other = buildSnapshot(tableOf(2), lifetime).draft;
     expect(readSnapshot(event)).toEqual({ ok: true, value: { id, snapshot: small } });
@@ -95,7 +95,7 @@ describe('a snapshot event', () => {
 describe('snapshots among events', () => {
   const events = eventsOf(large);
 
-  test('are found whole and in chunks, in any order, whoever signed what', () => {
+  test('are found inside events and in chunks, in any order, by any author', () => {
     expect(events).toHaveLength(5);
     const other = eventsOf(large, signerOf(2));
     const mixed = [events[4]!, other[2]!, events[0]!, other[0]!, events[3]!, events[1]!];
@@ -106,12 +106,12 @@ describe('snapshots among events', () => {
     ]);
   });
 
-  test('a chunk short it is not there; without the event that names them chunks are nothing', () => {
+  test('with a missing chunk it is not found; chunks without their event are ignored', () => {
     for (const left of events)
       expect(readSnapshots(events.filter((each) => each !== left)).size).toBe(0);
   });
 
-  test('false claims neither count nor stand in the way', () => {
+  test('false claims do not count and do not block others', () => {
     const root = planChunks(snapshotBytes(large), lifetime).root;
     const bytes = snapshotBytes(large).length;
     const otherTable = tableOf(3000, 'other');
@@ -131,7 +131,7 @@ describe('snapshots among events', () => {
     expect(found.get(largeId)).toEqual(large);
   });
 
-  test('whatever an event says, reading throws nothing and gives only what has its id', {
+  test('reading any event never throws, and returns only content that matches its id', {
     timeout: 120_000,
   }, () => {
     const tag = fc.array(fc.oneof(fc.constantFrom('x', 'root', 'bytes', 't'), fc.string()));
