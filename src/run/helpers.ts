@@ -71,16 +71,20 @@ export function helperColumns(
   return Array.from({ length: width }, (_, i) => slice * width + i);
 }
 
-/** Returns the slices that a worker with `held` slices trains in a round; undefined if no tier has that many. */
+/** Returns the slices that a worker with `sliceCount` slices trains in a round; undefined if no tier has that many. */
 export function trainedSlices(
   run: HelperSlicing,
-  { tier, held, round }: { readonly tier: number; readonly held: number; readonly round: number },
+  {
+    tier,
+    sliceCount,
+    round,
+  }: { readonly tier: number; readonly sliceCount: number; readonly round: number },
 ): readonly number[] | undefined {
   if (tier > run.count) return undefined;
   const own = sliceCountOfTier(run.count, tier);
   const slices = Array.from({ length: own }, (_, slice) => slice);
-  if (held === own) return slices;
-  return held === 2 ** run.count ? [...slices, helperSlice(run, tier, round)] : undefined;
+  if (sliceCount === own) return slices;
+  return sliceCount === 2 ** run.count ? [...slices, helperSlice(run, tier, round)] : undefined;
 }
 
 /** Returns the numbers below `count` in the order of one cycle. */

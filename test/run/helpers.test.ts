@@ -43,16 +43,16 @@ describe('E-12: the slices of helpers', () => {
   );
 
   it('are beside the own slices of who holds all; who holds its tier trains that alone', () => {
-    expect(trainedSlices(run, { tier: 2, held: 2, round: 0 })).toEqual([0, 1]);
-    const helped = trainedSlices(run, { tier: 2, held: 8, round: 9 });
+    expect(trainedSlices(run, { tier: 2, sliceCount: 2, round: 0 })).toEqual([0, 1]);
+    const helped = trainedSlices(run, { tier: 2, sliceCount: 8, round: 9 });
     expect(helped).toEqual([0, 1, helperSlice(run, 2, 9)]);
-    expect(trainedSlices(run, { tier: 0, held: 8, round: 9 })).toHaveLength(8);
+    expect(trainedSlices(run, { tier: 0, sliceCount: 8, round: 9 })).toHaveLength(8);
     for (const [tier, held] of [
       [2, 3],
       [4, 1],
       [0, 4],
     ] as const) {
-      expect(trainedSlices(run, { tier, held, round: 0 })).toBeUndefined();
+      expect(trainedSlices(run, { tier, sliceCount: held, round: 0 })).toBeUndefined();
     }
   });
 });

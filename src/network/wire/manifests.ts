@@ -262,7 +262,10 @@ export function openReader(
       if (agreed && !agreed.ok) return agreed;
       const sliceCount = received.features?.widths?.rings.length ?? 0;
       const tier = reportedTier(received.features?.widths) ?? 0;
-      if (helpers && !trainedSlices(helpers, { tier, held: sliceCount, round: received.round })) {
+      if (
+        helpers &&
+        !trainedSlices(helpers, { tier, sliceCount: sliceCount, round: received.round })
+      ) {
         return refusal(
           received.worker,
           'malformed',

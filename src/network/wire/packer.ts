@@ -74,7 +74,8 @@ export function createPacker(options: PackerOptions) {
     const tier = reportedTier(widths);
     const sliceCount = sliceEnds.indexOf(end) + 1;
     const trained =
-      helpers && trainedSlices(helpers, { tier: tier ?? helpers.tier, held: sliceCount, round });
+      helpers &&
+      trainedSlices(helpers, { tier: tier ?? helpers.tier, sliceCount: sliceCount, round });
     const isSent = (chunk: number) => !trained || trained.includes(sliceOf(chunk));
     const chunks = assignment.chunksOf(worker);
     return {
