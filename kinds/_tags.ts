@@ -25,6 +25,7 @@ export const refuse = (code: string, at: string, message: string): { ok: false; 
   issue: { code, at, message },
 });
 
+/** Maximum number of tags of an event. */
 const MAX_TAGS = 512;
 
 export interface Envelope {
@@ -71,6 +72,7 @@ export interface Text<T> {
   write(value: T): string;
 }
 
+/** Largest integer in a tag by default: 2^32 - 1. */
 const LARGEST = 4_294_967_295;
 
 /** Reports whether all programs hash a text alike: no lone surrogates, only the control characters NIP-01 lists. */

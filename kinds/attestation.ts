@@ -3,6 +3,7 @@ import { canonicalObject, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, nostrain, one, pattern, seconds } from './_tags.ts';
 
+/** Maximum length of a content, in characters. */
 const LONGEST_CONTENT = 256;
 const word = pattern(
   /^[a-z0-9][a-z0-9._-]{0,31}$/,

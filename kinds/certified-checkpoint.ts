@@ -5,6 +5,7 @@ import { roundRules, roundTags } from './_shared.ts';
 import { hex32, index, integer, word } from './_tags.ts';
 import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
+/** Maximum length of a content, in characters. */
 const LONGEST_CONTENT = 16_384;
 
 const length = integer(1, CHUNK_BYTES * MAX_CHUNKS);

@@ -17,6 +17,7 @@ import {
 export const CHUNK_BYTES = 45_056;
 /** Maximum number of chunks of a payload; hence at most 16 hashes in a path. */
 export const MAX_CHUNKS = 65_536;
+/** Maximum number of hashes in a path: log2 of `MAX_CHUNKS`. */
 const LONGEST_PATH = 16;
 
 const notes = `

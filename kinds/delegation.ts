@@ -3,6 +3,7 @@ import { canonicalObject, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, index, nostrain, one, pattern } from './_tags.ts';
 
+/** Maximum length of a content, in characters. */
 const LONGEST_CONTENT = 512;
 /** Text that signers show to their owners (NIP-31). */
 export const DELEGATION_ALT = 'Another key may take part in one training run in my name';

@@ -6,6 +6,7 @@ import { expiration, hex32, nostrain, repeats, type Text } from './_tags.ts';
 
 /** Maximum bytes of an event as JSON: twice what most relays accept. Larger events of certified runs are ignored. */
 export const MOST_EVENT_BYTES = 131_072;
+/** Maximum bytes of a body with two events. */
 const MOST_PAIR_BYTES = 2 * MOST_EVENT_BYTES + '[,]'.length;
 
 const pair: Text<string> = {

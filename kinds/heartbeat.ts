@@ -19,6 +19,7 @@ import {
   worker,
 } from './_tags.ts';
 
+/** Longest interval between heartbeats: one day, in seconds. */
 const DAY = 86_400;
 
 /** 33334: a worker reports that it is alive, its round, and the digest of its state. */

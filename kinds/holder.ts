@@ -3,7 +3,9 @@ import { canonicalObject, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, integer, many, nostrain, one, pattern, seconds } from './_tags.ts';
 
+/** Maximum length of a content, in characters. */
 const LONGEST_CONTENT = 4096;
+/** Maximum number of addresses of a holder. */
 const MOST_CONTACTS = 4;
 /** Maximum number of objects in an announcement: the event fits every relay, and several fit one directory answer. */
 const MAX_OBJECTS = 64;

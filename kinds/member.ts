@@ -4,7 +4,9 @@ import { defineKind } from './_define.ts';
 import { isAscending } from './_shared.ts';
 import { expiration, hex32, index, nostrain, pattern, repeats } from './_tags.ts';
 
+/** Maximum length of a content, in characters: a view-change vote may list `MOST_IDS` ids. */
 const LONGEST_CONTENT = 131_072;
+/** Maximum number of prepares in a view-change vote. */
 const MOST_IDS = 1024;
 
 const members = {
@@ -70,6 +72,7 @@ interface TypeMembers {
   readonly together: readonly string[];
 }
 
+/** Members of each type of event. */
 const MEMBERS_OF: Readonly<Record<string, TypeMembers>> = {
   join: { needs: ['after', 'tip'], takes: ['evidence', 'features'], together: [] },
   leave: { needs: ['last'], takes: [], together: [] },

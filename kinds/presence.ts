@@ -16,9 +16,11 @@ import {
   word,
 } from './_tags.ts';
 
+/** Longest interval between events: one day, in seconds. */
 const DAY = 86_400;
 /** Maximum number of workers in a cohort, so that the event fits every relay. */
 const MOST_WORKERS = 512;
+/** Maximum length of a content, in characters. */
 const LONGEST_CONTENT = 49_152;
 
 const members = {

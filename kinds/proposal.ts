@@ -12,6 +12,7 @@ import {
 } from './_shared.ts';
 import { hex32, type Text } from './_tags.ts';
 
+/** Maximum number of ids in a list of a proposal. */
 const MOST_IDS = 1024;
 /** Maximum bytes of an outcome: one with a row for each of 65,536 workers has 3 MB. */
 export const MOST_OUTCOME_BYTES = 4_194_304;

@@ -4,7 +4,9 @@ import { defineKind } from './_define.ts';
 import { castMembers, isAscending, roundRules, roundTags } from './_shared.ts';
 import { integer, pattern } from './_tags.ts';
 
+/** Maximum length of a content, in characters. */
 const LONGEST_CONTENT = 65_536;
+/** Maximum number of unlisted workers in a commit. */
 const MOST_ROWS = 1024;
 
 const members = {

@@ -10,6 +10,7 @@ import { judgeRelay, type RelayDescription, type RelayReport, type Verdict } fro
 import { type ProbeOptions, ProbeSender } from './sender.ts';
 import { createSamples, Trial } from './trial.ts';
 
+/** Time limits of a connection attempt and of an answer; shorter with a short `timeLimitMs`. */
 const OPEN_TIMEOUT_MS = 10_000;
 const ANSWER_TIMEOUT_MS = 10_000;
 /** Pause after `rate-limited`: slightly longer than the interval of a relay that accepts five events a minute. */

@@ -61,10 +61,12 @@ export interface How {
   readonly last?: boolean;
 }
 
+/** Budget of a trial: maximum number of events and bytes sent. */
 const MAX_EVENTS = 40;
 const MAX_BYTES = 1_000_000;
 /** Budget reserved for the deletion. */
 const RESERVED = { events: 4, bytes: 20_000 } as const;
+/** Slowest upload rate (64 kB/s) for which the time limit of an answer allows. */
 const SLOWEST_BYTES_PER_MS = 64;
 /** Waits before each query for an accepted event: some relays store it shortly after their OK. */
 const READ_BACK_DELAYS_MS = [0, 300, 1200] as const;
@@ -77,6 +79,7 @@ const HABIT = 5;
 const LARGE = 10_000;
 /** Maximum bytes hashed on average to find a proof of work (about a second); a harder one is not attempted. */
 const MOST_HASHED_BYTES = 2.5e8;
+/** Matches refusals that are about the date of an event. */
 const CLOCK = /created_at|expire|too (?:early|late|old)|in the (?:future|past)|timestamp/i;
 
 export class ProbeSender {

@@ -16,9 +16,13 @@ const KIB = 1024;
 /** Sizes tried in descending order if a full manifest is too large, and in ascending order if it is not. */
 const SMALLER = [48 * KIB, 32 * KIB, 16 * KIB, KIB] as const;
 const LARGER = [64 * KIB, 100 * KIB, 256 * KIB] as const;
-const ENOUGH = 20;
-const SMALL = 700;
+/** Number of accepted events after which the relay's rate limit is considered high enough. */
+const BURST_EVENTS = 20;
+/** Bytes of an event of the burst; each is one byte longer than the last, so that all differ. */
+const SMALL_BYTES = 700;
+/** Upper bound for the bytes of a message around its event. */
 const FRAME_BYTES = 64;
+/** Time between the deletion and the query that checks it. */
 const DELETION_MS = 300;
 
 const MANIFEST = manifest.kind;
@@ -164,16 +168,16 @@ export class Trial {
     }
   }
 
-  /** Sends small events in sequence until the relay limits the rate or ENOUGH were accepted. */
+  /** Sends small events in sequence until the relay limits the rate or BURST_EVENTS were accepted. */
   async #tryBurst(): Promise<void> {
     const kind = this.#carrier;
     const sender = this.#sender;
     if (kind === undefined) return;
-    while (sender.rate.accepted < ENOUGH && sender.rate.throttled === undefined) {
+    while (sender.rate.accepted < BURST_EVENTS && sender.rate.throttled === undefined) {
       const draft =
         kind === CHUNK || this.#kinds[CHUNK]?.verdict === 'yes'
           ? this.#samples.chunk()
-          : this.#samples.padded(kind, SMALL + sender.rate.accepted);
+          : this.#samples.padded(kind, SMALL_BYTES + sender.rate.accepted);
       const sent = await this.#try('a burst of small events', draft, {
         seen: 'not',
         patient: false,
@@ -227,6 +231,7 @@ export class Trial {
 const isTooMuch = ({ outcome }: ProbeSent): boolean =>
   outcome === 'too-large' || outcome === 'silent' || outcome === 'work';
 
+/** Lifetime of sample events, in case the relay ignores the deletion. */
 const LIFETIME_SECONDS = 300;
 const ZEROS = '0'.repeat(64);
 

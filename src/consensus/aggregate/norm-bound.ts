@@ -1,7 +1,8 @@
 /**
  * Bounds the norm (root mean square) of contributions: larger ones are scaled down, so that no worker decides the outer
- * step alone. With three or more the bound is c times their lower median. One or two are bounded by the smaller one and
- * by earlier rounds; in the first round by the parameters. Deterministic: every worker computes the same bounds.
+ * step alone. With three or more the bound is c times their lower median. With one or two it is the larger of the
+ * smaller one and the typical size of earlier rounds (in the first round the size of the parameters), up to a limit.
+ * Deterministic: every worker computes the same bounds.
  */
 import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
 

@@ -10,9 +10,11 @@ import { BUCKET_ROWS } from '../../run/aggregation.ts';
 import { type Distances, lowerMedian, type Mixes, othersOf, squaresToMean } from './distances.ts';
 import type { Row } from './mean.ts';
 
+/** Krum (Blanchard et al., 2017): all weight on the row with the smallest sum of squared distances to its nearest rows. */
 export const krum = (distances: Distances, hostile: number): Float64Array =>
   weightsOf(distances, byScore(distances, hostile).slice(0, 1));
 
+/** Multi-Krum: equal weights for the n - f rows with the best Krum scores. */
 export const multiKrum = (distances: Distances, hostile: number): Float64Array =>
   weightsOf(distances, byScore(distances, hostile).slice(0, distances.count - hostile));
 
@@ -43,9 +45,12 @@ const tooFew = (rows: number, hostile: number): ConfigError =>
     },
   );
 
+/** Iterations of the Weiszfeld algorithm; a fixed number, so that all workers get the same bits. */
 const WEISZFELD_STEPS = 32;
+/** Smallest distance used as a divisor, as a share of the typical distance. */
 const SMOOTHING = 0.1;
 
+/** Geometric median (RFA, Pillutla et al., 2019) by the smoothed Weiszfeld algorithm; returns weights with sum 1. */
 export function geometricMedian(distances: Distances): Float64Array {
   const { count } = distances;
   const least = SMOOTHING * typicalDistance(distances);
@@ -80,8 +85,10 @@ function onSame(distances: Distances): Float64Array {
   return Float64Array.from(isSame, (is) => (is ? 1 / same : 0));
 }
 
+/** Iterations of centered clipping; a fixed number, so that all workers get the same bits. */
 const CLIP_STEPS = 5;
 
+/** Centered clipping (Karimireddy et al., 2021) from the middle row, with the median distance as radius. */
 export function centeredClip(distances: Distances): Float64Array {
   const { count } = distances;
   const weights = new Float64Array(count);

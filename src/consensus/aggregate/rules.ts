@@ -1,7 +1,7 @@
 /**
  * The table of aggregation rules, and how a round applies one: mix the norm-bounded contributions, then apply the rule.
- * Reports the contributions that were left out, so that their authors can send them again. With too few contributions
- * the parameters stay unchanged.
+ * Reports the contributions that were left out, so that their authors keep them in the residual. With too few
+ * contributions the parameters stay unchanged.
  */
 import {
   type Aggregation,

@@ -28,6 +28,7 @@ export const quicknet: DrandChain = {
   periodSeconds: 3,
 };
 
+/** Domain separation tag of drand's signatures on G1. */
 const DOMAIN = 'BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_';
 
 /** Returns the first drand round at or after a time in Unix seconds. */

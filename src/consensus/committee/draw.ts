@@ -30,6 +30,7 @@ export interface Lots extends Candidates {
 
 /** Independent draws per seed: the hash of a key has eight words. */
 export const DRAWS_PER_SEED = WORDS;
+/** Largest weight of a key. */
 const MOST_WEIGHT = 2n ** 128n - 1n;
 /** Domain tag: the hashed message starts with it, zero-padded to 32 bytes. */
 const TAG = utf8('nostrain/draw/1');

@@ -7,6 +7,7 @@ import { fromHex, toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import type { Digest } from '../../run/ids.ts';
 
+/** Domain tag of the entropy hash. */
 const TAG = 'nostrain/entropy/1';
 
 /** Returns the randomness of round 0: derived from the run id alone, so it is known before the run starts. */
@@ -33,6 +34,7 @@ function sized(hex: Digest | ''): readonly Uint8Array[] {
   return [Uint8Array.of(bytes.length), bytes];
 }
 
+/** Domain tags of a key's reveal chain: of its links and of its start. */
 const LINK = 'nostrain/reveal/1';
 const START = 'nostrain/reveal-start/1';
 

@@ -69,6 +69,7 @@ type Session = Pick<
   'principal' | 'until'
 >;
 
+/** Session of a key that takes part on its own behalf. */
 const NOT_DELEGATED: Session = { principal: '', until: -1 };
 
 /** The membership content of an outcome whose events have been verified. The order of the lists does not matter. */

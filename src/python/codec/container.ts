@@ -158,6 +158,7 @@ export interface Zstd {
   expand(frame: Uint8Array): Uint8Array;
 }
 
+/** Magic number of a zstd frame, and types and maximum size of its blocks (RFC 8878). */
 const MAGIC = 0xfd2fb528;
 const SKIPPED_TYPE = 3;
 const RLE = 1;

@@ -27,6 +27,7 @@ export interface Patience {
   readonly maxMs?: number | undefined;
 }
 
+/** Defaults of `Patience`: idle time, and maximum time absolute and in idle times. */
 const IDLE_MS = 2000;
 const MAX_MS = 60_000;
 const MAX_IDLES = 30;

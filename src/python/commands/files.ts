@@ -108,7 +108,7 @@ const payloadLimits = async (): Promise<ForeignNstrLimits> => ({
   zstd: await openZstd(),
 });
 
-const EVENTS = 'of events, aggregate-payloads and outer-step take the delta';
+const EVENTS = 'aggregate-payloads and outer-step also read gradient events';
 
 /** Reads the payload in a file, as base64 without line breaks. */
 export async function readPayloadText(path: string): Promise<string> {

@@ -78,6 +78,7 @@ interface WorkerSearch extends Patience {
 const MOST_EVENTS = 500;
 /** Assumed seconds between heartbeats of a worker that is known only by a contribution. */
 const USUAL_INTERVAL = 60;
+/** Default maximum time of the query for native workers. */
 const MOST_MS = 60_000;
 
 /** Queries the relays that did not fail for workers of a run on nostrain/1; returns them by key. */

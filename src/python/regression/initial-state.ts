@@ -110,6 +110,7 @@ function requireSizes(sizes: Readonly<Record<string, number>>): void {
   );
 }
 
+/** Parameters n and m of MT19937. */
 const SIZE = 624;
 const SHIFT = 397;
 
