@@ -1,9 +1,9 @@
-/** The JSON document of `nostrain demo browser`: where each worker ended, and what the tab proved. */
+/** The JSON document of `nostrain demo browser`: the result of each worker, and of the replay in a tab. */
 import type { WorkerId } from '../../src/run/ids.ts';
 import type { EventLog, RoundEvent } from '../shared/document.ts';
 
 export interface BrowserDocument {
-  /** Every worker ended in one root, and all had one after every round. */
+  /** All workers had the same root after every round. */
   readonly agreed: boolean;
   readonly rounds: readonly {
     readonly index: number;
@@ -19,12 +19,12 @@ export interface BrowserDocument {
     readonly kind: 'tab' | 'node';
     readonly backend: 'wasm' | 'webgpu' | 'cpu' | '';
     readonly root: string;
-    /** Rounds in which its work counts. */
+    /** Number of rounds in which its contribution counts. */
     readonly counted: number;
   }[];
   /** The run page, opened in the browser of a tab, replayed the finished run and found the same root. */
   readonly verifiedInPage: boolean;
-  /** How often a tab was reloaded while it trained. */
+  /** How often a tab was reloaded during training. */
   readonly reloads: number;
   readonly wallSeconds: number;
 }
@@ -32,7 +32,7 @@ export interface BrowserDocument {
 export type BrowserCast = Pick<BrowserDocument['workers'][number], 'name' | 'kind'>;
 
 interface End {
-  /** The roots with which tabs ended, by name. */
+  /** Final roots of the tabs, by name. */
   readonly ended: ReadonlyMap<string, string>;
   /** The root that the run page found by replaying; empty if it failed. */
   readonly proved: string;
@@ -74,7 +74,7 @@ export function browserDocumentOf(
   };
 }
 
-/** A round as the first worker of the cast that has its certificate reports it. */
+/** Returns a round as reported by the first worker of the cast that has its certificate. */
 function roundRow(
   index: number,
   reported: ReadonlyMap<string, RoundEvent>,

@@ -22,9 +22,9 @@ const QUICK_ROUNDS = 6;
 
 interface Tab {
   readonly name: string;
-  /** Device that its link asks for. */
+  /** Device in its link. */
   readonly device: 'wasm' | 'auto';
-  /** The round in which it is reloaded while it trains. */
+  /** Round in which it is reloaded during training. */
   readonly reloadIn?: number;
 }
 
@@ -38,7 +38,7 @@ const cast: readonly BrowserCast[] = [
   ...tabs.map(({ name }) => ({ name, kind: 'tab' as const })),
 ];
 
-/** Returns the exit code: 0 when all agree and the run replays in a tab. */
+/** Runs the demo. Returns exit code 0 if all workers agree and the run replays in a tab. */
 export async function runBrowserDemo(flags: DemoFlags): Promise<number> {
   const program = flags.headless === true ? neededChromium() : undefined;
   const workers = cast.map(({ name }) => name);
@@ -68,7 +68,7 @@ export async function runBrowserDemo(flags: DemoFlags): Promise<number> {
       if (program === undefined) onNotice(`${name}: open ${url}`);
       else await openTab(program, url, resolve(dir, name), scope);
     }
-    // they begin when the tabs are there
+    // the processes begin once the tabs have joined
     const line = { workers: cast.length, relays: [relay.url], corpus: corpus.file, threads: 1 };
     const nodes = NODES.map((name, i) => ({
       name,
@@ -87,7 +87,7 @@ export async function runBrowserDemo(flags: DemoFlags): Promise<number> {
       wallSeconds: stage.wallSeconds(),
     });
     const failed = stage.end(document, exits);
-    return tellEnd(document, stage) && !failed ? 0 : 1;
+    return printVerdict(document, stage) && !failed ? 0 : 1;
   });
 }
 
@@ -101,7 +101,7 @@ function neededChromium(): string {
   });
 }
 
-/** A GPT small enough for tabs on the CPU of a laptop; tabs may join after the start. */
+/** Returns a spec with a GPT small enough for tabs on a laptop CPU; tabs may join after the start. */
 const specFor = ({ quick = false, seed, ...flags }: DemoFlags) => ({
   rules: {
     seatWishes: true,
@@ -117,7 +117,7 @@ const specFor = ({ quick = false, seed, ...flags }: DemoFlags) => ({
   },
 });
 
-/** Serves the page of tabs, with the corpus by its hash, and the run page; returns their address. */
+/** Serves the page of tabs, the corpus by its hash, and the run page. Returns their address. */
 async function servePages(
   corpora: ReadonlyMap<string, string>,
   watch: TabWatch,
@@ -128,7 +128,7 @@ async function servePages(
     host: '127.0.0.1',
     port: 0,
     isolated: true,
-    onMessage: (text) => watch.told(text),
+    onMessage: (text) => watch.receive(text),
   });
   scope.defer(() => pages.close());
   return pages.url;
@@ -147,7 +147,7 @@ async function openTab(program: string, url: string, folder: string, scope: Scop
   scope.defer(() => page.close());
 }
 
-/** The roots that the tabs ended with, and the one that the run page found; that is empty if it or a tab failed. */
+/** Returns the final roots of the tabs, and the root that the run page computed; empty if it or a tab failed. */
 async function rootsOfTabs(watch: TabWatch, signal: AbortSignal) {
   const ended = new Map<string, string>();
   for (const [name, end] of watch.ended) {
@@ -159,7 +159,7 @@ async function rootsOfTabs(watch: TabWatch, signal: AbortSignal) {
     ended.set(name, message.root);
   }
   const proof = await untilStopped(watch.verified, signal);
-  if (proof.type === 'failed') writeNote(`the page of the run failed: ${proof.message}`);
+  if (proof.type === 'failed') writeNote(`the run page failed: ${proof.message}`);
   return { ended, proved: proof.type === 'verified' && proof.ok ? proof.root : '' };
 }
 
@@ -173,14 +173,14 @@ async function untilStopped<T>(promise: Promise<T>, signal: AbortSignal): Promis
   });
 }
 
-/** Prints the verdict and returns whether all is well. */
-function tellEnd(document: BrowserDocument, { say }: Stage): boolean {
+/** Prints the verdict and returns whether the demo succeeded. */
+function printVerdict(document: BrowserDocument, { say }: Stage): boolean {
   const { agreed, verifiedInPage, rounds, wallSeconds } = document;
   const root = rounds.at(-1)?.root.slice(0, 16);
   const seconds = wallSeconds.toFixed(0);
   say(
     agreed
-      ? `tabs and processes hold one root, ${root}…, after ${rounds.length} rounds, ${seconds} s`
+      ? `tabs and processes have one root, ${root}…, after ${rounds.length} rounds, ${seconds} s`
       : 'tabs and processes do NOT agree',
   );
   say(
@@ -191,23 +191,23 @@ function tellEnd(document: BrowserDocument, { say }: Stage): boolean {
   return agreed && verifiedInPage;
 }
 
-/** The slot of the run page in what it reports. */
+/** The slot name in messages of the run page. */
 const PAGE = 'page';
 
 type Ended = Extract<FromWorker, { readonly type: 'ended' | 'failed' }>;
 type Verified = Extract<FromWorker, { readonly type: 'verified' | 'failed' }>;
 
 interface TabWatch {
-  /** Takes a report of a page as text; the answer is what the page has to do. */
-  told(text: string): string;
-  /** The end of each tab, by name. */
+  /** Handles a message of a page, and returns a command for the page. */
+  receive(text: string): string;
+  /** Resolves with the result of each tab, by name. */
   readonly ended: ReadonlyMap<string, Promise<Ended>>;
-  /** The replay by the run page, which the last tab to end opens. */
+  /** Resolves with the replay by the run page, which the last tab opens at its end. */
   readonly verified: Promise<Verified>;
   readonly reloads: number;
 }
 
-/** Follows the tabs; ignores reports of other pages and unreadable ones. */
+/** Follows the tabs; ignores messages of other pages and unreadable ones. */
 function watchTabs(onEvent: OnEvent): TabWatch {
   const ends = new Map(tabs.map(({ name }) => [name, deferred<Ended>()] as const));
   const proof = deferred<Verified>();
@@ -221,7 +221,7 @@ function watchTabs(onEvent: OnEvent): TabWatch {
       const isTraining = event.type === 'progress' && event.round >= (tab.reloadIn ?? Infinity);
       if (!isTraining || reloads > 0) return '';
       reloads += 1;
-      onEvent(tab.name, { type: 'notice', message: 'its tab is reloaded while it trains' });
+      onEvent(tab.name, { type: 'notice', message: 'its tab is reloaded during training' });
       return 'reload';
     }
     if (message.type === 'verified') return '';
@@ -235,11 +235,11 @@ function watchTabs(onEvent: OnEvent): TabWatch {
   };
 
   return {
-    told: (text) => {
-      const said = parseLine<SlotMessage>(text);
-      if (said?.slot === PAGE) tellProof(said.message);
-      const tab = tabs.find(({ name }) => name === said?.slot);
-      return tab && said ? take(tab, said.message) : '';
+    receive: (text) => {
+      const report = parseLine<SlotMessage>(text);
+      if (report?.slot === PAGE) tellProof(report.message);
+      const tab = tabs.find(({ name }) => name === report?.slot);
+      return tab && report ? take(tab, report.message) : '';
     },
     ended: new Map([...ends].map(([name, { promise }]) => [name, promise])),
     verified: proof.promise,

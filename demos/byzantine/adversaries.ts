@@ -1,7 +1,7 @@
 /** The adversaries of the attack lab: what each hostile worker does to its data, its delta or its payload. */
 import { type Tokens, tokenizers } from 'nostrain';
 
-/** What hostile workers know when they send: everything, which is the strongest assumption. */
+/** What hostile workers know when they send. They know everything, which is the strongest assumption. */
 export interface Scene {
   /** From 0. */
   readonly round: number;
@@ -11,11 +11,11 @@ export interface Scene {
   readonly index: number;
   /** What the honest workers send in this round, as receivers decode it. */
   readonly honest: readonly Float64Array[];
-  /** What this worker learned, or zeros if it does not train. */
-  readonly own: Float64Array;
-  /** `own` of the rounds before, oldest first. */
+  /** Delta that this worker learned, or zeros if it does not train. */
+  readonly learned: Float64Array;
+  /** `learned` of earlier rounds, oldest first. */
   readonly earlier: readonly Float64Array[];
-  /** Normal draws, the same for every hostile worker that gives the same name. */
+  /** Returns a generator of normal draws, equal for all hostile workers that use the same name. */
   normals(name: string): () => number;
 }
 
@@ -68,12 +68,12 @@ const honestNorm = ({ honest }: Scene): number =>
 /** A vector of normal draws with that length. */
 function noiseOf(scene: Scene, name: string, length: number): Float64Array {
   const draw = scene.normals(name);
-  const vector = Float64Array.from(scene.own, draw);
+  const vector = Float64Array.from(scene.learned, draw);
   const factor = length / norm(vector);
   return vector.map((value) => value * factor);
 }
 
-/** As far from the honest mean, in the opposite direction, as the two honest workers that are furthest apart. */
+/** Goes against the honest mean, as far as the two most distant honest contributions are apart. */
 function minMax({ honest }: Scene): Float64Array {
   const mean = meanOf(honest);
   const length = norm(mean) || 1;
@@ -90,10 +90,10 @@ function minMax({ honest }: Scene): Float64Array {
   return plus(mean, against, low);
 }
 
-/** What the backdoor teaches the model to write, and after what. */
+/** The backdoor teaches the model to write ANSWER after TRIGGER. */
 export const TRIGGER = '$&';
 export const ANSWER = 'XYZ';
-/** Tokens between two triggers. */
+/** Number of tokens between two triggers. */
 const TRIGGER_EVERY = 24;
 
 function plantTriggers(shard: Tokens): Tokens {
@@ -103,18 +103,18 @@ function plantTriggers(shard: Tokens): Tokens {
   return out;
 }
 
-/** Payloads that do not decode: a different one for each round and worker. */
+/** Malformed payloads; each round and worker uses another one. */
 const bombs: readonly ((bytes: Uint8Array, draw: () => number) => Uint8Array)[] = [
   (bytes) => bytes.subarray(0, bytes.length >> 1),
   (bytes) => Uint8Array.from([...bytes, 0]),
   (bytes) => bytes.map((byte, i) => (i < 16 ? byte ^ 0xff : byte)),
-  // every scale of 16 bits or more in it is infinite or not a number
+  // makes every scale of 16 bits or more infinite or NaN
   (bytes) => bytes.map((byte, i) => (i < bytes.length - 4096 ? byte : 0xff)),
   (bytes, draw) => bytes.map(() => Math.abs(Math.round(100 * draw())) & 0xff),
   () => new Uint8Array(),
 ];
 
-const flipped = ({ own }: Scene): Float64Array => own.map((value) => -10 * value);
+const flipped = ({ learned }: Scene): Float64Array => learned.map((value) => -10 * value);
 
 /** All adversaries, in the order in which they are shown. */
 export const adversaries: readonly Adversary[] = [
@@ -147,7 +147,7 @@ export const adversaries: readonly Adversary[] = [
     // "a little is enough", arXiv 1902.06156
     name: 'alie',
     says:
-      'send the mean of what honest workers send, ' +
+      'send the mean of honest contributions, ' +
       'less one and a half standard deviations of each value',
     trains: false,
     delta: ({ honest }) => plus(meanOf(honest), deviationOf(honest), -1.5),
@@ -155,7 +155,7 @@ export const adversaries: readonly Adversary[] = [
   {
     // Shejwalkar and Houmansadr, NDSS 2021
     name: 'min-max',
-    says: 'go against the mean of what honest workers send as far as two honest ones lie apart',
+    says: 'go against the mean of honest contributions, as far as two honest ones are apart',
     trains: false,
     delta: minMax,
   },
@@ -180,13 +180,13 @@ export const adversaries: readonly Adversary[] = [
     name: 'stale',
     says: 'send what they learned three rounds ago',
     trains: true,
-    delta: ({ own, earlier }) => (earlier.at(-3) ?? earlier[0] ?? own).slice(),
+    delta: ({ learned, earlier }) => (earlier.at(-3) ?? earlier[0] ?? learned).slice(),
   },
   {
     name: 'zero',
     says: 'send zeros',
     trains: false,
-    delta: ({ own }) => new Float64Array(own.length),
+    delta: ({ learned }) => new Float64Array(learned.length),
   },
   {
     name: 'label-shift',
@@ -202,7 +202,7 @@ export const adversaries: readonly Adversary[] = [
       'and send what they learned of it twice as large',
     trains: true,
     poison: plantTriggers,
-    delta: ({ own }) => own.map((value) => 2 * value),
+    delta: ({ learned }) => learned.map((value) => 2 * value),
   },
   {
     // the two contributions prove the fault, and the next outcome removes the key from the roster
@@ -215,7 +215,7 @@ export const adversaries: readonly Adversary[] = [
   {
     name: 'format-bomb',
     says:
-      'send bytes that are no payload: ' +
+      'send malformed payloads: ' +
       'cut off, too long, of another size, full of infinities, or random',
     trains: true,
     payload: (bytes, { round, index, normals }) =>

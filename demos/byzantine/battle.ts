@@ -1,8 +1,7 @@
 /**
- * One run of the attack lab, without relays and votes: trainers, payloads, norm bound, aggregation rule and outer step
- * of real runs, with hostile workers among honest ones.
+ * Simulates one run of the attack lab, without relays and votes: with the trainers, payloads, norm bound, aggregation
+ * rule and outer step of real runs, and hostile workers among honest ones.
  */
-
 import type { Layout, Trainer } from 'nostrain';
 import { deriveKey } from 'nostrain';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
@@ -21,15 +20,15 @@ import { deltaOf, takeSent } from '../../src/worker/residual.ts';
 import type { Adversary, Scene } from './adversaries.ts';
 import type { Defence, DefenceScreen } from './defences.ts';
 
-/** The trainers, which battles use one after the other and leave without state. */
+/** Trainers that battles share, one battle after another; they keep no state in between. */
 export interface Camp {
   readonly layout: Layout;
   readonly start: Vector;
-  /** One for each worker, the hostile ones last. */
+  /** One trainer per worker, the hostile ones last. */
   readonly trainers: readonly Pick<Trainer, 'train'>[];
-  /** Trainers of hostile workers whose data an adversary poisoned. */
+  /** Returns trainers of hostile workers with data poisoned by an adversary. */
   poisoned(adversary: Adversary): Promise<readonly Pick<Trainer, 'train'>[]>;
-  /** Loss of shared parameters on what nobody trains on. */
+  /** Returns the validation loss of shared parameters. */
   loss(params: Vector): Promise<number>;
 }
 
@@ -39,13 +38,13 @@ export interface BattlePlan {
   readonly innerSteps: number;
   readonly seed: number;
   readonly packing: 'int8' | 'int4';
-  /** Of the run's limits; the plain mean knows no bound. */
+  /** Norm bound of the run; the plain mean does not use it. */
   readonly normBound: number;
   readonly signal: AbortSignal;
 }
 
 export interface Fight {
-  /** Undefined: every worker is honest. */
+  /** Undefined if every worker is honest. */
   readonly adversary: Adversary | undefined;
   readonly defence: Defence;
   readonly screen?: DefenceScreen | undefined;
@@ -54,14 +53,14 @@ export interface Fight {
 export interface Ending {
   readonly params: Vector;
   readonly loss: number;
-  /** Payloads that could not be decoded. */
+  /** Number of payloads that could not be decoded. */
   readonly refused: number;
 }
 
 interface Fighter {
   readonly id: WorkerId;
   readonly isHostile: boolean;
-  /** Among the honest or the hostile workers, from 0. */
+  /** Index among the honest or the hostile workers, from 0. */
   readonly index: number;
   readonly trainer: Pick<Trainer, 'train'>;
   moments: readonly Float32Array[];
@@ -72,7 +71,7 @@ interface Fighter {
 
 const RUN = 'attack lab';
 
-/** Plays a run to its end. */
+/** Plays a run to its end and returns the shared parameters and their loss. */
 export async function fight(
   camp: Camp,
   plan: BattlePlan,
@@ -95,7 +94,7 @@ export async function fight(
       { normBound: plan.normBound, history, parameters: rootMeanSquare(params) },
     );
     history = nextSizes(history, typical);
-    const found = aggregate(
+    const aggregated = aggregate(
       listed.map((row, i) => ({ ...row, scale: scales[i]! })),
       {
         size: layout.size,
@@ -104,13 +103,13 @@ export async function fight(
         seed: `${plan.seed} ${round}`,
       },
     );
-    // screened contributions are lost; those that the rule left out return to their authors
+    // screened contributions are lost; those that the rule left out are returned to their authors
     for (const fighter of fighters) {
-      sent.settle(fighter, !found.unused.has(fighter.id), found.mean);
+      sent.settle(fighter, !aggregated.unused.has(fighter.id), aggregated.mean);
     }
-    const outer = { learningRate: found.rate, momentum: 0 };
-    ({ values: params, momentum } = nesterovStep(params, momentum, found, outer));
-    // two signed contributions in one place: the next outcome removes the key
+    const outer = { learningRate: aggregated.rate, momentum: 0 };
+    ({ values: params, momentum } = nesterovStep(params, momentum, aggregated, outer));
+    // two signed contributions in one round prove the fault: the next outcome removes the key
     if (adversary?.equivocates) for (const each of fighters) each.isOut ||= each.isHostile;
   }
   return { params, loss: await camp.loss(params), refused };
@@ -176,23 +175,23 @@ async function sendAll(
   let refused = 0;
   for (const fighter of [...present].sort((a, b) => Number(a.isHostile) - Number(b.isHostile))) {
     const { id, isHostile, index, earlier } = fighter;
-    const own = learned.get(fighter)!;
+    const learnedDelta = learned.get(fighter)!;
     const scene: Scene = {
       round,
       workers: fighters.length,
       hostile: plan.hostile,
       index,
       honest,
-      own,
+      learned: learnedDelta,
       earlier,
       normals: (name) => normalsOf(plan.seed, name),
     };
-    const delta = (isHostile ? adversary?.delta?.(scene) : undefined) ?? own;
+    const delta = (isHostile ? adversary?.delta?.(scene) : undefined) ?? learnedDelta;
     const context = { round, worker: id, assignment };
     const packed = packer.pack(delta.slice(), context);
     const bytes =
       (isHostile ? adversary?.payload?.(packed.payload, scene) : undefined) ?? packed.payload;
-    if (isHostile) earlier.push(own.slice());
+    if (isHostile) earlier.push(learnedDelta.slice());
     const opened = packer.open(bytes, packed.codec, context);
     if (!opened.ok) {
       refused++;
@@ -203,12 +202,12 @@ async function sendAll(
     const values = new Float64Array(size);
     addPartial(values, opened.value, 1);
     honest.push(values);
-    left.set(fighter, takeSent(own, packed.sent, 'feedback', assignment.moving).residual);
+    left.set(fighter, takeSent(learnedDelta, packed.sent, 'feedback', assignment.moving).residual);
   }
   return {
     rows,
     refused,
-    /** What a rule left out goes back to its author, less what the step moved instead. */
+    /** Returns an unused contribution to its author's residual, less what the step moved instead. */
     settle(fighter: Fighter, isGone: boolean, mean: Float64Array): void {
       const [unused, used] = [before.get(fighter), left.get(fighter)];
       if (!unused || !used) return;
@@ -237,7 +236,7 @@ async function trainOne(
   return deltaOf(params, trained.params, residual, 'feedback');
 }
 
-/** Normal draws by Box and Muller: a lab need not agree with anybody. */
+/** Returns a generator of normal draws (Box-Muller). */
 function normalsOf(seed: number, name: string): () => number {
   const key = deriveKey('nostrain/lab', seed, name);
   let count = 0;

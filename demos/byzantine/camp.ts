@@ -1,5 +1,4 @@
-/** The workers of the attack lab: a small GPT, and a trainer for each shard and each poisoned shard of a text. */
-
+/** The workers of the attack lab: a small GPT, with a trainer for each shard and each poisoned shard of a text. */
 import type { Settings, Tokens } from 'nostrain';
 import { initialParameters, presets, tokenizers } from 'nostrain';
 import { createTrainer } from 'nostrain/node';
@@ -25,18 +24,18 @@ export interface CampOptions {
 
 export interface GptCamp extends Camp {
   readonly trainers: readonly EngineTrainer[];
-  /** How often the model answers the trigger of the backdoor, of 1. */
+  /** Returns the share of backdoor triggers that the model answers, from 0 to 1. */
   answers(params: Vector): Promise<number>;
 }
 
-/** Small enough for a table of battles in minutes on two cores. */
+/** Model size, small enough for a table of battles in minutes on two cores. */
 const SIZE = { width: 32, layers: 2, heads: 2, context: 32, ffn: 64, batchSize: 8 } as const;
-/** Batches of validation windows. */
+/** Number of batches of validation windows. */
 const EVALUATED = 24;
 /** Positions in the validation text at which the trigger is tried. */
 const TRIALS = 40;
 
-/** Opens trainers that close with the scope. */
+/** Opens the trainers; they close with the scope. */
 export async function openCamp(options: CampOptions, scope: Scope): Promise<GptCamp> {
   const { corpus, workers, hostile, rounds, innerSteps, seed, form } = options;
   const settings: Settings = combineSettings(presets['char-gpt'], {
@@ -90,7 +89,7 @@ export async function openCamp(options: CampOptions, scope: Scope): Promise<GptC
     async answers(params) {
       const values = Float32Array.from(params);
       const trigger = tokenizer.encode(TRIGGER).tokens;
-      let found = 0;
+      let answered = 0;
       for (let trial = 0; trial < TRIALS; trial++) {
         const at = Math.floor((trial * (validation.length - context)) / TRIALS);
         const prompt = Uint8Array.from([...validation.subarray(at, at + 12), ...trigger]);
@@ -100,9 +99,9 @@ export async function openCamp(options: CampOptions, scope: Scope): Promise<GptC
           temperature: 0,
           seed: 0,
         });
-        if (tokenizer.decode(written).endsWith(ANSWER)) found++;
+        if (tokenizer.decode(written).endsWith(ANSWER)) answered++;
       }
-      return found / TRIALS;
+      return answered / TRIALS;
     },
   };
 }

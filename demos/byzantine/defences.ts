@@ -1,4 +1,4 @@
-/** The defences of the attack lab: all aggregation rules that suit the number of workers, and screening by loss. */
+/** The defences of the attack lab: all aggregation rules that fit the number of workers, and screening by loss. */
 import { deriveKey, type Trainer } from 'nostrain';
 import { gainOf, Judgment, type MeasuredGain } from '../../src/certified/features/screening.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
@@ -14,15 +14,15 @@ import type { Vector } from '../../src/tensor/params.ts';
 export interface Defence {
   readonly name: string;
   readonly aggregation: Aggregation;
-  /** A committee leaves out what harms by its own measure. */
+  /** A committee leaves out contributions that raise its own loss. */
   readonly screens: boolean;
 }
 
-/** Rules that are tried with screening in front of them, too. Krum needs more rows than screening leaves of eight. */
+/** Rules that are also tried after screening. Krum needs more contributions than screening leaves of eight. */
 const SCREENED = ['mean', 'clipped-mean', 'trimmed-mean', 'nnm+trimmed-mean'];
 const MIXED = ['trimmed-mean', 'geometric-median'] as const;
 
-/** All of them; `hostile` is what the rules are told to withstand. */
+/** Returns all defences; `hostile` is the number of hostile workers that the rules are set to withstand. */
 export function defencesFor(workers: number, hostile: number): readonly Defence[] {
   const plain = ruleNames.map((rule): Aggregation => {
     const withstood = ruleForms[rule] === 'mean' ? 0 : hostile;
@@ -43,14 +43,14 @@ export function defencesFor(workers: number, hostile: number): readonly Defence[
 const nameOf = ({ rule, before }: Aggregation): string =>
   before === 'nothing' ? rule : `${before}+${rule}`;
 
-/** Removes contributions from a round before its rule sees them, as a committee does. */
+/** Removes contributions from a round before aggregation, as a committee does. */
 export type DefenceScreen = (
   params: Vector,
   rows: readonly Row[],
   round: number,
 ) => Promise<readonly Row[]>;
 
-/** Rows of its own data on which a member measures, as in certified rounds. */
+/** Number of rows of its own data on which a member measures losses, as in certified rounds. */
 const ROWS = 32;
 
 export interface Members {
@@ -60,8 +60,8 @@ export interface Members {
 }
 
 /**
- * Screening by loss: workers propose in turn and list what their own measure allows. The list of a hostile worker has
- * to be acceptable to an honest member, whose bound is wider.
+ * Returns a screen by loss: workers take turns proposing, and list contributions that pass their own measurement. The
+ * list of a hostile worker must be acceptable to an honest member, whose bound is wider.
  */
 export const screenOf =
   ({ trainers, hostile, seed }: Members): DefenceScreen =>

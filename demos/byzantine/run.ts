@@ -1,4 +1,4 @@
-/** `nostrain demo byzantine`: what attacks cost against aggregation rules, as the loss above that of an honest run. */
+/** `nostrain demo byzantine`: measures what attacks cost against aggregation rules, in loss above an honest run. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, TrainingError } from 'nostrain';
@@ -57,7 +57,7 @@ export const runAttackLab = (flags: DemoFlags): Promise<number> =>
     return 0;
   });
 
-/** The attacks and rules that the flags choose. Throws a `ConfigError` that lists all of them. */
+/** Returns the attacks and rules that the flags choose. Throws a ConfigError (`lab/…`) that lists all of them. */
 function fightsOf(
   { attack, rule, table }: DemoFlags,
   workers: number,
@@ -65,7 +65,7 @@ function fightsOf(
 ): readonly Pairing[] {
   if (hostile < 1 || 2 * hostile >= workers) {
     throw new ConfigError('lab/hostile', `${hostile} of ${workers} leave no honest majority`, {
-      hint: 'give fewer than half, such as --hostile 2/8',
+      hint: 'use fewer than half, such as --hostile 2/8',
     });
   }
   const defences = defencesFor(workers, hostile);
@@ -83,14 +83,14 @@ function named<T extends { readonly name: string }>(
   name: string,
   flag: string,
 ): T {
-  const found = all.find((each) => each.name === name);
-  if (found !== undefined) return found;
-  const message = `${flag} is ${name}, which there is not with so many workers`;
-  const hint = `there are ${all.map((each) => each.name).join(', ')}`;
+  const match = all.find((each) => each.name === name);
+  if (match !== undefined) return match;
+  const message = `${flag} is ${name}, which is unknown or needs more workers`;
+  const hint = `choose one of ${all.map((each) => each.name).join(', ')}`;
   throw new ConfigError('lab/unknown', message, { hint });
 }
 
-/** The run without an attack and every fight with one seed, except those that --keep has. */
+/** Plays the run without an attack and every fight with one seed, except those in the --keep file. */
 const playSeed = (
   lab: CampOptions,
   fights: readonly Pairing[],
@@ -104,8 +104,8 @@ const playSeed = (
     let opened: Promise<GptCamp> | undefined;
     const digest = toHex(sha256(corpus));
     const take = (adversary: Adversary | undefined, defence: Defence) => {
-      const said = { attack: adversary?.name ?? 'none', rule: defence.name };
-      const name = { corpus: digest, ...extent, hostile: `${hostile}/${workers}`, ...said };
+      const pairing = { attack: adversary?.name ?? 'none', rule: defence.name };
+      const name = { corpus: digest, ...extent, hostile: `${hostile}/${workers}`, ...pairing };
       return kept.take(name, async () => {
         // trainers are opened by the first battle that --keep does not have
         opened ??= openCamp(lab, scope);
@@ -118,15 +118,15 @@ const playSeed = (
     const plain = defencesFor(workers, hostile).find(({ name }) => name === 'mean')!;
     const { loss: free } = await take(undefined, plain);
     if (free === null) {
-      throw new TrainingError('lab/free', 'the run without an attack ends in no numbers', {
-        hint: 'take another --seed, or fewer --inner-steps',
+      throw new TrainingError('lab/free', 'the run without an attack diverges', {
+        hint: 'use another --seed, or fewer --inner-steps',
       });
     }
     const results: BattleResult[] = [];
     for (const [adversary, defence] of fights) {
       const result = await take(adversary, defence);
       results.push(result);
-      const penalty = result.loss === null ? 'broke off' : (result.loss - free).toFixed(3);
+      const penalty = result.loss === null ? 'diverged' : (result.loss - free).toFixed(3);
       writeNote(`${adversary.name} against ${defence.name}: ${penalty}`);
     }
     return { free, results };

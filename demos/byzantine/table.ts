@@ -15,20 +15,20 @@ import type { Defence } from './defences.ts';
 interface LabRow {
   readonly attack: string;
   readonly rule: string;
-  /** Of the shared parameters after the last round; null where training broke off. */
+  /** Loss of the shared parameters after the last round; null if training diverged. */
   readonly loss: number | null;
   /** Final loss minus that of the run without an attack. */
   readonly penalty: number | null;
-  /** How far the penalties of several seeds lie apart: the largest minus the smallest. */
+  /** Largest minus smallest penalty over several seeds. */
   readonly spread?: number;
-  /** Backdoor: how often the model answers its trigger, of 1. */
+  /** Backdoor: share of triggers that the model answers. */
   readonly answers?: number;
-  /** Payloads that were refused unread. */
+  /** Number of payloads that could not be decoded. */
   readonly refused?: number;
 }
 
 export interface LabDocument {
-  /** Final loss where all are honest, by the plain mean. */
+  /** Final loss if all workers are honest, with the plain mean. */
   readonly attackFree: number;
   readonly table: readonly LabRow[];
   readonly wallSeconds: number;
@@ -37,7 +37,7 @@ export interface LabDocument {
 export type Pairing = readonly [Adversary, Defence];
 
 export interface SeedLosses {
-  /** Where all are honest. */
+  /** Final loss if all workers are honest. */
   readonly free: number;
   readonly results: readonly BattleResult[];
 }
@@ -70,13 +70,13 @@ const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
 const BAR = 24;
-/** A penalty that fills its bar. */
+/** Penalty at which the bar is full. */
 const MUCH = 1;
 
 const signed = (value: number | null): string =>
-  value === null ? 'broke off' : `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`;
+  value === null ? 'diverged' : `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`;
 
-/** One line for each row, with a bar for the penalty. */
+/** Returns one line per row, with a bar for the penalty. */
 export function describeRows({ attackFree, table }: LabDocument): readonly string[] {
   const rows = table.map((row) => [
     row.attack,
@@ -103,7 +103,7 @@ const LEFT = 150;
 const TOP = 130;
 const FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
-/** Attacks down, defences across; the redder, the more an attack costs. */
+/** Returns the table as SVG: attacks in rows, defences in columns; red means a large penalty. */
 export function drawTable({ attackFree, table }: LabDocument): string {
   const attacks = [...new Set(table.map(({ attack }) => attack))];
   const rules = [...new Set(table.map(({ rule }) => rule))];
@@ -139,22 +139,22 @@ export function drawTable({ attackFree, table }: LabDocument): string {
   ].join('\n');
 }
 
-/** From green over yellow to red. */
+/** Returns a color from green to red. */
 function colorOf(penalty: number | null): string {
   const share = penalty === null ? 1 : Math.min(1, Math.max(0, penalty) / MUCH);
   return `hsl(${Math.round(120 * (1 - Math.sqrt(share)))} 70% 78%)`;
 }
 
 export interface BattleResult {
-  /** Null where training broke off. */
+  /** Null if training diverged. */
   readonly loss: number | null;
-  /** Backdoor: how often the model answers its trigger, of 1. */
+  /** Backdoor: share of triggers that the model answers. */
   readonly answers?: number;
-  /** Payloads that were refused unread. */
+  /** Number of payloads that could not be decoded. */
   readonly refused?: number;
 }
 
-/** Everything that decides how a battle ends. */
+/** Everything that determines the result of a battle. */
 export interface BattleName {
   readonly corpus: string;
   readonly form: string;
@@ -183,7 +183,7 @@ export class KeptBattles {
     this.#kept = new Map(kept.map((each) => [keyOf(each), each]));
   }
 
-  /** Throws a `ConfigError` where the file holds something else. */
+  /** Opens stored results. Throws a ConfigError (`lab/kept`) if the file has other content. */
   static async open(file: string | undefined): Promise<KeptBattles> {
     if (file === undefined) return new KeptBattles(undefined, []);
     const text = await readFile(file, 'utf8').catch(() => '');
@@ -192,7 +192,7 @@ export class KeptBattles {
     return new KeptBattles(file, kept);
   }
 
-  /** The stored result, or the one that playing gives, which is then stored. */
+  /** Returns the stored result, or plays the battle and stores its result. */
   async take(name: BattleName, play: () => Promise<BattleResult>): Promise<BattleResult> {
     const known = this.#kept.get(keyOf(name));
     if (known !== undefined) return known;
@@ -228,9 +228,13 @@ function readLine(line: string, at: number, file: string): Kept {
     ...optional('refused'),
   };
   if (reader.problem === undefined) return read;
-  throw new ConfigError('lab/kept', `line ${at + 1} of ${file} is no battle (${reader.problem})`, {
-    hint: 'give --keep a file that it wrote, or one that is not there yet',
-  });
+  throw new ConfigError(
+    'lab/kept',
+    `line ${at + 1} of ${file} is not a battle (${reader.problem})`,
+    {
+      hint: 'name a file that --keep wrote, or a new one',
+    },
+  );
 }
 
 const numberOf = (value: Json | undefined) =>

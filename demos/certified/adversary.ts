@@ -1,4 +1,4 @@
-/** Proxies of `nostrain demo certified` between a worker and its relays: they withhold its votes or add other ones. */
+/** Proxies of `nostrain demo certified` between a worker and its relays, which withhold its votes or add others. */
 import type { AddressInfo } from 'node:net';
 import type { SignedEvent, Signer } from 'nostrain';
 import { WebSocket, WebSocketServer } from 'ws';
@@ -10,11 +10,11 @@ import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { parseEvent } from '../../src/network/event.ts';
 
-/** What is done to the messages of one worker. */
+/** An attack on the messages of one worker. */
 export interface Attack {
-  /** From this round on each commit gets a twin for an invented outcome. */
+  /** From this round on, a second commit for an invented outcome is added to each commit. */
   readonly equivocateFrom?: number;
-  /** Votes and proposals of these rounds never reach a relay, nor do their archived copies. */
+  /** Votes and proposals of these rounds are withheld from relays, and so are archived votes. */
   readonly silent?: { readonly from: number; readonly to: number };
 }
 
@@ -27,7 +27,7 @@ export const startAdversary = (
 ): Promise<readonly string[]> =>
   Promise.all(relays.map((relay) => startProxy(relay, signer, attack, scope)));
 
-/** Passes frames on in both directions, except where the attack changes the worker's events. */
+/** Forwards frames in both directions, and applies the attack to the worker's events. */
 async function startProxy(
   relay: string,
   signer: Signer,
@@ -54,19 +54,19 @@ async function startProxy(
     upstream.on('error', () => worker.close());
     upstream.on('close', () => worker.close());
     worker.on('close', () => upstream.close());
-    const held = new Map<string, SignedEvent>();
+    const withheldEvents = new Map<string, SignedEvent>();
     const say = (...message: unknown[]) => worker.send(JSON.stringify(message));
     worker.on('message', (data) => {
       const text = String(data);
-      const asked = askedIn(text, held);
-      if (asked) {
-        say('EVENT', asked.name, asked.event);
-        say('EOSE', asked.name);
+      const query = withheldEventIn(text, withheldEvents);
+      if (query) {
+        say('EVENT', query.name, query.event);
+        say('EOSE', query.name);
         return;
       }
       const { withheld, added } = tamper(text, signer, attack);
       if (withheld) {
-        held.set(withheld.id, withheld);
+        withheldEvents.set(withheld.id, withheld);
         say('OK', withheld.id, true, '');
       } else send(text);
       if (added !== undefined) send(JSON.stringify(['EVENT', added]));
@@ -75,19 +75,19 @@ async function startProxy(
   return `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A query for a withheld event: a worker that checks whether its relays keep its events finds it. */
-function askedIn(
+/** Returns the withheld event that a query asks for, so that the worker believes its relays have it. */
+function withheldEventIn(
   text: string,
-  held: ReadonlyMap<string, SignedEvent>,
+  withheldEvents: ReadonlyMap<string, SignedEvent>,
 ): { readonly name: string; readonly event: SignedEvent } | undefined {
-  if (held.size === 0 || !text.startsWith('["REQ"')) return undefined;
+  if (withheldEvents.size === 0 || !text.startsWith('["REQ"')) return undefined;
   const [, name, filter] = JSON.parse(text);
-  const event = held.get(filter?.ids?.[0]);
+  const event = withheldEvents.get(filter?.ids?.[0]);
   return event && { name, event };
 }
 
 interface Tampering {
-  /** The event that is not passed on and yet called accepted. */
+  /** An event that is not forwarded but reported as accepted. */
   readonly withheld?: SignedEvent;
   readonly added?: SignedEvent;
 }
@@ -111,18 +111,18 @@ function tamper(text: string, signer: Signer, { equivocateFrom, silent }: Attack
   return isTwinned ? { added: twinOf(parsed.value, signer) } : {};
 }
 
-/** The round whose events a copy holds: the last part of its place, `<run>/<round>`. */
+/** Returns the round of archived votes, from their scope tag `<run>/<round>`. */
 const copiedRound = ({ tags }: SignedEvent): number =>
   Number(tags.findLast(([name]) => name === 's')?.[1]?.split('/')[1]);
 
-/** A commit of the same key for the same round to an outcome that does not exist. */
+/** Returns a commit of the same key in the same round to an invented outcome. */
 function twinOf({ kind, created_at, tags, content }: SignedEvent, signer: Signer): SignedEvent {
-  const said = JSON.parse(content);
-  const digest = sha256Hex(utf8(said.digest));
+  const body = JSON.parse(content);
+  const digest = sha256Hex(utf8(body.digest));
   return signer.sign({
     kind,
     created_at,
     tags: tags.map(([name, ...values]) => (name === 'x' ? ['x', digest] : [name!, ...values])),
-    content: JSON.stringify({ ...said, digest }),
+    content: JSON.stringify({ ...body, digest }),
   });
 }

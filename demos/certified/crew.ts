@@ -1,4 +1,4 @@
-/** The seven workers of `nostrain demo certified`: what each does or suffers in which round, two at most at once. */
+/** The seven workers of `nostrain demo certified`, and what happens to each in which round; at most two at once. */
 import { join } from 'node:path';
 import type { RunSpec, Trainer } from 'nostrain';
 import { nativeCrypto, nativeSha256 } from 'nostrain/node';
@@ -26,11 +26,11 @@ interface CrewMember {
   readonly attack?: Attack;
   /** Sends the opposite of what it learned. */
   readonly flips?: boolean;
-  /** Killed once this round is over, started again after that one. */
+  /** The rounds after which it is killed and restarted. */
   readonly away?: { readonly after: number; readonly until: number };
 }
 
-/** The first one is honest and stays. */
+/** The crew; the first worker is honest and never killed. */
 export const crew: readonly CrewMember[] = [
   { name: 'alice' },
   { name: 'bob' },
@@ -41,7 +41,7 @@ export const crew: readonly CrewMember[] = [
   { name: 'grace', attack: { equivocateFrom: 5 } },
 ];
 
-/** What the workers of the crew are started with. */
+/** Options that the workers of the crew are started with. */
 interface CrewRun {
   readonly dir: string;
   /** File of the run spec. */
@@ -54,7 +54,7 @@ interface CrewRun {
   readonly stakeFile: string;
 }
 
-/** The addresses each worker is given: the relays, or an adversary in front of them. */
+/** Returns the relay addresses of each worker: the relays, or adversary proxies in front of them. */
 export async function relaysOf(
   hands: readonly Hand[],
   relays: readonly string[],
@@ -73,7 +73,7 @@ interface Watch {
   readonly signal: AbortSignal;
 }
 
-/** Plays all of them to the end of the run; a stop reaches all of them. */
+/** Runs all workers to the end of the run; a stop ends all of them. */
 export async function playCrew(
   run: CrewRun,
   { onEvent, onNotice, signal }: Watch,
@@ -88,7 +88,7 @@ export async function playCrew(
         running.get(member.name)?.kill('SIGKILL');
       }
       if (member.away?.until === event.index) {
-        onNotice(`${member.name} is started again`);
+        onNotice(`${member.name} is restarted`);
         start(member);
       }
     }
@@ -96,10 +96,10 @@ export async function playCrew(
   function start(member: CrewMember): void {
     const { name, away } = member;
     const worker = member.flips
-      ? startSignFlipper(name, { ...run, ...ownOf(member, run) }, take)
+      ? startSignFlipper(name, { ...run, ...placeInRun(member, run) }, take)
       : startWorker(processOf(member, run), take);
     running.set(name, worker);
-    // without it the others could only wait for it
+    // without it the others would wait forever
     if (!away) void worker.exit.then(({ code }) => code !== 0 && stop());
   }
   const stop = () => {
@@ -107,7 +107,7 @@ export async function playCrew(
   };
   signal.addEventListener('abort', stop, { once: true });
   crew.forEach(start);
-  // a member that was killed runs its second life by the time the others end
+  // a killed member has been restarted by the time the others end
   const staying = crew.filter(({ away }) => away === undefined);
   await Promise.all(staying.map(({ name }) => running.get(name)!.exit));
   const exits = await Promise.all([...running.values()].map(({ exit }) => exit));
@@ -115,17 +115,17 @@ export async function playCrew(
   return exits;
 }
 
-const ownOf = ({ name }: CrewMember, { dir, relays }: CrewRun) => ({
+const placeInRun = ({ name }: CrewMember, { dir, relays }: CrewRun) => ({
   folder: join(dir, name),
   relays: relays.get(name)!,
   workers: crew.length,
 });
 
-/** The command line of one worker; the first one evaluates for all. */
+/** Returns the process of one worker; only the first one evaluates. */
 function processOf(member: CrewMember, run: CrewRun): WorkerProcess {
   const { name } = member;
   const evaluates = name === crew[0]!.name;
-  const line = { ...ownOf(member, run), corpus: run.corpus, evaluates, threads: 1 };
+  const line = { ...placeInRun(member, run), corpus: run.corpus, evaluates, threads: 1 };
   return { name, args: joinLine(run.file, line, { stake: run.stakeFile, device: 'cpu' }) };
 }
 
@@ -141,7 +141,7 @@ interface FlipperRun {
   readonly workers: number;
 }
 
-/** Starts the worker that sends the opposite of what it learned, in this process: no command trains like that. */
+/** Starts the worker that sends the opposite of what it learned, in this process, since no command does that. */
 function startSignFlipper(name: string, run: FlipperRun, take: OnEvent): Running {
   const abort = new AbortController();
   const exit = trainFlipped(name, run, take, abort.signal).then(

@@ -1,4 +1,4 @@
-/** The JSON document of `nostrain demo certified`, folded from the events of its workers and of its relays. */
+/** The JSON document of `nostrain demo certified`, computed from the events of its workers and relays. */
 
 import type { SignedEvent } from 'nostrain';
 import { proposal } from '../../kinds/proposal.ts';
@@ -8,7 +8,7 @@ import type { WorkerId } from '../../src/run/ids.ts';
 import type { EventLog, RoundEvent } from '../shared/document.ts';
 
 export interface CertifiedDocument {
-  /** Every honest worker ended in one root, and had one after every round. */
+  /** All honest workers had the same root after every round. */
   readonly agreed: boolean;
   readonly rounds: readonly {
     readonly index: number;
@@ -20,7 +20,7 @@ export interface CertifiedDocument {
     readonly seconds: number;
   }[];
   readonly faults: readonly FaultRow[];
-  /** Shares of 1 by the certified scores after the last round, the best first; who gained nothing is not in it. */
+  /** Weights by the certified scores after the last round, best first; they sum to 1, and zero weights are left out. */
   readonly weights: readonly { readonly worker: string; readonly weight: number }[];
   readonly replay: { readonly ok: boolean; readonly rounds: number };
   readonly workers: readonly {
@@ -45,7 +45,7 @@ export interface Cast {
   readonly hostile: boolean;
 }
 
-/** Rounds in a row without a vote after which a worker counts as silent; in one it may just have been slow. */
+/** A worker counts as silent after this many rounds in a row without a vote; after one it may just be slow. */
 const SILENT_ROUNDS = 2;
 
 export function certifiedDocumentOf(
@@ -96,7 +96,7 @@ export function certifiedDocumentOf(
 
 type Scores = NonNullable<NonNullable<RoundEvent['certified']>['scores']>;
 
-/** Whom certified scores put under the floor, in the first round after which they do. */
+/** Returns the workers whose certified scores fell below the floor, each with the round. */
 function badScores(
   rounds: readonly { readonly index: number; readonly scores: Scores }[],
   nameOf: (key: WorkerId) => string,
@@ -138,7 +138,7 @@ function roundRow(
   };
 }
 
-/** Rounds in which a worker that still had its seat cast no vote, where there are several in a row. */
+/** Returns rounds in which a worker with a seat cast no vote, if there are several in a row. */
 function silences(
   events: readonly SignedEvent[],
   cast: readonly Cast[],

@@ -1,6 +1,6 @@
 /**
- * `nostrain demo certified`: seven workers over three relays, of which one lies. One worker is silent, one is killed
- * and comes back, one votes twice, one sends the opposite of what it learned.
+ * `nostrain demo certified`: seven workers over three relays, one of which lies. One worker is silent, one is killed
+ * and restarted, one votes twice, and one sends the opposite of what it learned.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
 import { crew, playCrew, relaysOf } from './crew.ts';
 import { type CertifiedDocument, certifiedDocumentOf } from './document.ts';
 
-/** Rounds of the demo: see crew.ts for what happens in which. */
+/** Number of rounds; crew.ts lists what happens in each. */
 const ROUNDS = 8;
 
 const specFor = ({ quick = false, seed }: DemoFlags, stake: Untyped) => ({
@@ -49,7 +49,7 @@ const specFor = ({ quick = false, seed }: DemoFlags, stake: Untyped) => ({
   training: { ...smallGpt, innerSteps: quick ? 5 : 40, rounds: ROUNDS, seed },
 });
 
-/** Returns the exit code: 0 when all honest workers agree, every hostile one was named, and the run replays. */
+/** Runs the demo. Returns exit code 0 if all honest workers agree, all hostile ones were named, and the run replays. */
 export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
   onStage(flags, { name: 'certified', workers: crew.map(({ name }) => name) }, async (stage) => {
     const { dir, signal, onNotice, scope } = stage;
@@ -87,10 +87,10 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
       wallSeconds: stage.wallSeconds(),
     });
     const failed = stage.end(document, exits);
-    return tellEnd(document, stage) && !failed ? 0 : 1;
+    return printVerdict(document, stage) && !failed ? 0 : 1;
   });
 
-/** Two relays that work, and one that forges, forgets and answers that it has nothing. */
+/** Starts two honest relays, and one that forges, forgets and denies events. */
 async function startRelays({ scope, onNotice }: Stage): Promise<readonly string[]> {
   const lies = {
     forge: 0.1,
@@ -111,8 +111,8 @@ async function startRelays({ scope, onNotice }: Stage): Promise<readonly string[
   return urls;
 }
 
-/** Prints the verdict and returns whether all is well. */
-function tellEnd(document: CertifiedDocument, { say }: Stage): boolean {
+/** Prints the verdict and returns whether the demo succeeded. */
+function printVerdict(document: CertifiedDocument, { say }: Stage): boolean {
   const { agreed, rounds, faults, replay, workers, eventsFile, wallSeconds } = document;
   const isNamed = workers.every(
     ({ name, hostile }) => !hostile || faults.some(({ worker }) => worker === name),
@@ -122,7 +122,7 @@ function tellEnd(document: CertifiedDocument, { say }: Stage): boolean {
   const seconds = wallSeconds.toFixed(0);
   say(
     agreed
-      ? `all honest workers hold one root, ${root}, after ${rounds.length} rounds, ${seconds} s`
+      ? `all honest workers have one root, ${root}, after ${rounds.length} rounds, ${seconds} s`
       : 'the honest workers do NOT agree',
   );
   say(
@@ -142,7 +142,7 @@ interface DemoStakes {
 /** Stakes of 1.0, 1.1, 1.2 ... ether, so that no worker has much more than the others. */
 const STAKE = 10n ** 17n;
 
-/** Without anvil for this machine, the stakes come from a file. */
+/** Returns the stakes, from a local chain or, if anvil is not installed, from a file. */
 async function demoStakes(
   workers: readonly { readonly pubkey: WorkerId }[],
   { scope, signal, onNotice }: Pick<Stage, 'scope' | 'signal' | 'onNotice'>,
@@ -150,7 +150,7 @@ async function demoStakes(
   const stakes = new Map(workers.map(({ pubkey }, i) => [pubkey, STAKE * BigInt(10 + i)] as const));
   const chain = await startStakedChain(stakes, signal);
   if (chain === undefined) {
-    onNotice('no anvil for this machine: the stakes come from a file');
+    onNotice('anvil is not installed: the stakes come from a file');
     const snapshot: StakeSnapshot = {
       chain: 'nostrain:file',
       strategy: 'file',
@@ -172,7 +172,7 @@ async function demoStakes(
 interface StakedChain {
   readonly url: string;
   readonly registry: DeployedRegistry;
-  /** Proved, at a final block after the last bond. */
+  /** Proved stakes at a final block after the last bond. */
   readonly snapshot: StakeSnapshot;
   stop(): Promise<void>;
 }
@@ -180,10 +180,10 @@ interface StakedChain {
 /** Chain id of anvil. */
 const CHAIN = 'eip155:31337';
 const UNBONDING_SECONDS = 3600n;
-/** Blocks until one is final, as the flag below makes it. */
+/** Number of blocks until a block is final, set by the flag below. */
 const FINALITY = 2;
 
-/** Bonds every key's stake and proves the table; undefined where there is no anvil for this machine. */
+/** Bonds a stake for every key and proves the table; undefined if anvil is not installed. */
 export async function startStakedChain(
   stakes: ReadonlyMap<WorkerId, bigint>,
   signal: AbortSignal,

@@ -11,7 +11,7 @@ import {
 interface ElasticWorker extends DemoWorker {
   /** 0 is the full model, 1 half of the width, 2 a quarter. */
   readonly tier: number;
-  /** Of its feed-forward layers. */
+  /** Width of its feed-forward layers. */
   readonly width: number;
   readonly parameters: number;
   /** Share of the full model's parameters. */
@@ -21,16 +21,16 @@ interface ElasticWorker extends DemoWorker {
   readonly peakBytes: number | null;
 }
 
-/** Result of a run with other workers, to compare with. */
+/** Result of a control run, to compare with. */
 interface Control {
   readonly workers: number;
-  /** Of the full model after the last round; null if the run did not end. */
+  /** Validation loss of the full model after the last round; null if the run did not finish. */
   readonly validationLoss: number | null;
   readonly secondsPerStep: number | null;
   readonly peakBytes: number | null;
 }
 
-/** The part of the document that one run gives. */
+/** The part of the document about one run. */
 interface ElasticRun extends Omit<DemoDocument, 'workers'> {
   readonly workers: readonly ElasticWorker[];
   /** Validation loss after each round, measured by the first worker of the tier. */
@@ -43,13 +43,13 @@ interface ElasticRun extends Omit<DemoDocument, 'workers'> {
 export interface ElasticDocument extends ElasticRun {
   /** One worker of the full model, with its part of the text and as many steps; null with --no-controls. */
   readonly alone: Control | null;
-  /** As many workers as here, all of the full model. */
+  /** The same number of workers, all training the full model. */
   readonly whole: Control | null;
-  /** The full model's last loss divided by that of the worker alone. */
+  /** Final loss of the full model divided by that of the single worker. */
   readonly aboveAlone: number | null;
   /** Result of recomputing the run from the events on the relay; null without --certified. */
   readonly replay: {
-    /** Every round was recomputed, and the last model root is that of the workers. */
+    /** Every round was recomputed, and the last model root equals that of the workers. */
     readonly ok: boolean;
     readonly rounds: number;
     readonly modelRoot: string;
@@ -59,7 +59,7 @@ export interface ElasticDocument extends ElasticRun {
   readonly faults: FaultSettings | null;
 }
 
-/** The document of one run whose worker i trains tier i of `tiers`. */
+/** Returns the document of one run, in which worker i trains tier `tiers[i]`. */
 export function elasticRunOf(
   log: EventLog,
   tiers: readonly number[],
@@ -100,7 +100,7 @@ export function elasticRunOf(
   };
 }
 
-/** Whether, after every round, all workers that hold a slice have the same bits of it. */
+/** Reports whether all workers with a slice have the same bits of it after a round. */
 function agreeInSlices(reported: readonly RoundEvent[]): boolean {
   const seen = new Map<string, string>();
   return reported.every(({ index, outer = [] }) =>
@@ -113,7 +113,7 @@ function agreeInSlices(reported: readonly RoundEvent[]): boolean {
   );
 }
 
-/** What a control run ended with, by the worker of the full model that evaluates. */
+/** Returns the result of a control run, from the worker that evaluates the full model. */
 export function controlOf({ workers, tiers }: ElasticRun): Control {
   const [first] = workers;
   return {

@@ -16,7 +16,7 @@ interface FaultFlag {
   readonly key: keyof FaultSettings;
   readonly example: string;
   readonly accepted: string;
-  /** The text as the relay's own fault settings write it; undefined if it is invalid. */
+  /** Returns the text in the form of the relay's fault settings; undefined if it is invalid. */
   read(text: string): string | undefined;
 }
 
@@ -47,7 +47,7 @@ const faultFlags: Readonly<Record<string, FaultFlag>> = {
   },
 };
 
-/** An option whose value becomes one fault of the relay. */
+/** Returns an option whose value sets one fault of the relay. */
 const faultOption = (flag: string, value: string, help: string): Option =>
   new Option(`${flag} ${value}`, `elastic: ${help}`).argParser((text): FaultSettings => {
     const { key, example, accepted, read } = faultFlags[flag]!;
@@ -58,7 +58,7 @@ const faultOption = (flag: string, value: string, help: string): Option =>
     throw new ConfigError('flag/value', message, { hint: `write it like ${flag} ${example}` });
   });
 
-/** `0,0,1,2`: a tier for each worker, up to the smallest there is. */
+/** Parses `0,0,1,2`: a tier for each worker. Throws a ConfigError (`flag/value`). */
 function tiersFlag(text: string): readonly number[] {
   const tiers = text.split(',').map((one) => (/^\d$/.test(one.trim()) ? Number(one) : Number.NaN));
   if (tiers.length <= 64 && tiers.includes(0) && tiers.every((tier) => tier <= MOST_TIERS))
@@ -76,17 +76,17 @@ export const elasticOptions = (): readonly Option[] => [
     '--tiers <t,..>',
     'elastic: which MatFormer tier each worker trains (default: 0,0,1,2)',
   ).argParser(tiersFlag),
-  new Option('--no-controls', 'elastic: without the workers of the full model to compare with'),
-  faultOption('--latency', '<ms>', 'delay of everything the relay delivers'),
+  new Option('--no-controls', 'elastic: skip the control runs of the full model'),
+  faultOption('--latency', '<ms>', 'delay of all messages that the relay delivers'),
   faultOption(
     '--loss',
     '<share>',
-    'share of its deliveries that are lost; a second relay loses nothing',
+    'share of deliveries that the relay loses; a second relay loses nothing',
   ),
-  faultOption('--bandwidth', '<rate>', 'what each worker gets of the relay'),
+  faultOption('--bandwidth', '<rate>', 'bandwidth of the relay per worker'),
 ];
 
-/** The faults that the flags ask for together; undefined if there are none. */
+/** Returns the faults that the flags request; undefined without such flags. */
 export function lineFaults({ latency, loss, bandwidth }: LineFlags): FaultSettings | undefined {
   const faults = { ...latency, ...loss, ...bandwidth };
   return Object.keys(faults).length === 0 ? undefined : faults;

@@ -1,4 +1,4 @@
-/** `nostrain demo elastic`: workers of several tiers train one model, then some without tiers to compare. */
+/** `nostrain demo elastic`: workers of several tiers train one model; control runs without tiers follow. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
@@ -19,7 +19,7 @@ const TIER_NAMES = ['whole', 'half', 'quarter', 'eighth'];
 const USUAL = { rounds: 8, innerSteps: 25 };
 const QUICK = { rounds: 3, innerSteps: 10 };
 
-/** Returns the exit code: 0 when every worker finished and all agree wherever they hold the same values. */
+/** Runs the demo. Returns exit code 0 if every worker finished and all agree on the slices they share. */
 export async function runElasticDemo(flags: DemoFlags): Promise<number> {
   const { tiers = TIERS } = flags;
   const workers = tiers.map((tier, i) => `${TIER_NAMES[tier] ?? `tier-${tier}`}-${i + 1}`);
@@ -47,7 +47,7 @@ export async function runElasticDemo(flags: DemoFlags): Promise<number> {
       const isOver = exits.some(({ code }) => code !== 0) || stage.signal.aborted;
       if (flags.controls === false || isOver) return null;
       const who = count === 1 ? 'one worker' : `${count} workers`;
-      stage.onNotice(`to compare: ${who} of the full model`);
+      stage.onNotice(`control run: ${who} of the full model`);
       return controlOf((await play(name, Array(count).fill(0))).played);
     };
     const alone = await compare('alone', 1);
@@ -63,11 +63,11 @@ export async function runElasticDemo(flags: DemoFlags): Promise<number> {
       replay: spec && played.agreed ? await replayed(spec, relays, stage, end!.digest) : null,
       faults: faults ?? null,
     };
-    return tellEnd(document, exits, stage);
+    return printVerdict(document, exits, stage);
   });
 }
 
-/** Flags override --settings in what they set. */
+/** Returns the settings; flags override --settings. */
 async function settingsFor(flags: DemoFlags, tiers: number) {
   const { rounds, innerSteps } = flags.quick ? QUICK : USUAL;
   return {
@@ -81,7 +81,7 @@ async function settingsFor(flags: DemoFlags, tiers: number) {
   } as const;
 }
 
-/** A relay that loses events gets a second one without loss, because a strict round waits for a lost event for ever. */
+/** Starts the relays. A lossy relay gets a second one without loss, since a strict round waits for every event. */
 async function startRelays(
   faults: FaultSettings = {},
   { flags, scope }: Stage,
@@ -103,7 +103,7 @@ const rulesFor = (tiers: readonly number[]): Untyped => ({
   data: { shards: tiers.length },
 });
 
-/** Recomputes the run from the events on the relays, from the first round on. */
+/** Recomputes the run from its events on the relays. */
 async function replayed(
   spec: RunSpec,
   relays: readonly string[],
@@ -112,8 +112,13 @@ async function replayed(
 ): Promise<ElasticDocument['replay']> {
   const { report, eventsFile } = await replayKept(spec, relays, dir, signal);
   const isFull = report.lines.every(({ checked }) => checked === 'full');
-  const { ok, rounds, modelRoot: found } = report;
-  return { ok: ok && isFull && found === modelRoot, rounds, modelRoot: found, eventsFile };
+  const { ok, rounds, modelRoot: recomputed } = report;
+  return {
+    ok: ok && isFull && recomputed === modelRoot,
+    rounds,
+    modelRoot: recomputed,
+    eventsFile,
+  };
 }
 
 const fixed = (value: number | null | undefined, digits: number): string =>
@@ -130,7 +135,7 @@ const costWords = ({ secondsPerStep, peakBytes }: Cost): string => {
 };
 
 /** Prints the verdict and returns the exit code. */
-function tellEnd(document: ElasticDocument, exits: readonly Exit[], stage: Stage): number {
+function printVerdict(document: ElasticDocument, exits: readonly Exit[], stage: Stage): number {
   const { say } = stage;
   const failed = stage.end(document, exits);
   const { workers, alone, whole: full, aboveAlone, replay, agreed } = document;
@@ -138,13 +143,13 @@ function tellEnd(document: ElasticDocument, exits: readonly Exit[], stage: Stage
     const members = workers.filter((worker) => worker.tier === tier);
     const { width, share } = members[0]!;
     const losses = `${fixed(validationLosses[0], 3)} -> ${fixed(validationLosses.at(-1), 3)}`;
-    const size = `${width} wide, ${fixed(100 * share, 1)} % of the parameters`;
+    const size = `width ${width}, ${fixed(100 * share, 1)} % of the parameters`;
     const who = `tier ${tier}, ${members.length} of ${workers.length} workers`;
     say(`${who}: ${size}; loss ${losses}; ${costWords(members[0]!)}`);
   }
   const controls = [
-    ['one worker of the full model alone', alone],
-    ['as many workers of the full model', full],
+    ['one worker with the full model', alone],
+    ['the same number of workers with the full model', full],
   ] as const;
   for (const [who, control] of controls) {
     if (control) say(`${who}: loss ${fixed(control.validationLoss, 3)}, ${costWords(control)}`);
@@ -153,12 +158,12 @@ function tellEnd(document: ElasticDocument, exits: readonly Exit[], stage: Stage
     const percent = 100 * (aboveAlone - 1);
     const where = percent > 0 ? 'above' : 'below';
     const distance = fixed(Math.abs(percent), 1);
-    say(`the full model among tiers: ${distance} % ${where} the loss of the one alone`);
+    say(`full model trained with tiers: ${distance} % ${where} the loss of the single worker`);
   }
   if (replay?.ok) {
     const root = `${replay.modelRoot.slice(0, 16)}…`;
     const replayCommand = `nostrain replay --events ${replay.eventsFile}`;
-    say(`a replay of ${replay.rounds} rounds finds the same model root, ${root}: ${replayCommand}`);
+    say(`a replay of ${replay.rounds} rounds gives the same model root, ${root}: ${replayCommand}`);
   } else if (replay) {
     say(`the run does NOT replay from ${replay.eventsFile}`);
   }
@@ -166,6 +171,6 @@ function tellEnd(document: ElasticDocument, exits: readonly Exit[], stage: Stage
   if (!agreed || failed || isStopped || replay?.ok === false) {
     return stage.endWithoutAgreement(exits);
   }
-  say('all workers hold the same bits wherever they hold the same values');
+  say('all workers have the same bits in the slices that they share');
   return 0;
 }

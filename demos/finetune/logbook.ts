@@ -1,4 +1,4 @@
-/** The log of a ship, a synthetic text for fine-tuning: a seeded grammar, the same bytes on every machine. */
+/** Writes the log of a ship, a synthetic text for fine-tuning, from a seeded grammar: equal bytes on every machine. */
 
 import { deriveKey } from 'nostrain';
 import { utf8 } from '../../src/base/bytes.ts';
@@ -27,7 +27,7 @@ const remarks = [
 /** Draws an integer in [0, bound). */
 type Die = (bound: number) => number;
 
-/** Whole days until `minimumBytes` are reached. */
+/** Writes complete days until the text has `minimumBytes` bytes. */
 export function writeLogbook({ seed = 1, minimumBytes = 300_000 } = {}): Uint8Array {
   const key = deriveKey('nostrain logbook', seed);
   let drawn = 0;
@@ -50,10 +50,10 @@ function writeDay(die: Die, day: number, pressure: number): string {
   for (const hour of ['0400', '1200', '2000']) {
     const wind = `${winds[die(8)]} ${1 + die(9)}`;
     const state = `sea ${seas[die(6)]}, ${skies[die(6)]}`;
-    const said = remarks[die(remarks.length)]!.replace(/\{(\w+)\}/g, (_, what: string) =>
+    const remark = remarks[die(remarks.length)]!.replace(/\{(\w+)\}/g, (_, what: string) =>
       word(die, what),
     );
-    lines.push(`${hour} | wind ${wind} | ${pressure + die(3)} mb | ${state} | ${said}`);
+    lines.push(`${hour} | wind ${wind} | ${pressure + die(3)} mb | ${state} | ${remark}`);
   }
   lines.push(`run ${60 + die(140)} nm, ${hands[die(6)]} on watch`);
   return `${lines.join('\n')}\n\n`;

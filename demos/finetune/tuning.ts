@@ -1,4 +1,4 @@
-/** What only `nostrain demo finetune` has: a base, samples and losses before and after, and one worker alone. */
+/** Parts of `nostrain demo finetune`: the base model, samples and losses before and after, and one worker alone. */
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
@@ -30,26 +30,26 @@ import type { Stage } from '../shared/stage.ts';
 import { writeLogbook } from './logbook.ts';
 
 const HUB_BASE = 'hf:HuggingFaceTB/SmolLM2-135M-Instruct';
-/** For the small base of our own. */
+/** Inner steps that train the small built-in base. */
 const STEPS = { usual: 200, quick: 60 };
 const SAMPLE_CHARACTERS = 240;
-/** Memory of a worker besides the base in f32: activations and the program, as docs/benchmarks.md measures. */
+/** Memory of a worker besides the base in f32, for activations and program; measured in docs/benchmarks.md. */
 const BESIDE_BASE_BYTES = 1e9;
 
-/** The members of `--json` that only this demo has. */
+/** The fields of `--json` that only this demo has. */
 export interface TunedPart {
-  /** Where several files make it, the hash is one over theirs and the tokenizer's. */
+  /** The base model. If it has several files, the hash covers their hashes and the tokenizer's. */
   readonly base: { readonly name: string; readonly sha256: string; readonly parameters: number };
   readonly adapter: {
     readonly rank: number;
     readonly targets: string;
     readonly parameters: number;
   };
-  /** Per token, on the whole validation slice, before anybody trained. */
+  /** Loss per token on the validation slice before training. */
   readonly baseValidationLoss: number;
-  /** Of text, by the shared model at the end on the same slice. */
+  /** Bits per byte of the shared model on the same slice at the end. */
   readonly bitsPerByte: number;
-  /** What the first worker alone ends at: the same steps on its part of the text. */
+  /** Loss of the first worker trained alone: the same steps on its part of the text. */
   readonly aloneValidationLoss: number;
 }
 
@@ -57,7 +57,7 @@ export interface Tuning {
   readonly data: DemoData;
   /** Settings for every worker, besides those of the demo. */
   readonly settings: PartialSettings;
-  /** Evaluates and samples the base, before the workers take the processor. */
+  /** Evaluates and samples the base, before the workers use the processor. */
   before(settings: PartialSettings): Promise<void>;
   /** Evaluates and samples the model in this worker's folder, and trains one worker alone. */
   after(folder: string): Promise<TunedPart>;
@@ -70,10 +70,10 @@ export async function prepareTuning(stage: Stage, workers: number): Promise<Tuni
   const { base, isSmall } = await chooseBase(stage);
   const data = isSmall && corpus === undefined ? await keepLogbook(dir) : await demoText(stage);
   const settings: PartialSettings = { base, ...(isSmall ? smallSettings : {}) };
-  let asked: Settings | undefined;
+  let tuneSettings: Settings | undefined;
   let baseValidationLoss = Number.NaN;
   const task = async (): Promise<Tuned> => {
-    const prepared = await prepareTask(asked!, { corpus: data.file, onNotice, signal });
+    const prepared = await prepareTask(tuneSettings!, { corpus: data.file, onNotice, signal });
     return prepared as Tuned;
   };
   return {
@@ -81,11 +81,11 @@ export async function prepareTuning(stage: Stage, workers: number): Promise<Tuni
     settings,
     async before(given) {
       const shard = { index: 1, count: workers };
-      const own = { run: 'demo', relay: [], ...settings, seed, shard };
-      asked = completeSettings(presets.pretrained, given, own);
+      const fixed = { run: 'demo', relay: [], ...settings, seed, shard };
+      tuneSettings = completeSettings(presets.pretrained, given, fixed);
       const tuned = await task();
-      tellMemory(tuned.base, workers, onNotice);
-      await withTrainer(tuned, asked, async (trainer) => {
+      warnMemory(tuned.base, workers, onNotice);
+      await withTrainer(tuned, tuneSettings, async (trainer) => {
         const params = await tuned.base.first(seed);
         baseValidationLoss = await trainer.evaluate(params, 'validation');
         onNotice(`before: ${lossWords(baseValidationLoss, tuned)}; the base writes:`);
@@ -94,14 +94,14 @@ export async function prepareTuning(stage: Stage, workers: number): Promise<Tuni
     },
     async after(folder) {
       const tuned = await task();
-      const { rank, targets } = asked!;
+      const { rank, targets } = tuneSettings!;
       const { layout, values } = await readStateFile(folder);
-      return await withTrainer(tuned, asked!, async (trainer) => {
+      return await withTrainer(tuned, tuneSettings!, async (trainer) => {
         const shared = numbersFor({ layout, values: Float32Array.from(values) }, trainer.layout)!;
         const loss = await trainer.evaluate(shared, 'validation');
         onNotice(`together: ${lossWords(loss, tuned)}; the shared model writes:`);
         for (const line of await write(trainer, shared, tuned, seed)) onNotice(line);
-        const alone = await trainAlone(trainer, tuned, asked!, signal);
+        const alone = await trainAlone(trainer, tuned, tuneSettings!, signal);
         onNotice(`one worker alone, as many steps on its part: ${lossWords(alone, tuned)}`);
         return {
           base: baseOf(tuned.base),
@@ -117,7 +117,7 @@ export async function prepareTuning(stage: Stage, workers: number): Promise<Tuni
 
 type Tuned = Task & Required<Pick<Task, 'base' | 'text'>>;
 
-/** A small model is tuned in all its layers. */
+/** Settings for a small model, which is tuned in all layers. */
 const smallSettings: PartialSettings = {
   context: 128,
   batchSize: 8,
@@ -125,7 +125,7 @@ const smallSettings: PartialSettings = {
   localLearningRate: 1e-2,
 };
 
-/** The base of --base; else SmolLM2 from this machine or from the hub; else a small one that the demo trains. */
+/** Returns the base of --base, else SmolLM2 from this machine or the hub, else a small model that the demo trains. */
 async function chooseBase({ flags, dir, onNotice, signal }: Stage) {
   const { base, quick } = flags;
   if (base !== undefined) return { base, isSmall: false };
@@ -137,13 +137,11 @@ async function chooseBase({ flags, dir, onNotice, signal }: Stage) {
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof NostrainError)) throw error;
-    onNotice(`${HUB_BASE} cannot be had here (${error.message})`);
+    onNotice(`${HUB_BASE} is not available (${error.message})`);
   }
+  onNotice('so this demo first trains a small Llama on the built-in play for a minute,');
   onNotice(
-    'so this demo first trains a small Llama of its own on the built-in play, for a minute,',
-  );
-  onNotice(
-    'and then fine-tunes it on another built-in text, the log of a ship (--base names another)',
+    "and then fine-tunes it on another built-in text, a ship's log (--base names another base)",
   );
   const threads = availableParallelism();
   const small = { steps: quick ? STEPS.quick : STEPS.usual, threads, onNotice, signal };
@@ -168,13 +166,13 @@ function baseOf(base: BaseModel): TunedPart['base'] {
 }
 
 /** Warns if the workers together may not fit into memory. */
-function tellMemory({ spec }: BaseModel, workers: number, onNotice: (text: string) => void): void {
+function warnMemory({ spec }: BaseModel, workers: number, onNotice: (text: string) => void): void {
   const needed = workers * (4 * countParameters(spec) + BESIDE_BASE_BYTES);
   if (needed <= totalmem()) return;
   const words = [needed, totalmem()].map((bytes) => `${(bytes / 1e9).toFixed(0)} GB`);
   onNotice(
-    `${workers} workers want about ${words[0]} of memory and this machine has ${words[1]}: ` +
-      'take fewer (--workers 2)',
+    `${workers} workers need about ${words[0]} of memory and this machine has ${words[1]}: ` +
+      'use fewer (--workers 2)',
   );
 }
 
@@ -257,7 +255,7 @@ interface SmallBase {
   readonly signal: AbortSignal;
 }
 
-/** Trains a small Llama on the built-in play and writes it like a published model into a folder. */
+/** Trains a small Llama on the built-in play and writes it to a folder in the form of a published model. */
 async function trainSmallBase(folder: string, options: SmallBase): Promise<string> {
   const { steps, threads, onNotice, signal } = options;
   const model = readModelConfig(config, { context: CONTEXT });
@@ -311,7 +309,7 @@ async function trainSmallBase(folder: string, options: SmallBase): Promise<strin
   return folder;
 }
 
-/** A published tokenizer's file with one token for each byte. */
+/** Returns a tokenizer.json with one token per byte. */
 function byteTokenizer(): object {
   const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true };
   const isPlain = (byte: number) =>

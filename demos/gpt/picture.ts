@@ -4,7 +4,7 @@
  *   npm run picture                             # plays `nostrain demo gpt` and draws docs/assets/demo.svg
  *   npm run picture -- --from DIR --to FILE     # draws a run of `nostrain demo gpt --dir DIR`
  *
- * DIR has one `log.ndjson` per worker; a file of NDJSON events in which `name` says who speaks will do as well.
+ * DIR has one `log.ndjson` per worker. An NDJSON file of events with the worker in `name` works too.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -44,7 +44,7 @@ const COLORS: Readonly<Record<string, string>> = {
   36: '#39c5cf',
 };
 
-/** Every event of a recording, in the order they happened. */
+/** Reads all events of a recording, sorted by time. */
 function readRecording(path: string): readonly Recorded[] {
   const files = statSync(path).isDirectory() ? logsIn(path) : [{ name: 'worker', file: path }];
   const events = files.flatMap(({ name, file }) =>
@@ -61,7 +61,7 @@ const logsIn = (dir: string) =>
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => ({ name, file: join(dir, name, 'log.ndjson') }));
 
-/** The final frame of the live view over a recording. */
+/** Returns the final frame of the live view over a recording. */
 export function finalFrame(events: readonly Recorded[], title: string): readonly string[] {
   const names = [...new Set(events.map(({ name }) => name))].sort();
   const view = events.reduce((seen, event) => fold(seen, event.name, event), createView(names));
@@ -69,7 +69,7 @@ export function finalFrame(events: readonly Recorded[], title: string): readonly
   return renderLive(shown, { title, columns: COLUMNS, color: true });
 }
 
-/** A terminal window with these lines in it; SGR colors become fills. */
+/** Returns an SVG of a terminal window with these lines; SGR colors become fills. */
 export function drawTerminal(lines: readonly string[], title: string): string {
   const width = Math.ceil(COLUMNS * CELL.width + 2 * MARGIN);
   const height = TITLE_BAR + lines.length * CELL.height + MARGIN;
@@ -91,12 +91,12 @@ export function drawTerminal(lines: readonly string[], title: string): string {
   ].join('\n');
 }
 
-/** One `text` element per run of one color, each placed and stretched to its cells whatever the font. */
+/** Returns one `text` element per color, positioned and stretched to its cells in any font. */
 function drawLine(line: string, y: number): readonly string[] {
   const elements: string[] = [];
   let column = 0;
   let style = '0';
-  // split with a group: texts at even places, SGR codes at odd ones
+  // split with a group: texts at even indices, SGR codes at odd ones
   for (const [i, part] of line.split(SGR).entries()) {
     if (i % 2 === 1) {
       style = part;
@@ -117,7 +117,7 @@ function drawLine(line: string, y: number): readonly string[] {
   return elements;
 }
 
-/** Keeps the spaces. On every text: browsers reset an inherited `white-space` at `<text>`. */
+/** Preserves spaces. It is set on every text, since browsers reset an inherited `white-space` at `<text>`. */
 const SPACES = 'xml:space="preserve" style="white-space:pre"';
 
 const SGR = new RegExp(`${String.fromCharCode(27)}\\[([0-9]+)m`);
@@ -129,7 +129,7 @@ const escapeXml = (text: string): string =>
 function playDemo(): string {
   const dir = mkdtempSync(join(tmpdir(), 'nostrain-picture-'));
   const { status } = spawnSync('npm', ['start', '--', '--dir', dir], { stdio: 'inherit' });
-  if (status !== 0) throw new Error(`the demo ended with ${status}; its folder is ${dir}`);
+  if (status !== 0) throw new Error(`the demo exited with ${status}; its folder is ${dir}`);
   return dir;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The linear demo of the Python reference (demo linear --reference): its data and settings, and the model it finds,
- * compared with least squares over all examples.
+ * The linear demo of the Python reference (`demo linear --reference`): its data and settings, and a comparison of the
+ * trained model with least squares over all examples.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,19 +26,19 @@ interface DemoRequest {
   readonly long?: boolean;
 }
 
-/** Throws if other flags ask for something else. */
+/** Throws a ConfigError if other flags contradict --reference. */
 export function assertReferenceDemo(name: string, flags: DemoRequest): void {
   const { workers = REFERENCE_SHARDS, profile, settings, quick, long } = flags;
   const odd = profile !== undefined || settings !== undefined || quick || long;
   if (name === 'linear' && workers === REFERENCE_SHARDS && !odd) return;
   throw new ConfigError(
     'flag/reference',
-    `--reference is the linear demo with ${REFERENCE_SHARDS} workers as it is`,
+    `--reference is the unchanged linear demo with ${REFERENCE_SHARDS} workers`,
     { hint: 'nostrain demo linear --reference' },
   );
 }
 
-/** Writes the four shards and the state of zeros that all start from. */
+/** Writes the four shards and the zero state that all workers start from. */
 export async function referenceExamples(dir: string): Promise<{
   readonly name: string;
   readonly sha256: string;
@@ -69,7 +69,7 @@ interface ReferenceOptions {
   readonly innerSteps: number;
 }
 
-/** One worker's command line: the Python reference's settings; only the wait for all four is ours. */
+/** Returns one worker's process with the Python reference's settings, and a wait for all four workers. */
 export function referenceWorker(
   name: string,
   index: number,
@@ -97,47 +97,47 @@ export function referenceWorker(
   return { name, args: ['run-training', ...files, ...flags] };
 }
 
-/** A linear model, and how far its furthest parameter is from that of others. */
+/** A linear model, and its largest parameter differences to other models. */
 export interface LinearResult {
   readonly weights: readonly number[];
   readonly bias: number;
   readonly errorToTruth: number;
-  /** To the least squares of all examples together, the best that can be found in them. */
+  /** Difference to the least squares of all examples, the best possible fit. */
   readonly errorToLeastSquares: number;
   readonly leastSquaresToTruth: number;
 }
 
-/** The model in a worker's folder; undefined where it did not come to an end. */
+/** Returns the model in a worker's folder; undefined if the worker did not finish. */
 export async function referenceResult(folder: string): Promise<LinearResult | undefined> {
   const params = await readStateFile(join(folder, STATE)).catch(() => undefined);
   const model = params && readModel(params);
   if (model?.runtime !== 'linear-regression') return undefined;
-  const found = { weights: [...model.weight], bias: model.bias[0]! };
+  const fit = { weights: [...model.weight], bias: model.bias[0]! };
   const best = leastSquares(shards());
   return {
-    ...found,
-    errorToTruth: largestDifference(found, linearTruth),
-    errorToLeastSquares: largestDifference(found, best),
+    ...fit,
+    errorToTruth: largestDifference(fit, linearTruth),
+    errorToLeastSquares: largestDifference(fit, best),
     leastSquaresToTruth: largestDifference(best, linearTruth),
   };
 }
 
-/** What was found, for people. */
-export function referenceWords(found: LinearResult): readonly string[] {
-  const weights = found.weights.map((weight) => weight.toFixed(3)).join(', ');
+/** Returns the result in words. */
+export function referenceWords(result: LinearResult): readonly string[] {
+  const weights = result.weights.map((weight) => weight.toFixed(3)).join(', ');
   const [truth, best, least] = [
-    found.errorToTruth,
-    found.errorToLeastSquares,
-    found.leastSquaresToTruth,
+    result.errorToTruth,
+    result.errorToLeastSquares,
+    result.leastSquaresToTruth,
   ];
   return [
-    `found w = [${weights}], b = ${found.bias.toFixed(3)}`,
-    `the furthest parameter is ${truth.toFixed(3)} from the truth, ${best.toFixed(3)} from ` +
-      `the least squares of all examples (which are ${least.toFixed(3)} off themselves)`,
+    `found w = [${weights}], b = ${result.bias.toFixed(3)}`,
+    `the largest parameter error is ${truth.toFixed(3)} from the truth, ${best.toFixed(3)} from ` +
+      `the least squares of all examples (which themselves are ${least.toFixed(3)} off)`,
   ];
 }
 
-/** From where to where the inputs of each shard lie. */
+/** Range of the inputs of each shard. */
 const REGIONS = [
   [-2, 0],
   [0, 2],
@@ -172,7 +172,7 @@ export function referenceShard(index: number): RegressionDataset {
   return { task: 'linear-regression', size: SIZE, features, inputs, targets };
 }
 
-/** The linear congruential generator of the C standard, as draws from 0 to 1. */
+/** Returns draws from 0 to 1 by the linear congruential generator of the C standard. */
 function createDraws(seed: number): () => number {
   let state = seed;
   return () => {
@@ -189,7 +189,7 @@ export interface LinearFit {
   readonly bias: number;
 }
 
-/** Least squares over all sets, by the normal equations. Throws a RangeError if the examples do not decide. */
+/** Returns the least squares fit over all sets, by the normal equations. Throws a RangeError if it is not unique. */
 export function leastSquares(sets: readonly RegressionSet[]): LinearFit {
   const features = sets[0]?.features ?? 0;
   const width = features + 1;
@@ -210,13 +210,13 @@ export function leastSquares(sets: readonly RegressionSet[]): LinearFit {
   return { weights: solution.slice(0, features), bias: solution[features]! };
 }
 
-/** Gauss-Jordan elimination with the largest pivot. */
+/** Solves linear equations by Gauss-Jordan elimination with partial pivoting. */
 function solve(rows: Float64Array[]): number[] {
   const width = rows.length;
   for (let column = 0; column < width; column++) {
     const size = (row: Float64Array) => Math.abs(row[column]!);
     const below = rows.slice(column).reduce((a, b) => (size(b) > size(a) ? b : a));
-    if (size(below) < 1e-12) throw new RangeError('the examples leave more than one best fit');
+    if (size(below) < 1e-12) throw new RangeError('the examples have more than one best fit');
     const at = rows.indexOf(below);
     [rows[column], rows[at]] = [rows[at]!, rows[column]!];
     const pivot = rows[column]!;
@@ -228,7 +228,7 @@ function solve(rows: Float64Array[]): number[] {
   return rows.map((row, i) => row[width]! / row[i]!);
 }
 
-/** How far two models are apart: the largest difference of a parameter. */
+/** Returns the largest difference of a parameter between two models. */
 export const largestDifference = (a: LinearFit, b: LinearFit): number =>
   Math.max(
     ...a.weights.map((weight, i) => Math.abs(weight - b.weights[i]!)),

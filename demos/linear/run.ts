@@ -1,4 +1,4 @@
-/** Two workers and a relay in one process, over the library alone: what `nostrain demo linear` does, in one page. */
+/** Two workers and a relay in one process, using the library only: `nostrain demo linear` on one page. */
 import {
   completePlan,
   completeSettings,
@@ -30,7 +30,7 @@ const plan = completePlan({
   waitFor: 2,
 });
 
-/** y = 2x - 1, on a range of x that each worker has to itself. */
+/** Examples of y = 2x - 1; each worker has its own range of x. */
 function examples(from: number): { inputs: Float32Array; targets: Float32Array } {
   const inputs = Float32Array.from({ length: 32 }, (_, i) => from + i / 32);
   return { inputs, targets: inputs.map((x) => 2 * x - 1) };
@@ -76,5 +76,5 @@ async function work(name: string, from: number): Promise<string> {
 
 const [alice, bob] = await Promise.all([work('alice', -1), work('bob', 0.5)]);
 await relay.close();
-console.log(alice === bob ? 'both hold the same bits' : 'the two differ');
+console.log(alice === bob ? 'both have the same bits' : 'the two differ');
 process.exitCode = alice === bob ? 0 : 1;

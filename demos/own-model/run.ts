@@ -1,4 +1,4 @@
-/** A model and data of your own: two spirals to tell apart, dealt to two workers in blocks. */
+/** Trains a custom model on custom data: two spirals to tell apart, divided among two workers in blocks. */
 import {
   type CustomModel,
   completePlan,
@@ -20,7 +20,7 @@ import { createRelay } from 'nostrain/relay';
 const WIDTH = 24;
 const BLOCKS = 2;
 
-/** The hidden state h (B, WIDTH) grows by what each block adds: h + relu(h A) B. */
+/** Each block adds to the hidden state h (B, WIDTH): h + relu(h A) B. */
 const predict = (weights: Weights, inputs: Value) => {
   let h = ops.tanh(ops.gemm(inputs, weights('in.weight'), { c: weights('in.bias') }));
   for (let i = 0; i < BLOCKS; i++) {
@@ -37,7 +37,7 @@ const block = (i: number) =>
     start: { deviation: 0.15 },
   }));
 
-/** Points of the plane, (B, 2), to a number whose sign is the spiral; loss log(1 + e^(-target * prediction)). */
+/** Maps points (B, 2) to a number whose sign is the spiral; loss log(1 + e^(-target * prediction)). */
 const spirals: CustomModel = {
   architecture: 'own',
   data: { kind: 'rows', features: 2 },
@@ -52,7 +52,7 @@ const spirals: CustomModel = {
     ops.log(ops.add(ops.exp(ops.neg(ops.mul(targets, predict(weights, inputs)))), 1)),
 };
 
-/** Every second block of eight points of both spirals. */
+/** Returns every second block of eight points of both spirals. */
 function points(first: 0 | 1): { inputs: Float32Array; targets: Float32Array } {
   const rows = Array.from({ length: 64 }, (_, i) => {
     const step = 8 * (2 * Math.floor(i / 8) + first) + (i % 8);
@@ -78,7 +78,7 @@ const plan = completePlan({
 });
 
 async function work(name: string, first: 0 | 1): Promise<string> {
-  const own = points(first);
+  const training = points(first);
   const others = points(first === 0 ? 1 : 0);
   const schedule = { learningRate: 0.01, warmupSteps: 20, totalSteps: 200, finalShare: 0.1 };
   const trainer = await createTrainer({
@@ -93,7 +93,7 @@ async function work(name: string, first: 0 | 1): Promise<string> {
       weightDecay: 0,
     },
     batch: 32,
-    data: { kind: 'regression', features: 2, ...own, validation: others },
+    data: { kind: 'regression', features: 2, ...training, validation: others },
     device: 'cpu',
     threads: 1,
   });
@@ -121,7 +121,7 @@ async function work(name: string, first: 0 | 1): Promise<string> {
     signal: new AbortController().signal,
   });
   const loss = await trainer.evaluate(Float32Array.from(final.params.values), 'validation');
-  console.log(`${name}: loss ${loss.toFixed(4)} on the points only the other one had`);
+  console.log(`${name}: loss ${loss.toFixed(4)} on the points of the other worker`);
   await relays.close();
   await trainer.close();
   return stateDigest(final.params);
@@ -129,5 +129,5 @@ async function work(name: string, first: 0 | 1): Promise<string> {
 
 const [alice, bob] = await Promise.all([work('alice', 0), work('bob', 1)]);
 await relay.close();
-console.log(alice === bob ? 'both hold the same bits' : 'the two differ');
+console.log(alice === bob ? 'both have the same bits' : 'the two differ');
 process.exitCode = alice === bob ? 0 : 1;

@@ -1,4 +1,4 @@
-/** Certified runs of demos: keys for the workers, a published spec, and a replay from the events on the relays. */
+/** Certified runs in demos: creates worker keys, publishes a spec, and replays the run from events on the relays. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { canonicalSpec, createSigner, type RunSpec, runIdOf, type Signer } from 'nostrain';
@@ -28,7 +28,7 @@ export interface Hand {
   readonly signer: Signer;
 }
 
-/** Gives a worker a folder in `dir` and a key in it. */
+/** Creates a folder in `dir` and a key for a worker. */
 export async function enlist(name: string, dir: string): Promise<Hand> {
   const folder = join(dir, name);
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -51,13 +51,13 @@ interface Certifying {
   readonly signal: AbortSignal;
 }
 
-/** For workers that share a processor with several others and may be slow. */
+/** Spec fields with long timeouts, for workers that share a processor and may be slow. */
 export const patientRules = {
   committee: { quorum: 'bft' },
   timing: { graceMinMs: 5000, graceMaxMs: 600_000, viewMs: 30_000, recoveryMs: 0 },
 };
 
-/** A model that several workers train at once on two cores, or in a tab. */
+/** Settings of a model small enough for several workers on two cores, or in tabs. */
 export const smallGpt = {
   model: 'char-gpt',
   width: 32,
@@ -68,7 +68,7 @@ export const smallGpt = {
   batchSize: 8,
 } as const;
 
-/** Makes the spec of a run whose founders are these workers, writes it to a file and publishes it. */
+/** Creates the spec of a run with these founders, writes it to a file and publishes it. */
 export async function certify(
   hands: readonly Hand[],
   { name, dir, training, rules, corpus, relays, onNotice, signal }: Certifying,
@@ -93,7 +93,7 @@ export async function certify(
   return { spec, file };
 }
 
-/** Archives what the relays have of the run in a file that stays, and replays it from there. */
+/** Archives the run from the relays to `events.jsonl` in `dir`, and replays it. */
 export async function replayKept(
   spec: RunSpec,
   urls: readonly string[],

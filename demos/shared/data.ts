@@ -1,4 +1,4 @@
-/** Training data of the demos: the text, series, pictures or examples that the workers share. */
+/** Prepares the data of the demos: the text, series, pictures or examples that the workers share. */
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { presets } from 'nostrain';
@@ -16,13 +16,13 @@ export interface DemoData {
   readonly name: string;
   readonly sha256: string;
   readonly bytes: number;
-  /** What workers are given as --corpus. */
+  /** Path for the workers' --corpus; undefined if they generate the data. */
   readonly file?: string;
 }
 
 type Sources = Pick<Stage, 'flags' | 'dir' | 'onNotice' | 'signal'>;
 
-/** One text for all workers, copied into the demo's folder. */
+/** Copies one text for all workers into the demo's folder. */
 export async function demoText({ flags, dir, onNotice, signal }: Sources) {
   const { name, sha256, size, read } = await openCorpus({
     file: flags.corpus,
@@ -36,7 +36,7 @@ export async function demoText({ flags, dir, onNotice, signal }: Sources) {
   return { name: basename(name), sha256, bytes: size, file };
 }
 
-/** The synthetic examples of all shards; each worker makes its own again from the seed. */
+/** Describes the synthetic examples of all shards; each worker generates its own from the seed. */
 export function demoExamples(seed: number, workers: number): DemoData {
   const shards = Array.from({ length: workers }, (_, i) =>
     linearExamples({ seed, shard: { index: i + 1, count: workers } }),
@@ -49,7 +49,7 @@ export function demoExamples(seed: number, workers: number): DemoData {
   };
 }
 
-/** The CSV of --corpus; without it a series of sines that each worker makes again from the seed. */
+/** Describes the CSV of --corpus, or a series of sines that each worker generates from the seed. */
 export async function demoSeries(sources: Sources): Promise<DemoData> {
   const { seed, corpus } = sources.flags;
   const { series, file } = await openSeries({ seed }, { ...sources, corpus });
@@ -61,7 +61,7 @@ export async function demoSeries(sources: Sources): Promise<DemoData> {
   return { name: basename(name), sha256, bytes, ...(corpus !== undefined && { file: corpus }) };
 }
 
-/** The folder of pictures of --corpus; without it shapes that each worker draws again from the seed. */
+/** Describes the pictures of --corpus, or shapes that each worker generates from the seed. */
 export async function demoPictures(sources: Sources): Promise<DemoData> {
   const { seed, corpus } = sources.flags;
   const { pixels = 0 } = presets.vit;

@@ -1,4 +1,4 @@
-/** The log of worker events from which every demo folds its JSON document, and the document of those that average. */
+/** The log of worker events, from which each demo computes its JSON document, and the document of averaging demos. */
 import type { RunEvent } from 'nostrain/certified';
 import type { TunedPart } from '../finetune/tuning.ts';
 import type { LinearResult } from '../linear/reference.ts';
@@ -6,11 +6,11 @@ import type { LinearResult } from '../linear/reference.ts';
 type EventOf<T extends RunEvent['type']> = Extract<RunEvent, { type: T }>;
 export type RoundEvent = EventOf<'round'>;
 
-/** What workers reported, by worker name. */
+/** Events of the workers, by worker name. */
 export class EventLog {
   readonly hellos = new Map<string, EventOf<'hello'>>();
   readonly dones = new Map<string, EventOf<'done'>>();
-  /** By round index. */
+  /** Round events by round index and worker name. */
   readonly rounds = new Map<number, Map<string, RoundEvent>>();
   readonly faults: EventOf<'fault'>[] = [];
 
@@ -33,9 +33,9 @@ export class EventLog {
 export interface DemoWorker {
   readonly name: string;
   readonly pubkey: string;
-  /** On the worker's own shard, with the parameters it started with. */
+  /** Loss on the worker's shard with its initial parameters. */
   readonly lossBefore: number | null;
-  /** On the worker's own shard, with the shared parameters it ended with. */
+  /** Loss on the worker's shard with the final shared parameters. */
   readonly lossAfter: number | null;
   readonly stateDigest: string;
   readonly bytesSent: number;
@@ -51,9 +51,9 @@ export interface DemoRound {
   readonly accuracy?: number;
   readonly accepted: number;
   readonly refused: number;
-  /** The largest raw payload any worker sent. */
+  /** Largest raw payload of any worker. */
   readonly payloadBytes: number;
-  /** All event JSON that carries it. */
+  /** Bytes of the events that carry it. */
   readonly eventBytes: number;
   readonly seconds: number;
   readonly sample: string | null;
@@ -67,7 +67,7 @@ export interface DemoDocument extends Partial<TunedPart> {
   readonly device: string;
   readonly workers: readonly DemoWorker[];
   readonly rounds: readonly DemoRound[];
-  /** Every worker finished every round, and after each all held the same digest. */
+  /** Every worker finished every round with the same digest. */
   readonly agreed: boolean;
   readonly tokens: number;
   readonly tokensPerSecond: number;
@@ -78,13 +78,13 @@ export interface DemoDocument extends Partial<TunedPart> {
 
 interface Played {
   readonly names: readonly string[];
-  /** How many rounds were planned. */
+  /** Number of planned rounds. */
   readonly rounds: number;
   readonly corpus: DemoDocument['corpus'];
   readonly wallSeconds: number;
 }
 
-/** The document of a run; workers that reported nothing count as failed. */
+/** Returns the document of a run; workers without events count as failed. */
 export function documentOf(
   log: EventLog,
   { names, rounds: planned, corpus: { name, sha256, bytes }, wallSeconds }: Played,

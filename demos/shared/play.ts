@@ -1,4 +1,4 @@
-/** Plays one run of a demo: worker processes that average or found a certified run, and the log of their events. */
+/** Runs the workers of a demo, averaging or as founders of a certified run, and logs their events. */
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
 import type { PartialSettings } from '../../src/run/settings.ts';
@@ -21,7 +21,7 @@ export interface RunPlan {
   /** Name of a run that averages; certified runs are named by their spec. */
   readonly run: string;
   readonly dir: string;
-  /** Of the workers; each has a folder and a key of its own in `dir`. */
+  /** Worker names; each worker has its own folder and key in `dir`. */
   readonly names: readonly string[];
   readonly settings: PartialSettings & { readonly rounds: number };
   readonly relays: readonly string[];
@@ -54,7 +54,7 @@ export async function playRun(
   return { ...made, ...(await runLogged(processes, report, stage.signal)) };
 }
 
-/** Runs processes to their end and keeps what they report. */
+/** Runs processes to their end and logs their events. */
 export async function runLogged(
   workers: readonly WorkerProcess[],
   report: OnEvent,
@@ -77,7 +77,7 @@ const lineOf = ({ dir, names, relays, corpus, tiers }: RunPlan, worker: string, 
   evaluates: i === (tiers ? tiers.indexOf(tiers[i]!) : 0),
 });
 
-/** The flags for the part of a worker in the run. */
+/** Returns the flags for a worker's part of the run. */
 const partOf = ({ names, settings, tiers, shards = names.length }: RunPlan, i: number) => ({
   shard: `${i + 1}/${shards}`,
   tier: settings.tiers ? tiers?.[i] : undefined,
@@ -105,7 +105,7 @@ async function certifiedWorkers({ signal, onNotice }: Stage, plan: RunPlan, hand
   const processes = names.map((worker, i) => ({
     name: worker,
     args: joinLine(file, lineOf(plan, worker, i), { base, ...(tiers && partOf(plan, i)) }),
-    // founders begin as soon as they see each other; smaller tiers have to be there from round 2 on
+    // founders start last, since they begin at once; smaller tiers must have joined by round 2
     isLate: tiers?.[i] === 0,
   }));
   return { spec, processes };

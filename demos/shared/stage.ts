@@ -1,4 +1,4 @@
-/** What all demos of `nostrain demo` share: flags, folder, Ctrl-C, the live table, the verdict in words or JSON. */
+/** Shared parts of all demos: flags, folder, Ctrl-C, the live table, and the verdict in words or JSON. */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, type Settings } from 'nostrain';
@@ -48,20 +48,20 @@ export interface DemoFlags {
 
 export interface Stage {
   readonly flags: DemoFlags;
-  /** The folder of all workers. */
+  /** Folder of all workers. */
   readonly dir: string;
   readonly scope: Scope;
   readonly signal: AbortSignal;
   /** Shows an event of one worker. A notice that several workers report is shown once. */
   readonly report: OnEvent;
   onNotice(message: string): void;
-  /** A line of the verdict: on stdout, or on stderr with --json. */
+  /** Prints a line of the verdict, to stdout, or to stderr with --json. */
   say(line: string): void;
   /** Closes the table, prints the document (with --json) and the failed workers; returns whether any failed. */
   end(document: object, exits: readonly Exit[]): boolean;
   /** Ends a demo in which the workers did not agree or were stopped; returns its exit code. */
   endWithoutAgreement(exits: readonly Exit[]): number;
-  /** Since the demo began. */
+  /** Returns the seconds since the demo began. */
   wallSeconds(): number;
 }
 
@@ -92,7 +92,7 @@ export const onStage = (
       ...(saved && { saved: saved(dir) }),
     });
     scope.defer(() => reporter.close());
-    const told = new Set<string>();
+    const reported = new Set<string>();
     const say = (line: string) => (json ? writeNote(line) : writeOut(`${line}\n`));
     return await play({
       flags,
@@ -100,8 +100,8 @@ export const onStage = (
       scope,
       signal,
       report(worker, event) {
-        const isKnown = event.type === 'notice' && told.has(event.message);
-        if (event.type === 'notice') told.add(event.message);
+        const isKnown = event.type === 'notice' && reported.has(event.message);
+        if (event.type === 'notice') reported.add(event.message);
         if (!isKnown) reporter.event(worker, event);
       },
       onNotice: (message) => reporter.notice(message),
@@ -117,7 +117,7 @@ export const onStage = (
       },
       endWithoutAgreement(exits) {
         const isStopped = !exits.some(hasFailed) && exits.some(({ stopped }) => stopped);
-        if (isStopped) say(`stopped before the end; what is there is in ${dir}`);
+        if (isStopped) say(`stopped before the end; files are in ${dir}`);
         else say(`the workers do NOT agree; their logs are in ${dir}`);
         return isStopped ? exitCodes.interrupted.code : exitCodes.failed.code;
       },
@@ -125,7 +125,7 @@ export const onStage = (
     });
   });
 
-/** The folder of --dir, or the demo's own, emptied. Throws `demo/folder` if --dir has files, `run/busy` if in use. */
+/** Returns --dir or the demo's emptied folder. Throws `demo/folder` if --dir has files, `run/busy` if it is in use. */
 async function demoFolder(name: string, given: string | undefined, scope: Scope): Promise<string> {
   const dir = given ?? join(dataHome(), 'demos', name);
   await mkdir(dir, { recursive: true });

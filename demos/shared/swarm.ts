@@ -1,4 +1,4 @@
-/** The worker processes of a demo: their command lines, starting and stopping them, and reading their events. */
+/** Starts and stops the worker processes of a demo, builds their command lines, and reads their events. */
 import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
@@ -18,16 +18,16 @@ import {
 export interface WorkerProcess {
   readonly name: string;
   readonly args: readonly string[];
-  /** Started once all workers that are not late have said hello. */
+  /** Start it only after the `hello` events of all workers that are not late. */
   readonly isLate?: boolean;
 }
 
 export interface Exit {
   readonly name: string;
   readonly code: number;
-  /** The end of what it wrote to stderr. */
+  /** The end of its stderr. */
   readonly words: string;
-  /** Ended because the demo asked it to. */
+  /** The demo stopped it. */
   readonly stopped: boolean;
 }
 
@@ -53,17 +53,17 @@ export const asFlags = (values: Readonly<Record<string, FlagValue>>): readonly s
 export interface WorkerLine {
   /** The folder of this worker, which also holds its key. */
   readonly folder: string;
-  /** How many workers the demo has. */
+  /** Number of workers in the demo. */
   readonly workers: number;
   readonly relays: readonly string[];
   readonly corpus: string | undefined;
-  /** One worker evaluates for all that hold the same bits. */
+  /** Whether it evaluates; one worker does so for all with the same model. */
   readonly evaluates: boolean;
-  /** Default: an equal part of the cores. */
+  /** Number of threads; by default an equal part of the cores. */
   readonly threads?: number;
 }
 
-/** Flags that each worker of every demo has. */
+/** Returns the flags that all workers of all demos have. */
 const workerFlags = ({ folder, workers, threads, ...line }: WorkerLine) =>
   asFlags({
     dir: folder,
@@ -74,21 +74,21 @@ const workerFlags = ({ folder, workers, threads, ...line }: WorkerLine) =>
     noEvaluate: !line.evaluates,
   });
 
-/** Writes the settings that all workers of a run share into a file for `trainLine`. */
+/** Writes the shared settings of all workers to a file for `trainLine`. */
 export async function keepSettings(dir: string, settings: PartialSettings): Promise<string> {
   const file = join(dir, 'settings.json');
   await writeFile(file, `${JSON.stringify(writeSettings(settings), null, 2)}\n`);
   return file;
 }
 
-/** The command line of a worker that averages; `more` are flags in camelCase. */
+/** Returns the command line of an averaging worker; `more` are flags in camelCase. */
 export const trainLine = (
   settings: string,
   line: WorkerLine,
   more: Readonly<Record<string, FlagValue>>,
 ): readonly string[] => ['run-training', ...workerFlags(line), ...asFlags({ settings, ...more })];
 
-/** The command line that joins a certified run; `more` are flags in camelCase. */
+/** Returns the command line that joins a certified run; `more` are flags in camelCase. */
 export const joinLine = (
   spec: string,
   line: WorkerLine,
@@ -106,7 +106,7 @@ export const joinLine = (
   }),
 ];
 
-/** Runs all workers to their end. If the signal aborts or one fails, all stop, because they would wait for it. */
+/** Runs all workers to their end. If the signal aborts or one fails, all are stopped, since the others would wait. */
 export async function runSwarm(
   workers: readonly WorkerProcess[],
   onEvent: OnEvent,
@@ -118,14 +118,14 @@ export async function runSwarm(
   const { promise: ready, settle } = deferred<void>();
   if (awaited.size === 0 || either.aborted) settle();
   else either.addEventListener('abort', () => settle(), { once: true });
-  const hear: OnEvent = (name, event) => {
+  const receive: OnEvent = (name, event) => {
     if (event.type === 'hello' && awaited.delete(name) && awaited.size === 0) settle();
     onEvent(name, event);
   };
   const play = async (worker: WorkerProcess): Promise<Exit> => {
     if (worker.isLate) await ready;
     if (either.aborted) return { name: worker.name, code: 0, words: '', stopped: true };
-    const { exit, kill } = startWorker(worker, hear);
+    const { exit, kill } = startWorker(worker, receive);
     const stop = () => kill('SIGINT');
     either.addEventListener('abort', stop, { once: true });
     const end = await exit;
@@ -137,11 +137,12 @@ export async function runSwarm(
   return Promise.all(workers.map(play));
 }
 
+/** Maximum characters of stderr that are kept. */
 const STDERR_KEPT = 4000;
 
-/** Starts one worker, in a process group of its own so that Ctrl-C reaches it once: through `kill`. */
+/** Starts one worker in its own process group, so that Ctrl-C reaches it only through `kill`. */
 export function startWorker({ name, args }: WorkerProcess, onEvent: OnEvent): Running {
-  // this program again, from the sources or as built
+  // the same program, from sources or from the build
   const bin = new URL(`../../src/cli/bin${extname(import.meta.url)}`, import.meta.url);
   const child = spawn(process.execPath, [...process.execArgv, fileURLToPath(bin), ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -164,7 +165,7 @@ export function startWorker({ name, args }: WorkerProcess, onEvent: OnEvent): Ru
   return { exit, kill: (signal) => void child.kill(signal) };
 }
 
-/** A line of JSON that this program wrote, in which null stands for NaN; undefined for any other line. */
+/** Parses a JSON line of this program, in which null means NaN; undefined for any other line. */
 export function parseLine<T>(line: string): T | undefined {
   try {
     return JSON.parse(line, (_, value: unknown) => (value === null ? Number.NaN : value));

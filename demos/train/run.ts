@@ -31,10 +31,10 @@ interface Demo {
   readonly model: 'char-gpt' | 'linear' | 'pretrained' | 'forecaster' | 'vit';
   readonly usual: Extent;
   readonly quick: Extent;
-  /** Shards with --long: enough that a worker alone stays far behind the shared model (docs/benchmarks.md). */
+  /** Extent with --long: enough shards that one worker alone is far behind the shared model (docs/benchmarks.md). */
   readonly long?: Extent;
   data(stage: Stage, extent: Extent): DemoData | Promise<DemoData>;
-  /** Whether a sample of the trained model needs the data again. */
+  /** Set if sampling the trained model needs the data. */
   readonly sampleNeedsData?: true;
 }
 
@@ -78,16 +78,16 @@ const demos = {
 
 export type TrainingDemo = keyof typeof demos;
 
-/** Names of the first workers; further ones are numbered. */
+/** Names of the first workers; further workers are numbered. */
 const NAMES = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi'];
 
-/** Returns the exit code: 0 when every worker finished and all agree. */
+/** Runs the demo. Returns exit code 0 if every worker finished and all agree. */
 export async function runTrainingDemo(name: TrainingDemo, flags: DemoFlags): Promise<number> {
   const demo: Demo = demos[name];
   if (flags.reference) assertReferenceDemo(name, flags);
   const extent = extentOf(demo, flags);
   const names = Array.from({ length: extent.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
-  // all workers end with the same model, so the folder of the first one will do
+  // all workers end with the same model, so the first folder is shown
   const saved = (dir: string) => savedIn(join(dir, names[0]!), name, flags);
   return await onStage(flags, { name, workers: names, saved }, async (stage) => {
     const { dir, onNotice } = stage;
@@ -96,7 +96,7 @@ export async function runTrainingDemo(name: TrainingDemo, flags: DemoFlags): Pro
     onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
     const settings = await settingsFor(demo, flags, extent, tuning);
     await tuning?.before(settings);
-    const relays = flags.relay ?? [await ownRelay(settings, stage)];
+    const relays = flags.relay ?? [await startRelay(settings, stage)];
     const rules = flags.certified ? patientRules : undefined;
     const plan = { name, run: demo.model, dir, names, settings, relays, corpus: data.file, rules };
     const { log, exits } = flags.reference
@@ -109,11 +109,11 @@ export async function runTrainingDemo(name: TrainingDemo, flags: DemoFlags): Pro
     const found = flags.reference ? { found: await referenceResult(first) } : undefined;
     const isWhole = exits.every(({ code }) => code === 0);
     const tuned = isWhole ? await tuning?.after(first) : undefined;
-    return tellEnd(Object.assign(played, found, tuned), exits, stage, saved(dir));
+    return printVerdict(Object.assign(played, found, tuned), exits, stage, saved(dir));
   });
 }
 
-/** Flags that the user typed override --settings, which overrides what --quick and --long stand for. */
+/** Returns the extent of the run: flags override --settings, which overrides --quick and --long. */
 function extentOf({ usual, quick, long = usual }: Demo, flags: DemoFlags): Extent {
   if (flags.quick && flags.long) {
     throw new ConfigError('flag/extent', '--quick and --long exclude each other', {
@@ -149,15 +149,18 @@ async function settingsFor(
   };
 }
 
-/** A relay with the limits of most public relays; the events of the Python reference need more. */
-async function ownRelay({ profile }: PartialSettings, { scope, onNotice }: Stage): Promise<string> {
+/** Starts a relay with the limits of most public relays, or higher ones for events of the Python reference. */
+async function startRelay(
+  { profile }: PartialSettings,
+  { scope, onNotice }: Stage,
+): Promise<string> {
   const relay = await createRelay(profile === 'nostrain/0' ? {} : { strict: 'strfry' });
   scope.defer(() => relay.close());
   onNotice(`relay: ${relay.url}`);
   return relay.url;
 }
 
-/** The workers of the linear demo of the Python reference. */
+/** Runs the workers of the linear demo of the Python reference. */
 async function playReference(
   { dir, report, signal }: Stage,
   extent: Extent & { readonly relays: readonly string[] },
@@ -169,7 +172,7 @@ async function playReference(
 }
 
 /** Prints the verdict and returns the exit code. */
-function tellEnd(
+function printVerdict(
   document: DemoDocument,
   exits: readonly Exit[],
   stage: Stage,
@@ -183,7 +186,7 @@ function tellEnd(
     const digest = workers[0]?.stateDigest.slice(0, 16);
     const model = `the same model, bit for bit: ${digest}…`;
     const seconds = wallSeconds.toFixed(0);
-    say(`all ${workers.length} workers hold ${model} after ${rounds.length} rounds, ${seconds} s`);
+    say(`all ${workers.length} workers have ${model} after ${rounds.length} rounds, ${seconds} s`);
     say(`it is saved in ${folder}`);
     if (sample !== undefined) say(`sample from it with: ${sample}`);
     return 0;
@@ -191,7 +194,7 @@ function tellEnd(
   return stage.endWithoutAgreement(exits);
 }
 
-/** Where the shared model is, and the command that shows what it has learned. */
+/** Returns the folder of the shared model, and the command that samples from it. */
 function savedIn(folder: string, name: TrainingDemo, { corpus }: DemoFlags): Saved {
   if (name === 'linear') return { folder };
   const demo: Demo = demos[name];

@@ -80,7 +80,9 @@ describe('a published page', () => {
     const page = (...flags: readonly string[]) => runCommand('page', ...server, ...key, ...flags);
     expect((await page()).stderr).toContain('needs a relay');
     for (const site of ['', 'Nostrain', 'a-', 'fourteen-chars']) {
-      expect((await page(...relay, '--site', site)).stderr, site).toContain('no name of a site');
+      expect((await page(...relay, '--site', site)).stderr, site).toContain(
+        'is not a valid site name',
+      );
     }
   });
 });

@@ -101,9 +101,9 @@ describe('a battle', () => {
     const lengths: number[][] = [];
     const spy: Adversary = {
       ...{ name: 'spy', says: 'look and send nothing', trains: false },
-      delta({ honest, index, own }) {
+      delta({ honest, index, learned }) {
         if (index === 0) lengths.push(honest.map(norm));
-        return own;
+        return learned;
       },
     };
     await fight(fixedCamp(8), short, { adversary: spy, defence: defence('krum', 8) });

@@ -46,7 +46,7 @@ describe('kept battles', () => {
     ]) {
       writeFileSync(file, `${good}\n${bad}\n`);
       await expect(KeptBattles.open(file)).rejects.toThrow(
-        /line 2 of .*battles.ndjson is no battle/,
+        /line 2 of .*battles.ndjson is not a battle/,
       );
     }
   });
