@@ -21,7 +21,7 @@ it('moves every chunk once in as many rounds as there are fragments', () => {
   }
 });
 
-it('has empty rounds where there are more fragments than chunks', () => {
+it('has empty rounds if there are more fragments than chunks', () => {
   const lengths = Array.from(
     { length: 22 },
     (_, round) => assignChunks({ ...division, round, owners: 0, fragments: 22 }).moving.length,
@@ -40,17 +40,17 @@ it('gives the chunks that move in a round to their owners, and no others', () =>
   ).toBeLessThanOrEqual(assignment.most);
 });
 
-it('lets every worker send all that moves where there are no owners', () => {
+it('lets every worker send all moving chunks if there are no owners', () => {
   const assignment = assignChunks({ ...division, round: 1, owners: 0, fragments: 2 });
   expect(assignment.digest).toBeUndefined();
   expect(assignment.chunksOf(key('f'))).toEqual(assignment.moving);
   expect(mostChunks({ size: division.size, owners: 0, fragments: 2 }, 4)).toBe(6);
 });
 
-it('with slices: owners send all of the model, others of each slice that they have, never more than an owner would', () => {
+it('with slices: owners send chunks of the full model, others of their slices, never more than an owner would', () => {
   const ends = [4, 6, 11].map((chunks) => Math.min(chunks * CHUNK, division.size));
   const small = ['5', '6', '7', '8', '9', 'a'].map(key);
-  /** The first of them has two slices, the others the first alone, one newcomer all. */
+  /** The first one has two slices, the others only the first slice, and one newcomer all. */
   const heldBy = (slice: number) => [
     ...(slice === 0 ? small : slice === 1 ? [small[0]!] : []),
     key('b'),

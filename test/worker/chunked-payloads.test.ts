@@ -1,4 +1,4 @@
-/** Runs whose payloads do not fit one event, over relays with the limits of public ones, some of them failing. */
+/** Runs with payloads larger than one event, over relays with the limits of public ones, some of them failing. */
 
 import { buildManifest, createRelaySet, createSigner } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
@@ -27,7 +27,7 @@ const start = (
 ): Member => stage.start({ index, relays, layout: largeLayout, plan: common, ...more });
 
 describe('payloads in chunks', () => {
-  it('go over one relay that takes 64 KiB', async () => {
+  it('go over one relay that accepts 64 KiB', async () => {
     const { url } = relay();
     const members = [0, 1, 2].map((index) => start(index, [url]));
     await expectWhole(members, rounds);
@@ -73,7 +73,7 @@ describe('payloads in chunks', () => {
     );
   });
 
-  it('one whose chunks never come is refused by name at the deadline', async () => {
+  it('a payload whose chunks never arrive is refused by name at the deadline', async () => {
     const { url } = relay();
     const timeout = { sync: { strategy: 'timeout' } as const, roundTimeoutMs: 1500 };
     const mute = createSigner(secretOf(7));

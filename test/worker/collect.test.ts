@@ -9,7 +9,7 @@ import { createManualClock } from '../support/manual-clock.ts';
 const B = 'b'.repeat(64);
 const C = 'c'.repeat(64);
 
-/** Collects round 0 with the own gradient already in; says when and how it closed. */
+/** Collects round 0 with this worker's gradient already in; reports when and why it closed. */
 function start(sync: Sync, peers: readonly string[] = []) {
   const clock = createManualClock();
   const ports = fakePorts(clock);
@@ -51,7 +51,7 @@ describe('N-06: collection strategies', () => {
     expect(closed.reason).toBe('strict');
   });
 
-  it('strict fails at the deadline, naming who is missing and what was refused', async () => {
+  it('strict fails at the deadline, naming missing workers and refusals', async () => {
     const { clock, ports, closed } = start({ strategy: 'strict', workers: 3 });
     ports.hear({ worker: B });
     ports.refuse({ reason: 'base-mismatch', worker: C, detail: 'another base' });
@@ -83,13 +83,13 @@ describe('N-06: collection strategies', () => {
     expect(closed.reason).toBe('quorum');
   });
 
-  it('quorum that is not reached takes what is there at the deadline', async () => {
+  it('quorum that is not reached uses what has arrived at the deadline', async () => {
     const { clock, closed } = start({ strategy: 'quorum' }, [B, C]);
     await clock.advance(10_000);
     expect(closed.reason).toBe('timeout');
   });
 
-  it('async takes what the relays already hold', async () => {
+  it('async uses what the relays already have', async () => {
     const { clock, ports, closed } = start({ strategy: 'async' });
     await clock.advance(10);
     expect(closed.reason).toBeUndefined();
@@ -98,7 +98,7 @@ describe('N-06: collection strategies', () => {
     expect(closed.reason).toBe('async');
   });
 
-  it('tells who is missing, and ends at once when stopped', async () => {
+  it('reports missing workers, and ends at once when stopped', async () => {
     const { clock, ports, closed, abort } = start({ strategy: 'strict', workers: 2 });
     ports.hear({ worker: B });
     await clock.advance(10);

@@ -1,4 +1,6 @@
-/** Workers that do not fit together, or come too late: told at once, by flag and value, or refused within seconds. */
+/**
+ * Workers with different settings, or that come too late: told at once, by flag and value, or refused within seconds.
+ */
 
 import { combineSettings, type PartialSettings, presets, settingsFingerprint } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
@@ -14,8 +16,8 @@ const notices = ({ events }: Member): string =>
 const name = (index: number): string => keyOf(index).slice(0, 8);
 const strict = (workers: number) => ({ strategy: 'strict', workers }) as const;
 
-describe('workers that were started otherwise', () => {
-  it('another seed: both are told the flag and both values, and neither counts the other', async () => {
+describe('workers with different settings', () => {
+  it('another seed: both report the flag and both values, and neither counts the other', async () => {
     const relay = stage.relay();
     const start = (index: number, asked: PartialSettings) =>
       stage.start({
@@ -65,7 +67,7 @@ describe('workers that were started otherwise', () => {
     const plan = { sync: strict(2), waitFor: 2, joinTimeoutMs: 60_000 };
     const one = stage.start({ index: 0, relays: [relay.url], plan });
     await stage.until(() => relay.stats().eventsAccepted === 1);
-    // a worker that was just started anew follows its own heartbeats closely
+    // a worker that just restarted watches its own heartbeats closely
     await stage.clock.sleep(4000);
     const twin = stage.start({ index: 0, relays: [relay.url], plan });
     const told = `Another process trains in this run with the key of this worker (${name(0)})`;
@@ -75,7 +77,7 @@ describe('workers that were started otherwise', () => {
   });
 });
 
-describe('a worker that comes after the run began', () => {
+describe('a worker that starts after the run began', () => {
   const late: MemberOptions['plan'] = { sync: strict(2), waitFor: 2, rounds: 50 };
 
   async function begun(rate?: number) {
@@ -87,7 +89,7 @@ describe('a worker that comes after the run began', () => {
   }
 
   for (const rate of [undefined, 600]) {
-    it(`is told where the run is, within seconds${rate ? ', also where heartbeats are rare' : ''}`, async () => {
+    it(`is told where the run is, within seconds${rate ? ', even if heartbeats are rare' : ''}`, async () => {
       const { reach, members } = await begun(rate);
       const startedMs = stage.clock.now();
       const newcomer = stage.start({ index: 7, plan: late, ...reach });
@@ -104,7 +106,7 @@ describe('a worker that comes after the run began', () => {
     });
   }
 
-  it('but not one that takes up the name of a run that everybody left', async () => {
+  it('but not one that reuses the name of a run that all workers left', async () => {
     const { reach, members } = await begun();
     for (const member of members) {
       member.stop();

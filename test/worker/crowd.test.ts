@@ -1,4 +1,4 @@
-/** What a worker says and looks at where many others are. */
+/** Heartbeats and checks of a worker among many others. */
 import { expect, it } from 'vitest';
 import { createHeartbeatPublisher } from '../../src/worker/heartbeat-publisher.ts';
 import { restOf } from '../../src/worker/watch.ts';
@@ -24,7 +24,7 @@ function publisher(heard: number) {
 const intervals = (ports: ReturnType<typeof fakePorts>) =>
   ports.heartbeatsSent.map(({ intervalSeconds }) => intervalSeconds);
 
-it('among few says so each round and each interval, and goodbye', async () => {
+it('among few workers sends a heartbeat each round and each interval, and a goodbye', async () => {
   const { clock, ports, heartbeats } = publisher(10);
   heartbeats.update(content);
   heartbeats.update({ ...content, round: 1 });
@@ -34,7 +34,7 @@ it('among few says so each round and each interval, and goodbye', async () => {
   expect(ports.heartbeatsSent.at(-1)!.leaving).toBe(true);
 });
 
-it('among three times as many as a crowd speaks a third as often, from a moment of its own on, and says by which interval', async () => {
+it('among three crowds sends a third as often, from its own offset on, and states the interval', async () => {
   const { clock, ports, heartbeats } = publisher(192);
   heartbeats.update(content);
   heartbeats.update({ ...content, round: 1 });
@@ -46,7 +46,7 @@ it('among three times as many as a crowd speaks a third as often, from a moment 
   await heartbeats.stop();
 });
 
-it('knows the members of a run before it hears them, and leaves a crowd without a word', async () => {
+it('knows the members of a run before it hears them, and leaves a crowd without a goodbye', async () => {
   const { clock, ports, heartbeats } = publisher(0);
   heartbeats.expect(256);
   heartbeats.update(content);
@@ -57,7 +57,7 @@ it('knows the members of a run before it hears them, and leaves a crowd without 
   expect(ports.heartbeatsSent).toHaveLength(1);
 });
 
-it('rests between two looks at a crowd, and not among few', async () => {
+it('pauses between two checks of a crowd, but not among few', async () => {
   const few = publisher(16);
   expect(restOf(few.session)(few.session.signal)).toBeUndefined();
   const many = publisher(17);
@@ -66,7 +66,7 @@ it('rests between two looks at a crowd, and not among few', async () => {
   await resting;
 });
 
-it('looks at more of them less often, so that looks cost the same, but every ten seconds at least', async () => {
+it('checks larger crowds less often, at constant cost, but at least every ten seconds', async () => {
   for (const [heard, seconds] of [
     [1000, 4],
     [5000, 10],

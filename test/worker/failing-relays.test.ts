@@ -1,4 +1,4 @@
-/** What a person sees when relays fail: one line each, with the relay's words and the next step. */
+/** Messages to the user when relays fail: one line each, with the relay's words and the next step. */
 import { describe, expect, it } from 'vitest';
 import { renderPlain } from '../../src/terminal/render/plain.ts';
 import type { LocalRelay } from '../support/memory-network.ts';
@@ -42,7 +42,7 @@ describe('relays that fail', () => {
     expect(member.saved.at(-1)?.sent).toBeDefined();
   });
 
-  it('one throttles: the run goes on over the other, and says what the slow one asked for', async () => {
+  it('one throttles: the run continues over the other, and reports what the slow one asked for', async () => {
     const slow = relay({ faults: { throttle: 1 } });
     const member = start([slow, relay()], { rounds: 3 });
     await member.finished;
@@ -54,7 +54,7 @@ describe('relays that fail', () => {
     );
   });
 
-  it('one keeps nothing: after two of its lies its yes is not believed', async () => {
+  it('one stores nothing: after two false OKs its OK is ignored', async () => {
     const forgetful = relay({ faults: { discard: 1 } });
     const member = start([forgetful, relay()], { rounds: 11 }, 700);
     await member.finished;
@@ -63,7 +63,7 @@ describe('relays that fail', () => {
     );
   });
 
-  it('our clock is an hour ahead: said once by every relay, and what to do', async () => {
+  it('the local clock is an hour ahead: reported once per relay, with what to do', async () => {
     const hour = 3600_000;
     const behind = { nowMs: () => stage.clock.now() - hour };
     const [a, b] = [relay(behind), relay(behind)];

@@ -1,4 +1,7 @@
-/** Fragments of a model that take turns, over a relay: each is stepped once in as many rounds as there are shards of them, for a part of the bytes. */
+/**
+ * Fragments of a model, sent in turn over a relay: each is updated once in as many rounds as there are shards, for a
+ * fraction of the bytes.
+ */
 
 import { createWire } from 'nostrain/network';
 import { createRelay, type Relay } from 'nostrain/relay';
@@ -18,7 +21,7 @@ afterEach(async () => {
   await relay?.close();
 });
 
-/** Three workers to the end: their states after each round, and the bytes of the largest payload and its events of each. */
+/** Runs three workers to the end; returns their states after each round, and the largest payload and event bytes. */
 async function play(fragments: number) {
   relay = await createRelay();
   const members = [0, 1, 2].map((index) =>
@@ -45,14 +48,14 @@ async function play(fragments: number) {
   return { states, rounds: ends[0]!.rounds };
 }
 
-/** Which fragments a round changed. */
+/** Returns the fragments that a round changed. */
 const moved = (before: ArrayLike<number>, after: ArrayLike<number>): readonly number[] =>
   Array.from({ length: FRAGMENTS }, (_, fragment) => fragment).filter((fragment) => {
     const at = Array.from({ length: CHUNK_LENGTH }, (_, i) => fragment * CHUNK_LENGTH + i);
     return at.some((i) => before[i] !== after[i]);
   });
 
-it('T-20: of 12 fragments in 4 shards each is stepped once in four rounds, for a quarter of the bytes', async () => {
+it('T-20: of 12 fragments in 4 shards each is updated once in four rounds, for a quarter of the bytes', async () => {
   const inTurn = await play(SHARDS);
   const steps = inTurn.states.slice(1).map((after, i) => moved(inTurn.states[i]!, after));
   for (const own of steps) expect(own).toHaveLength(FRAGMENTS / SHARDS);
@@ -71,7 +74,7 @@ it('T-20: of 12 fragments in 4 shards each is stepped once in four rounds, for a
   }
 });
 
-it('T-20: a round takes fragments of its own shard alone', async () => {
+it('T-20: a round only takes fragments of its own shard', async () => {
   const { clock, set } = openOne(PRIVATE);
   const wire = createWire({
     ...{ run: 'r', layout, relays: set, signer: signerOf(1), clock, packing: 'int8' as const },

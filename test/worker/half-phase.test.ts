@@ -1,4 +1,4 @@
-/** An inner phase outlives a kill: what is left of it leads to the same bytes, and what is kept costs little time. */
+/** An inner phase survives a kill: the remaining steps lead to the same bytes, and saving costs little time. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -39,12 +39,15 @@ function newFolder(): string {
 
 interface Session {
   readonly sent: readonly { readonly content: string }[];
-  /** Steps that were taken in it. */
+  /** Steps taken in the session. */
   readonly steps: number;
   readonly saved: readonly WorkerState[];
 }
 
-/** Plays two rounds in a folder, on a clock that moves by six seconds with every slice of steps; killed once so many have been kept. */
+/**
+ * Plays two rounds in a folder, on a clock that advances six seconds per slice of steps; killed after a number of
+ * saves.
+ */
 async function play(folder: string, killAfter = Infinity): Promise<Session> {
   let nowMs = 1_800_000_000_000;
   const abort = new AbortController();
@@ -94,7 +97,7 @@ async function play(folder: string, killAfter = Infinity): Promise<Session> {
 }
 
 describe('a worker that is killed in the middle of its inner phase', () => {
-  it('sends the bytes it would have sent, and takes only the steps that were left', async () => {
+  it('sends the same bytes, and takes only the remaining steps', async () => {
     const calm = await play(newFolder());
     expect(calm.sent).toHaveLength(2);
     const folder = newFolder();
@@ -114,7 +117,7 @@ describe('a worker that is killed in the middle of its inner phase', () => {
     expect(round!.trainingLoss).toBe(expected.rounds[0]!.trainingLoss);
   });
 
-  it('begins anew where the phase is of another round, or not whole', async () => {
+  it('restarts the phase if the saved one is of another round, or incomplete', async () => {
     const folder = newFolder();
     await play(folder, 1);
     const file = join(folder, 'phase.safetensors');
@@ -125,7 +128,7 @@ describe('a worker that is killed in the middle of its inner phase', () => {
   });
 });
 
-describe('what is kept of an inner phase', () => {
+describe('a saved inner phase', () => {
   const task: TrainTask = {
     ...{ params: new Float32Array(4), moments: [], round: 3, steps: 10, firstStep: 30 },
     batchKey: [1, 2],
@@ -148,7 +151,7 @@ describe('what is kept of an inner phase', () => {
     return { all, load: async () => all.at(-1), save };
   };
 
-  it('comes back in the same phase alone, and to the first phase of a session', async () => {
+  it('is used only by the same phase, and only as the first phase of a session', async () => {
     const store = memory();
     const first = await keeperOn(store).keeper.keepingOf(task);
     expect(first!.from).toBeUndefined();
@@ -164,7 +167,7 @@ describe('what is kept of an inner phase', () => {
     expect((await longer.keeper.keepingOf(task))!.from).toBeUndefined();
   });
 
-  it('is nothing of what was cut short at any byte', async () => {
+  it('is ignored if truncated at any byte', async () => {
     const store = memory();
     await (await keeperOn(store).keeper.keepingOf(task))!.keep(half);
     const [bytes] = store.all;
@@ -174,7 +177,7 @@ describe('what is kept of an inner phase', () => {
     }
   });
 
-  it('is written every five seconds, and where that takes long at most a fiftieth of the time', async () => {
+  it('is written every five seconds, and takes at most a fiftieth of the time', async () => {
     let writeMs = 0;
     const store = memory();
     const slow = {

@@ -13,7 +13,7 @@ import { createTimedStage } from '../support/timed-stage.ts';
 const stage = createTimedStage(startMember);
 const { relay, start } = stage;
 
-/** A relay that stores whatever it is given: signatures, ids and sizes are the receiver's business. */
+/** A relay that stores anything: checking signatures, ids and sizes is up to the receiver. */
 const credulousRelay = async (): Promise<string> => relay({ policies: [] }).url;
 
 const nowSeconds = () => Math.floor(stage.clock.now() / 1000);
@@ -25,7 +25,7 @@ const values = Float64Array.from({ length: layout.size }, (_, i) => i + 1);
 const own = { run: 'swarm', round: 0, base, steps: 1, examples: 1 };
 type More = { worker?: string; base?: string };
 
-/** A well-formed gradient of round 0, unsigned, and one with a payload of the stranger's own, in either profile. */
+/** A well-formed unsigned gradient of round 0, with an optional payload, in either profile. */
 const forms = {
   'nostrain/0': {
     draft: (more: More = {}) => {
@@ -78,7 +78,7 @@ const sealed = (name: string, reason: RejectReason, change: Partial<Block>): Hos
 });
 const container = containerOf(blockBytes(block));
 
-/** A payload each of those that lie, are too many, or are none. */
+/** Hostile payloads: false, too many, or missing values. */
 const hostileContainers: readonly Hostile[] = [
   sealed('2^32 - 1 values', 'wrong-shape', { total: most, selected: most }),
   sealed('2^32 - 1 values sent', 'wrong-shape', { selected: most }),
@@ -105,7 +105,7 @@ const altered = (name: string, reason: RejectReason, at: number, ...bytes: numbe
   return { name, reason, payload };
 };
 
-/** The same of the payload of docs/payload.md: a header of 84 bytes, and a chunk that starts with its level. */
+/** The same for the payload of docs/payload.md: a header of 84 bytes, and a chunk that starts with its level. */
 const hostilePayloads: readonly Hostile[] = [
   altered('2^32 - 1 parameters', 'wrong-shape', 12, 255, 255, 255, 255),
   altered('2^32 - 1 chunks', 'wrong-shape', 16, 255, 255, 255, 255),
@@ -131,7 +131,7 @@ const cases = {
   'nostrain/1': { fine: packedWhole, hostile: hostilePayloads },
 };
 
-/** A run of one round whose own gradient comes a second late, so that everything hostile is judged before it closes. */
+/** A run of one round whose own gradient is a second late, so that everything hostile is judged before it closes. */
 async function refusalsOf(
   profile: ProfileName,
   events: readonly unknown[],
@@ -156,13 +156,13 @@ describe.each(['nostrain/0', 'nostrain/1'] as const)(
     const { fine, hostile } = cases[profile];
 
     it('N-13: forged, altered and misattributed gradients are refused by reason, the victim still counts', async () => {
-      // a key each, or the relay would keep only the newest at one address
+      // one key each, since the relay keeps only the newest event per address
       const by = (number: number) => {
         const signer = signerOf(number);
         return signer.sign(draft({ worker: signer.publicKey }));
       };
       const { sig: _sig, ...unsigned } = by(12);
-      // a manifest names no worker but the key that signs it
+      // a manifest's worker is the key that signs it
       const inTheNameOfTheVictim = stranger.sign(
         draft({ worker: victim.publicKey, base: 'c'.repeat(64) }),
       );
@@ -191,7 +191,7 @@ describe.each(['nostrain/0', 'nostrain/1'] as const)(
     });
 
     it('N-14: each hostile payload is refused for its own reason, and the run is unaffected', async () => {
-      // what the first run of a worker leaves behind is not theirs
+      // skip what the worker's first run left behind
       await refusalsOf(profile, [forgedTwin(withPayload(fine, stranger))]);
       const events = hostile.map(({ payload }, i) => withPayload(payload, signerOf(20 + i)));
       const { member } = await refusalsOf(profile, events);

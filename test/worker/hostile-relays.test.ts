@@ -1,4 +1,7 @@
-/** One honest relay and one that does something wrong: the run ends in the same bits everywhere. Alone, such a relay is named in the error. */
+/**
+ * One honest relay and one faulty one: the run ends in the same bits everywhere. A run with only the faulty relay names
+ * it in the error.
+ */
 import { describe, expect, it } from 'vitest';
 import { hostileModes } from '../support/hostile-relays.ts';
 import { type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
@@ -56,7 +59,7 @@ describe('a run whose only relay', () => {
     });
   });
 
-  it('forgets after half a minute does not stall a start: heartbeats come oftener meanwhile', async () => {
+  it('drops events after half a minute does not stall a start: heartbeats are more frequent meanwhile', async () => {
     const relay = stage.relay({ faults: { forgetAfter: 2 } });
     const plan = { sync: strict(2), waitFor: 2, joinTimeoutMs: 20_000, rounds: 1 };
     const start = (index: number) =>

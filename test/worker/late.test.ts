@@ -1,4 +1,4 @@
-/** A worker that starts anew under the name of a run: when it is refused, and until when. */
+/** A worker that starts under the name of an existing run: when it is refused, and until when. */
 
 import type { NostrainError } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
@@ -8,7 +8,7 @@ import { createManualClock } from '../support/manual-clock.ts';
 
 const B = 'b'.repeat(64);
 
-/** With the last heartbeat of somebody in round 4 so many seconds old, and the last gradient. */
+/** A session with a peer's last heartbeat of round 4, and its last gradient, of this age in seconds. */
 async function refusal(ages: { readonly heartbeat?: number; readonly gradient?: number }) {
   const clock = createManualClock();
   const nowSeconds = Math.floor(clock.now() / 1000);
@@ -28,7 +28,7 @@ async function refusal(ages: { readonly heartbeat?: number; readonly gradient?: 
 }
 
 describe('a fresh start under the name of a run that was killed without goodbye', () => {
-  it('says for how long the name is taken, by the last heartbeat', async () => {
+  it('reports how long the name is taken, by the last heartbeat', async () => {
     const error = await refusal({ heartbeat: 20 });
     expect(error).toMatchObject({
       code: 'round/began',
@@ -38,7 +38,7 @@ describe('a fresh start under the name of a run that was killed without goodbye'
     expect(await refusal({ heartbeat: 91 })).toBeUndefined();
   });
 
-  it('by the last gradient, which says more than a heartbeat', async () => {
+  it('by the last gradient, which is valid for longer', async () => {
     const error = await refusal({ heartbeat: 20, gradient: 30 });
     expect(error).toMatchObject({ data: { freeInSeconds: 270 } });
     expect(await refusal({ gradient: 301 })).toBeUndefined();

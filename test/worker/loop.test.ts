@@ -37,7 +37,7 @@ describe('runWorker', () => {
     expect(ports.events.map(({ type }) => type).filter((type) => type === 'round')).toHaveLength(2);
   });
 
-  it('lists its last rounds alone, and sums up all: a state is as large after a hundred rounds as after forty', async () => {
+  it('lists only recent rounds, and totals of all: a state is as large after a hundred rounds as after forty', async () => {
     const alone = { sync: { strategy: 'strict', workers: 1 }, rounds: 100 } as const;
     const { clock, ports, outcome } = play(alone);
     await clock.advance(1e6);
@@ -83,7 +83,7 @@ describe('runWorker', () => {
     expect(ports.heartbeatsSent).toHaveLength(5);
   });
 
-  it('heartbeats only after an interval without a gradient where relays limit what they are sent', async () => {
+  it('sends heartbeats only after an interval without a gradient if relays limit rates', async () => {
     const alone = { sync: { strategy: 'strict', workers: 1 }, heartbeatSeconds: 60 } as const;
     const atsOf = async (isRateLimited: boolean, trainMs: number) => {
       const { clock, ports, outcome } = play({ ...alone, rounds: 4 }, { trainMs, isRateLimited });
@@ -97,13 +97,13 @@ describe('runWorker', () => {
     expect(await atsOf(true, 100_000)).toEqual(
       [0, 60, 160, 260, 360, 400, 400].map((at, i) => [at, i === 6]),
     );
-    // any rate goes: every change is told
+    // without a rate limit, every change is sent
     expect(await atsOf(false, 50_000)).toEqual(
       [0, 50, 100, 150, 200, 200].map((at, i) => [at, i === 5]),
     );
   });
 
-  it('waits for its peers before the first round, and says so when nobody comes', async () => {
+  it('waits for its peers before the first round, and reports if none comes', async () => {
     const { clock, ports, outcome } = play({ waitFor: 2 });
     await clock.advance(4_000);
     expect(ports.events).toContainEqual({
@@ -121,7 +121,7 @@ describe('runWorker', () => {
     expect(error.hint).toContain('--run');
   });
 
-  it('names what a worker that has left was started with, when nobody else comes', async () => {
+  it('names the settings of a worker that has left, if no other comes', async () => {
     const fingerprint = { settings: 'a', nonDefault: ['model=linear'], shard: '1/1' };
     const { clock, ports, outcome } = play({ waitFor: 2, fingerprint });
     const theirs = { settings: 'b', nonDefault: ['model=mlp'], shard: '1/1' };
@@ -132,7 +132,7 @@ describe('runWorker', () => {
   });
 
   it.each([1e30, 1e300, Number.MAX_VALUE])(
-    'attack: a contribution with values of %d ends no worker, and nothing that is not finite is saved',
+    'attack: a contribution with values of %d stops no worker, and no non-finite value is saved',
     async (huge) => {
       const state = genesis({ layout, values: Float32Array.of(1, 1) }, 9);
       const plan = { rounds: 1, sync: { strategy: 'strict', workers: 2 } } as const;
@@ -143,7 +143,7 @@ describe('runWorker', () => {
       const { value, error } = await outcome;
       expect(error).toBeUndefined();
       expect(value?.rounds[0]?.accepted).toEqual([ME, B].sort());
-      // one of two rows is bounded by what the parameters are like in the first round
+      // one of two contributions is bounded by the size of the parameters in the first round
       const moved = [...value!.params.values].map((each) => each - 1);
       expect(Math.hypot(...moved)).toBeLessThanOrEqual(Math.hypot(1, 1));
       const saved = ports.saved.flatMap(({ params }) => [...params.values]);
@@ -151,7 +151,7 @@ describe('runWorker', () => {
     },
   );
 
-  it('N-07: names the first member by which a peer holds other bits', async () => {
+  it('N-07: names the first member that explains why a peer has other bits', async () => {
     const { clock, ports } = play({ rounds: 1, sync: { strategy: 'strict', workers: 2 } });
     await clock.advance(10);
     ports.arrive(contribution(B, [0, 0]));
@@ -162,9 +162,9 @@ describe('runWorker', () => {
     expect(found).toMatchObject({ round: 1, peer: B, firstDiffering: B, theirs: 'f'.repeat(64) });
   });
 
-  it('keeps exactly what was not sent, and forgets it without error feedback', async () => {
+  it('keeps exactly what was not sent, and drops it without error feedback', async () => {
     for (const residual of ['feedback', 'none'] as const) {
-      // half of what was asked to be sent goes out
+      // half of the delta is sent
       const { clock, ports, outcome } = play({ rounds: 1, residual }, { sends: 0.5 });
       ports.arrive(contribution(B, [0, 0]));
       await clock.advance(20_000);

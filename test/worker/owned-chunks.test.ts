@@ -1,4 +1,4 @@
-/** Workers that each send only the chunks they own: who owns what is agreed, and everybody ends in the same bits. */
+/** Workers that send only the chunks they own: ownership is agreed, and all workers end in the same bits. */
 
 import type { PackingName } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
@@ -30,7 +30,7 @@ const start = (index: number, url: string, more: Partial<MemberOptions> = {}): M
   });
 };
 
-/** The keys of the workers that start alike. */
+/** The keys of the workers with the same start. */
 const peers = [0, 1, 2].map(keyOf).sort();
 
 const digests = (member: Member) => roundsOf(member).map(({ digest }) => digest);
@@ -62,7 +62,7 @@ describe('owned chunks', () => {
     },
   );
 
-  it('a payload is a third of what it would be alone, and the model still moves everywhere', async () => {
+  it('a payload is a third of that of a single worker, and the whole model still moves', async () => {
     const url = relay();
     const alone = { sync: { strategy: 'strict', workers: 1 } as const, waitFor: 1 };
     const single = start(5, relay(), { plan: alone });
@@ -76,9 +76,9 @@ describe('owned chunks', () => {
     }
   });
 
-  it('one that names other workers is refused for that', async () => {
+  it('a payload for another roster is refused for that reason', async () => {
     const url = relay();
-    // who ends first is ahead of the other, which must judge its contribution all the same
+    // the worker that ends first is ahead of the other, which must still judge its contribution
     const pair = {
       sync: { strategy: 'timeout' } as const,
       ...{ roundTimeoutMs: 1500, rounds: 1, refusesLate: false },
@@ -91,7 +91,7 @@ describe('owned chunks', () => {
     expect(roundsOf(lonely)[0]!.refused).toEqual([{ reason: 'other-roster', worker: other.id }]);
   });
 
-  it('a worker killed after it sealed goes on with the same roster', async () => {
+  it('a worker killed after sealing continues with the same roster', async () => {
     const url = relay();
     const steady = [0, 1].map((index) => start(index, url));
     const first = start(2, url);
@@ -103,7 +103,7 @@ describe('owned chunks', () => {
     expect(digests(again)).toEqual(digests(steady[0]!));
   });
 
-  it("a stranger's heartbeat shown to one worker alone splits nothing", async () => {
+  it("a stranger's heartbeat that only one worker sees does not split the run", async () => {
     const url = relay();
     const mirror = relay();
     const stranger = stage.start({
@@ -123,7 +123,7 @@ describe('owned chunks', () => {
     expect(roundsOf(members[0]!).every(({ accepted }) => accepted.length === 3)).toBe(true);
   });
 
-  it('where peers are named, strangers count for nothing and are refused by reason', async () => {
+  it('if peers are named, strangers do not count and are refused by reason', async () => {
     const url = relay();
     const stranger = start(9, url, {
       plan: { sync: { strategy: 'timeout' }, roundTimeoutMs: 1000, waitFor: 1, rounds: 1 },

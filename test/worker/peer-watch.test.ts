@@ -42,7 +42,7 @@ function stage() {
   return { watch, beat, told, pass };
 }
 
-it('tells of every change of every other worker once', async () => {
+it('reports every change of every other worker once', async () => {
   const { watch, beat, told, pass } = stage();
   beat(me, 0);
   beat(bob, 0, { digest: 'd0' });

@@ -1,4 +1,7 @@
-/** T-02: the rules of certified runs in plain ones: what cannot work is refused as a spec is, and what one hostile worker sends moves nothing. */
+/**
+ * T-02: the rules of certified runs in plain runs: impossible combinations are refused as in a spec, and one hostile
+ * worker has no effect.
+ */
 
 import { systemClock } from 'nostrain/base';
 import { createRelay, type Relay } from 'nostrain/relay';
@@ -13,7 +16,7 @@ const settingsOf = (asked: PartialSettings) =>
   combineSettings(presets['char-gpt'], { run: 'run', relay: [], model: 'char-gpt', ...asked });
 
 describe('T-02: a rule of a plain run', () => {
-  it('brings what its rows need, and how many are hostile where workers are counted', () => {
+  it('sets what its contributions need, and the number of hostile ones if workers are counted', () => {
     const peers = [0, 1, 2, 3, 4, 5, 6, 7].map(keyOf);
     const asked = settingsOf({ rule: 'trimmed-mean', before: 'nnm', peers });
     expect(asked).toMatchObject({ hostile: 2, packing: 'int4', owners: 0, fragments: 1 });
@@ -75,14 +78,14 @@ describe('T-02: a rule of a plain run', () => {
     expect(refusal).toThrow(flag);
   });
 
-  it('is among what workers compare: who takes another one is told of it', () => {
+  it('is part of the settings fingerprint: a worker with another rule is reported', () => {
     const [plain, trimmed] = [settingsOf({}), settingsOf({ rule: 'trimmed-mean', hostile: 1 })];
     const fingerprints = [settingsFingerprint(plain), settingsFingerprint(trimmed)] as const;
     expect(fingerprints[0].settings).not.toBe(fingerprints[1].settings);
     expect(differencesOf(...fingerprints)).toContainEqual({
       ...{ name: 'rule', flag: '--set rule', ours: 'clipped-mean', theirs: 'trimmed-mean' },
     });
-    // a run without a rule keeps the fingerprint it always had
+    // a run without a rule keeps its fingerprint
     expect(fingerprints[0].nonDefault.some((pair) => pair.startsWith('rule='))).toBe(false);
   });
 });
@@ -94,7 +97,7 @@ describe('T-02: five workers, one of them hostile', { timeout: 60_000 }, () => {
   });
   afterAll(() => relay.close());
 
-  /** Goes a fifth of the way to where all want to go, and a little elsewhere. */
+  /** Trains a fifth of the way to the common target, with a small offset. */
   const towards = (index: number): Trainer => ({
     ...arithmeticTrainer(index, smallLayout, { clock: systemClock, trainMs: 0 }),
     async train({ params: from, round, steps }) {
@@ -137,7 +140,7 @@ describe('T-02: five workers, one of them hostile', { timeout: 60_000 }, () => {
   const apart = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
     Math.sqrt(Array.from(a).reduce((sum, value, i) => sum + (value - b[i]!) ** 2, 0));
 
-  it('end near where they end without, under rules that withstand one row, and far from it under the mean', {
+  it('end near the honest result under rules that tolerate one hostile worker, and far from it under the mean', {
     timeout: 120_000,
   }, async () => {
     const usual = { before: 'nothing', leastRatePermille: 1000 } as const;
@@ -148,7 +151,7 @@ describe('T-02: five workers, one of them hostile', { timeout: 60_000 }, () => {
       const found = await play(rule, { rule, hostile: 1, ...usual }, true);
       expect(apart(found, best)).toBeLessThan(clipped);
     }
-    // krum takes one row of five: the others go back to who sent them
+    // krum uses one contribution of five: the others return to the residual
     await play('krum', { rule: 'krum', hostile: 1, ...usual }, true);
   });
 });

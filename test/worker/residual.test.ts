@@ -1,4 +1,4 @@
-/** What a worker learned and the others did not get is kept as its rule says, also when a whole message was in vain. */
+/** The residual of a worker under each rule, also if a contribution did not count. */
 import fc from 'fast-check';
 import { fields, type ResidualRule } from 'nostrain/run';
 import { CHUNK_LENGTH, type PartialVector } from 'nostrain/tensor';
@@ -12,7 +12,7 @@ import { dense } from '../support/vectors.ts';
 
 const PEER = 'b'.repeat(64);
 
-/** One worker beside a peer that has nothing to add; every round closes at its deadline. */
+/** One worker and a peer without learning; every round closes at its deadline. */
 async function playOn(start: WorkerState, more: Partial<Plan>, options: FakeOptions) {
   const clock = createManualClock();
   const ports = fakePorts(clock, options);
@@ -38,14 +38,14 @@ async function playOn(start: WorkerState, more: Partial<Plan>, options: FakeOpti
 const fresh = () => genesis({ layout, values: new Float32Array(2) }, 9);
 const numbers = (values: ArrayLike<number>) => Array.from(values);
 
-/** Rounds end with a residual and the next gradient; every round learns 0.5 and half of what is due is sent. */
+/** Each round learns 0.5 and sends half of what is due; returns residual and next gradient. */
 const rules: readonly {
   readonly rule: ResidualRule;
   readonly counted: number;
   readonly refused: number;
   readonly sentNext: number;
 }[] = [
-  // in vain: all 0.5 is due again, beside the 0.5 of the next round
+  // not counted: all 0.5 is due again, in addition to the 0.5 of the next round
   { rule: 'feedback', counted: 0.25, refused: 0.5, sentNext: 0.5 },
   { rule: 'local', counted: 0.25, refused: 0.5, sentNext: 0.5 },
   { rule: 'owned', counted: 0.25, refused: 0.5, sentNext: 0.5 },
@@ -59,7 +59,7 @@ describe.each(rules)('under $rule', ({ rule: residual, counted, refused, sentNex
     expect(state.rounds[0]!.residualShare).toBe(0.25);
   });
 
-  it('one that did not count is given back, and sent with the next', async () => {
+  it('a gradient that did not count returns to the residual, and is sent with the next', async () => {
     const half = { sends: 0.5 };
     const lost = await (await playOn(fresh(), { residual }, { ...half, counts: false })).finish();
     expect(numbers(lost.residual)).toEqual([refused, refused]);
@@ -69,7 +69,7 @@ describe.each(rules)('under $rule', ({ rule: residual, counted, refused, sentNex
     expect(JSON.parse(next.ports.sent[0]!.content)).toEqual([sentNext, sentNext]);
   });
 
-  it('a worker killed before it knew gives it back once, and once only', async () => {
+  it('a worker killed before the round closed returns it exactly once', async () => {
     const options = { sends: 0.5, counts: false };
     const first = await playOn(fresh(), { residual }, options);
     await first.kill();
@@ -84,7 +84,7 @@ describe.each(rules)('under $rule', ({ rule: residual, counted, refused, sentNex
     expect(numbers(twice.residual)).toEqual([refused, refused]);
   });
 
-  it('async: others may still use it later, so it is not given back', async () => {
+  it('async: others may still use it later, so it does not return', async () => {
     const more = { residual, sync: { strategy: 'async' } } as const;
     const run = await playOn(fresh(), more, { sends: 0.5, counts: false });
     run.ports.catchUp();
@@ -92,7 +92,7 @@ describe.each(rules)('under $rule', ({ rule: residual, counted, refused, sentNex
   });
 });
 
-it('gives back to the bit what was taken, where the difference is exact', () => {
+it('returns exactly what was taken if the difference is exact', () => {
   const steps = fc.array(fc.integer({ min: -1e6, max: 1e6 }), { minLength: 1, maxLength: 9 });
   fc.assert(
     fc.property(steps, fc.constantFrom(...fields.residual.words), (values, rule) => {
@@ -109,14 +109,14 @@ it('a residual is either in the start of the next inner steps or in their delta,
   const [shared, residual] = [Float32Array.of(1, 2), Float64Array.of(0.5, -0.25)];
   for (const rule of fields.residual.words) {
     const start = localStart(shared, residual, rule);
-    // nothing learned: what is due is the residual, or nothing where it was dropped
+    // nothing learned: the residual is due, or nothing if it was dropped
     const due = numbers(deltaOf(shared, start, residual, rule));
     expect(due).toEqual(rule === 'none' ? [0, 0] : [0.5, -0.25]);
   }
 });
 
 const size = 3 * CHUNK_LENGTH;
-/** Says 1 for every value of the first chunk. */
+/** A payload with 1 for every value of the first chunk. */
 const sent: PartialVector = {
   size,
   chunks: Uint32Array.of(0),
@@ -125,7 +125,7 @@ const sent: PartialVector = {
   },
   weighChunk: () => undefined,
 };
-/** The chunks begin with what a worker keeps of a delta of 3 everywhere, when chunks 0 and 1 moved. */
+/** First value of each chunk's residual for a delta of 3 everywhere, if chunks 0 and 1 moved. */
 const kept = (rule: 'feedback' | 'local' | 'owned' | 'none') => {
   const { residual } = takeSent(new Float64Array(size).fill(3), sent, rule, Uint32Array.of(0, 1));
   return [0, 1, 2].map((chunk) => residual[chunk * CHUNK_LENGTH]);
@@ -136,7 +136,7 @@ it('keeps what was not sent', () => {
   expect(kept('local')).toEqual([2, 3, 3]);
 });
 
-it('adopts what others sent, and goes on where nobody did, when only owned chunks are kept', () => {
+it('with owned chunks: adopts what others sent, and keeps the rest', () => {
   expect(kept('owned')).toEqual([2, 0, 3]);
 });
 
@@ -144,7 +144,7 @@ it('drops everything without a residual', () => {
   expect(kept('none')).toEqual([0, 0, 0]);
 });
 
-it('starts ahead of the shared parameters by what is kept in the local model', () => {
+it('starts ahead of the shared parameters by the residual in the local model', () => {
   const shared = new Float32Array(4).fill(1);
   const residual = new Float64Array(4).fill(0.25);
   expect([...localStart(shared, residual, 'owned')]).toEqual([0.75, 0.75, 0.75, 0.75]);

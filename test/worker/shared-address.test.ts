@@ -1,4 +1,7 @@
-/** Workers behind one address share a public relay's budget: rounds as short as `nostrain plan` says, and none is lost. */
+/**
+ * Workers behind one address share a public relay's budget: rounds are as short as `nostrain plan` predicts, and none
+ * is lost.
+ */
 
 import { createRelay, defaultLimits, type Relay } from 'nostrain/relay';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -18,7 +21,7 @@ import {
 const WORKERS = 4;
 const ROUNDS = 4;
 const HEARTBEAT = 60;
-/** What a public relay is taken to allow one address: five at once, then five a minute. */
+/** Assumed limit of a public relay per address: five events at once, then five a minute. */
 const addressRate = { atOnce: 5, perMinute: 5 };
 
 const closing: (() => unknown)[] = [];
@@ -28,11 +31,11 @@ afterEach(async () => {
 
 interface Taken {
   readonly relay: Relay;
-  /** When it took an event, in seconds. */
+  /** Times at which it accepted an event, in seconds. */
   readonly times: readonly number[];
 }
 
-/** A relay with that limit, on the clock of the test, that writes down what it took. */
+/** A relay with that limit on the test's clock, which records accepted events. */
 async function throttledRelay(clock: ManualClock): Promise<Taken> {
   const times: number[] = [];
   const note: Policy = (_, session) => {
@@ -45,7 +48,7 @@ async function throttledRelay(clock: ManualClock): Promise<Taken> {
   return { relay, times };
 }
 
-/** What the command says of the run: with `--json` it is the plan itself. */
+/** The plan that the command prints with `--json`. */
 async function planned(payloadBytes: number) {
   const { stdout } = await runCommand(
     ...['plan', '--payload-bytes', `${payloadBytes}`, '--workers', `${WORKERS}`],
@@ -55,7 +58,7 @@ async function planned(payloadBytes: number) {
   return { floorSeconds, paceSeconds: (60 / addressRate.perMinute) * WORKERS };
 }
 
-/** Moves time a second at a time, as soon as the relay and its readers have nothing more to say to each other. */
+/** Advances time by a second whenever the relay and its clients are idle. */
 async function playOut(clock: ManualClock, relay: Relay, members: readonly Member[]) {
   const finished = Promise.allSettled(members.map((member) => member.finished));
   let isOver = false;
@@ -74,10 +77,10 @@ async function playOut(clock: ManualClock, relay: Relay, members: readonly Membe
   return Promise.all(members.map((member) => member.finished));
 }
 
-/** Named to all, so that they divide the model from the first round on. */
+/** Named peers, so that they divide the model from the first round on. */
 const peers = Array.from({ length: WORKERS }, (_, index) => keyOf(index)).sort();
 
-/** Four workers whose inner steps take so long. */
+/** Four workers with this duration of inner steps. */
 const startFour = (
   clock: ManualClock,
   { relay }: Taken,
@@ -98,7 +101,7 @@ const startFour = (
     return member;
   });
 
-/** Between any two moments no more was taken than the limit allows. */
+/** Checks that the limit holds in every interval. */
 function expectWithinLimit({ times }: Taken): void {
   const { atOnce, perMinute } = addressRate;
   times.forEach((from, i) => {
@@ -108,7 +111,7 @@ function expectWithinLimit({ times }: Taken): void {
   });
 }
 
-/** Every round counted all four, in one event each, and left the same bits on all. */
+/** Checks that every round counted all four, in one event each, and left the same bits on all. */
 function expectWhole(members: readonly Member[]): void {
   const everyone = members.map(({ id }) => id).sort();
   for (const member of members) {
@@ -142,7 +145,7 @@ describe('four workers behind one address, over a relay throttled to 5 events a 
       expect(seconds).toBeLessThanOrEqual(floorSeconds);
       expect(payloadBytes).toBeLessThan(PAYLOAD);
     }
-    // per worker a heartbeat at the start and one at the end, and in each round one event and no more heartbeats than intervals
+    // per worker a heartbeat at the start and the end, one event per round, and at most one heartbeat per interval
     const most = 2 + ROUNDS * (1 + floorSeconds / HEARTBEAT);
     expect(eventsAccepted).toBeLessThanOrEqual(WORKERS * most);
     expect(eventsAccepted).toBeGreaterThanOrEqual(WORKERS * (2 + ROUNDS));
@@ -160,7 +163,7 @@ describe('four workers behind one address, over a relay throttled to 5 events a 
     });
   });
 
-  it('finish as well when nobody told them: a refusal slows them down, and no round is lost', async () => {
+  it('finish without knowing the limit: a refusal slows them down, and no round is lost', async () => {
     const { floorSeconds, paceSeconds } = await planned(PAYLOAD);
     const clock = createManualClock();
     const taken = await throttledRelay(clock);

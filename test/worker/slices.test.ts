@@ -23,7 +23,7 @@ const plan = {
 } as const;
 const state = { params: { layout, values: new Float32Array(size) }, histories: [] };
 
-/** All of one value, of a worker that has the first `until` values. */
+/** A contribution with one value, of a worker that has the first `until` values. */
 function row(worker: string, value: number, until: number, weight: number) {
   const indices = Uint32Array.from({ length: size }, (_, i) => i);
   const whole = partialOf({ size, indices, values: new Float64Array(size).fill(value) });
@@ -42,7 +42,7 @@ describe('the mean of a round of tiers', () => {
     expect([...mean.moved]).toEqual([0, 1, 2]);
   });
 
-  it('E-08: a slice that nobody trained does not move', () => {
+  it('E-08: a slice without contributions does not move', () => {
     const rows = [row('a', 1, CHUNK_LENGTH, 1), row('b', 3, CHUNK_LENGTH, 1)];
     const { mean, typical } = boundedMean(rows, state, plan, {});
     expect([...mean.moved]).toEqual([0]);
@@ -51,7 +51,7 @@ describe('the mean of a round of tiers', () => {
     expect(typical[1]).toBe(0);
   });
 
-  it('each slice has a bound of its own, so that workers of all tiers clip alike', () => {
+  it('each slice has its own norm bound, so that workers of all tiers clip equally', () => {
     const rows = [
       row('a', 1, size, 1),
       row('b', 1, CHUNK_LENGTH, 1),
@@ -70,7 +70,7 @@ describe('the mean of a round of tiers', () => {
     expect(narrow.mean.mean).toEqual(whole.mean.mean.subarray(0, CHUNK_LENGTH));
     expect(narrow.typical).toEqual(whole.typical.slice(0, 1));
     expect(narrow.mean.mean[0]).toBe((1 + 1 + 1.5 + 1.5) / 4);
-    // two rows have no majority: the bound is that of a first round
+    // two contributions are no majority: the bound is that of a first round
     expect(whole.mean.mean.at(-1)).toBeGreaterThan(0);
   });
 

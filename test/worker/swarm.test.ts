@@ -31,7 +31,7 @@ describe('a swarm over a faulty relay', () => {
     expect(heard).toMatchObject({ reason: 'unknown-codec' });
   });
 
-  it('N-07: workers that closed on other sets say so and name the first member that differs', async () => {
+  it('N-07: workers that closed on different sets report it and name the first member that differs', async () => {
     const { url } = relay();
     const common = { rounds: 3, roundTimeoutMs: 1000, waitFor: 3 };
     const slow = start({
@@ -50,7 +50,7 @@ describe('a swarm over a faulty relay', () => {
     expect(refused.every(({ reason }) => reason === 'base-mismatch')).toBe(true);
   });
 
-  it('N-08: goes on when one of three relays is dead and one drops half of what it is given', async () => {
+  it('N-08: continues if one of three relays is dead and one drops half of its events', async () => {
     const good = relay();
     const lossy = relay({ seed: 3, faults: { drop: 0.5, swallow: 0.5 } });
     const dead = relay();
@@ -70,7 +70,7 @@ describe('a swarm over a faulty relay', () => {
     expect(new Set(members.map((member) => roundsOf(member)[3]!.digest)).size).toBe(1);
   });
 
-  it('async steps at once and folds what came later into a later round', async () => {
+  it('async steps at once and includes late contributions in a later round', async () => {
     const { url } = relay();
     const plan = { rounds: 4, sync: { strategy: 'async' } as const, waitFor: 2 };
     const quick = start({ index: 0, relays: [url], trainMs: 150, plan });
@@ -87,7 +87,7 @@ describe('a swarm over a faulty relay', () => {
     );
   });
 
-  it('a worker killed after any save goes on from disk to the same final bits', async () => {
+  it('a worker killed after any save resumes from disk to the same final bits', async () => {
     const { url } = relay();
     const rounds = 4;
     const whole = [0, 1].map((index) =>

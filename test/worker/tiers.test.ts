@@ -1,4 +1,4 @@
-/** Workers of several tiers in one run, over a relay: what each applies, and what they hold alike. */
+/** Workers of several tiers in one run over a relay: what each applies, and which bits they share. */
 
 import type { PackingName } from 'nostrain/run';
 import { createLayout, type Layout } from 'nostrain/tensor';
@@ -34,7 +34,7 @@ const constantTrainer = (layout: Layout, examples: number): Trainer => ({
   }),
 });
 
-/** Learns nothing. */
+/** Trains without changing parameters. */
 const still = ({ params, steps }: TrainTask) => ({
   params,
   ...{ moments: [], losses: new Float32Array(steps), examples: 1, seconds: 0 },
@@ -68,7 +68,7 @@ async function play({ tiers, rounds = 3, trainer, packing = 'int8', plan = {} }:
 }
 
 describe('a run with workers of several tiers', () => {
-  it('ends in the same bits wherever two workers hold the same values', async () => {
+  it('ends in the same bits for all values that two workers share', async () => {
     const { members, values } = await play({ tiers: [0, 0, 1, 2] });
     const [whole, other, half, quarter] = values;
     expect(other).toEqual(whole);
@@ -84,13 +84,13 @@ describe('a run with workers of several tiers', () => {
     expect(digests[2]!.outer).toEqual(digests[0]!.outer!.slice(0, 1));
   });
 
-  it('E-08: what only smaller tiers trained leaves the rest of the model as it was', async () => {
+  it('E-08: training by smaller tiers only leaves the rest of the model unchanged', async () => {
     const quiet = (layout: Layout, index: number): Trainer => ({
       ...arithmeticTrainer(index, layout, { clock: stage.clock, trainMs: 0 }),
     });
     const { values } = await play({ tiers: [1, 1, 1], trainer: quiet });
     expect(values[0]).toHaveLength(12_288);
-    // a worker of the full model that only watches: one whose contribution is refused still applies the others'
+    // a worker of the full model that only observes: even if its contribution is refused, it applies the others'
     const { values: mixed } = await play({
       tiers: [1, 1, 0],
       trainer: (layout, index) =>
@@ -107,7 +107,7 @@ describe('a run with workers of several tiers', () => {
     { weights: 'equal', examples: [8, 8, 8, 8] },
     { weights: 'examples', examples: [64, 8, 16, 24] },
   ] as const)(
-    'E-09: one of tier 0 and three of tier 1 that all say 1 move all values by the outer rate, by $weights weights',
+    'E-09: one of tier 0 and three of tier 1 that all send 1 move all values by the outer rate, with $weights weights',
     async ({ weights, examples }) => {
       const { values } = await play({
         tiers: [0, 1, 1, 1],
@@ -115,14 +115,14 @@ describe('a run with workers of several tiers', () => {
         trainer: (layout, index) => constantTrainer(layout, examples[index]!),
         plan: { weights, normBound: 0, outer: { learningRate: 0.5, momentum: 0 } },
       });
-      // one and the same number everywhere; what 1 is on the wire is the packing's business
+      // the same number everywhere; its encoding of 1 depends on the packing
       const [moved] = values[0]!;
       expect(moved).toBeCloseTo(-0.5, 4);
       expect(new Set([...values[0]!, ...values[1]!])).toEqual(new Set([moved]));
     },
   );
 
-  it('whoever holds other bits in an outer ring counts for the slices before it alone, with everybody', async () => {
+  it('a worker with other bits in an outer slice counts only for the slices before it, on all workers', async () => {
     const { url } = relay();
     const common = { sliceEnds, relays: [url], packing: 'int8' as const };
     const rest = { rounds: 1, waitFor: 3, sync: { strategy: 'timeout' as const } };

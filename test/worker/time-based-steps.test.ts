@@ -1,6 +1,6 @@
 /**
- * Rounds of seconds instead of steps: how many steps a worker takes follows from its speed, within the cap and the
- * floor, and its contribution weighs as many examples.
+ * Time-based local steps: the number of steps follows from a worker's speed, within cap and floor, and its contribution
+ * weighs that many examples.
  */
 
 import { systemClock } from 'nostrain/base';
@@ -30,7 +30,7 @@ interface ReportedSteps {
   readonly examples: number | undefined;
 }
 
-/** What the contributions of two rounds say, by a worker on whose clock every step takes so long. */
+/** The contributions of two rounds by a worker whose steps take this long. */
 async function play(stepMs: number, leastSteps: number, innerSteps: number) {
   let nowMs = 1_800_000_000_000;
   const ports = fakePorts({ now: () => nowMs, sleep: systemClock.sleep });
@@ -74,7 +74,7 @@ describe('a budget of seconds', () => {
     expect(tokens).toBe(2 * steps * BATCH);
   });
 
-  it('counts what was trained before a restart, and ends within half a step of it', () => {
+  it('counts training from before a restart, and ends within half a step of the budget', () => {
     let nowMs = 0;
     const room = remainingStepsIn({ innerSeconds: 10, leastSteps: 2 }, { now: () => nowMs }, 4);
     expect(room(0)).toBe(2);
