@@ -102,7 +102,7 @@ describe('nostrain run-training', () => {
       ]);
       expect(await program.exit).toBe(1);
       expect(program.output.stderr).toMatch(
-        /relay\/too-small.*takes \d+ kB, the largest event of this run is about \d+ kB/,
+        /relay\/too-small.*accepts \d+ kB, the largest event of this run is about \d+ kB/,
       );
       expect(program.output.stderr).toContain('eventBudget');
     },

@@ -14,34 +14,27 @@ const parsed = new Map<string, ts.SourceFile | undefined>();
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/**
- * Complaints about modules that lie in no file; inside the project, where `nostrain` is known by its name. By the types that are built,
- * or with the condition `nostrain:source` by the sources.
- */
-export function typeErrors(
-  blocks: readonly Block[],
-  customConditions: readonly string[] = [],
-): readonly string[] {
+/** Returns the type errors of modules that lie in no file. They import `nostrain` by its name and see its sources. */
+export function typeErrors(blocks: readonly Block[]): readonly string[] {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   const { options } = ts.parseJsonConfigFileContent({ ...config, include: [] }, ts.sys, root);
-  const asInstalled = { ...options, customConditions: [...customConditions] };
   const files = new Map(
     blocks.map(({ name, code }, i) => [
       join(import.meta.dirname, `type-errors-${i}.ts`),
       { name, text: `${code}\nexport {};\n` },
     ]),
   );
-  const host = ts.createCompilerHost(asInstalled);
+  const host = ts.createCompilerHost(options);
   const { fileExists, readFile, getSourceFile } = host;
-  host.getSourceFile = (path, options) => {
-    if (files.has(path)) return getSourceFile(path, options);
-    const known = parsed.get(path) ?? getSourceFile(path, options);
+  host.getSourceFile = (path, language) => {
+    if (files.has(path)) return getSourceFile(path, language);
+    const known = parsed.get(path) ?? getSourceFile(path, language);
     parsed.set(path, known);
     return known;
   };
   host.fileExists = (path) => files.has(path) || fileExists(path);
   host.readFile = (path) => files.get(path)?.text ?? readFile(path);
-  const program = ts.createProgram([...files.keys()], asInstalled, host);
+  const program = ts.createProgram([...files.keys()], options, host);
   return [...files].flatMap(([path, { name }]) =>
     ts
       .getPreEmitDiagnostics(program, program.getSourceFile(path)!)
