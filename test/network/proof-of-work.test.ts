@@ -71,7 +71,7 @@ test('attack: work that never ends costs ten seconds a minute, then events are s
 
 const fetchInfo: FetchInfo = (url, signal) => fetchRelayInfo(url, { signal });
 
-test('attack: a relay that asks for work makes nobody work while another takes events as they are', async () => {
+test('attack: a relay that requires work causes none while another relay accepts events without it', async () => {
   const servers = await Promise.all([createRelay({ minPow: 20 }), createRelay({})]);
   const set = createRelaySet(
     servers.map(({ url }) => url),

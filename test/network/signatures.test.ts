@@ -43,7 +43,7 @@ describe.each(implementations)('%s', (_, { sign, verify }) => {
     expect(verify(new Uint8Array(), new Uint8Array(), new Uint8Array())).toBe(false);
   });
 
-  test('a key that is none cannot sign', () => {
+  test('an invalid key cannot sign', () => {
     expect(() => sign(new Uint8Array(32), new Uint8Array(32))).toThrow();
     expect(() => sign(new Uint8Array(32), new Uint8Array(32).fill(255))).toThrow();
   });
@@ -73,7 +73,7 @@ test('both sign alike, and agree on every signature with a bit flipped', () => {
   );
 });
 
-test('both agree on bytes that nobody signed', () => {
+test('both reject bytes that were not signed', () => {
   const signature = fc.uint8Array({ minLength: 64, maxLength: 64 });
   fc.assert(
     fc.property(signature, array32, array32, (sig, message, key) => {

@@ -1,4 +1,4 @@
-/** A relay is shared by runs that know nothing of each other: nobody pays for the traffic of others. */
+/** Runs that share a relay do not pay for each other's traffic. */
 
 import { createSigner, type OpenSocket, type Socket } from 'nostrain/network';
 import { expect, it } from 'vitest';

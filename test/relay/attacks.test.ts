@@ -1,4 +1,4 @@
-/** Attacks on a relay that stands open: each broke it once, and is named after what it does. */
+/** Attacks on a public relay; each one worked once, and is named after what it does. */
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import {
@@ -152,7 +152,7 @@ describe('the event loop', () => {
     expect(closed[2]).toMatch(/match too many events to scan/);
   });
 
-  test('of those who wait, whoever has used least goes first', async () => {
+  test('of waiting accounts, the one that has used the least goes first', async () => {
     const turns = new Turns();
     const order: string[] = [];
     function* scan(name: string, steps: number): Work<void> {
@@ -184,7 +184,7 @@ describe('the event loop', () => {
     expect(isIntricate(Buffer.from(JSON.stringify(['EVENT', { content }])))).toBe(false);
   });
 
-  test('one that goes on sending what nobody reads is disconnected', async () => {
+  test('a client that does not read the answers is disconnected', async () => {
     const reader = await read(await start());
     for (let i = 0; i < 40; i++) reader.sendRaw('['.repeat(30_000));
     expect(await reader.closed).toBe(1008);
@@ -198,7 +198,7 @@ describe('the event loop', () => {
 });
 
 describe('subscriptions', () => {
-  test('of all readers together are open up to a size, whoever leaves makes room', async () => {
+  test('of all connections are limited in total; one that leaves frees its share', async () => {
     const relay = await start({ limits: { maxSubscriptionBytesInAll: 20_000 } });
     const answer = async (reader: RawReader) => {
       reader.say('REQ', 's', { '#t': ['x'.repeat(4000)], limit: 0 });
@@ -215,7 +215,7 @@ describe('subscriptions', () => {
 });
 
 describe('who a client says the relay is', () => {
-  /** A reader that claims, in its `Host` header, to talk to somebody else. */
+  /** A reader whose `Host` header names another host. */
   async function readAs(relay: Relay, host: string): Promise<RawReader> {
     const claimed = new WebSocket(relay.url, { headers: { host }, perMessageDeflate: false });
     const frames: unknown[][] = [];

@@ -133,7 +133,7 @@ describe('at a relay', () => {
     expect(relay.stats()).toMatchObject({ eventsSwallowed: 1, connectionsRefused: 1 });
   });
 
-  test('a connection ends after so many frames', async () => {
+  test('a connection ends after `disconnectAfter` frames', async () => {
     const relay = await createRelay({ faults: { disconnectAfter: 2 } });
     const reader = await openReader(relay.url);
     opened.push(relay, reader);
@@ -181,7 +181,7 @@ describe('a dishonest relay', () => {
     expect(relay.stats().eosesFalse).toBe(1);
   });
 
-  test('takes so many events a minute', async () => {
+  test('accepts `throttle` events per minute', async () => {
     const relay = await createRelay({ faults: { throttle: 1 } });
     const reader = await openReader(relay.url);
     opened.push(relay, reader);

@@ -50,7 +50,7 @@ async function untilStill(read: () => number): Promise<void> {
   }
 }
 
-test('of many subscriptions only so many are open', async () => {
+test('at most `maxSubscriptions` subscriptions are open', async () => {
   const [reader, relay] = await start();
   for (let i = 0; i < 5000; i++) reader.say('REQ', `s${i}`, { '#t': [`${i}`], limit: 0 });
   reader.say('REQ', 's0', { kinds: [1], limit: 0 });
@@ -59,7 +59,7 @@ test('of many subscriptions only so many are open', async () => {
   expect(reader.frames.filter((frame) => frame[0] === 'CLOSED')).toHaveLength(4968);
 });
 
-test('large subscriptions are open up to a size, and closing one makes room again', async () => {
+test('large subscriptions are open up to a size, and closing one frees its share', async () => {
   const [reader, relay] = await start({ limits: { maxSubscriptionBytes: 10_000 } });
   const large = (mark: string) => ({ '#t': [mark.repeat(4000)], limit: 0 });
   const answer = async (id: string, filter: object) => {
@@ -77,7 +77,7 @@ test('large subscriptions are open up to a size, and closing one makes room agai
   expect(relay.stats().subscriptions).toBe(2);
 });
 
-test('stored events that nobody reads are not queued again by asking again', async () => {
+test('unread stored events are not queued again by another REQ', async () => {
   const [reader, relay] = await start();
   for (let i = 0; i < 2000; i++) reader.say('EVENT', bare(i, 'x'.repeat(10_000)));
   await reader.until(() => reader.frames.length === 2000);

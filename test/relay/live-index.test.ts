@@ -1,4 +1,4 @@
-/** What an event is tested against where many listen. */
+/** Which subscriptions an event is tested against if there are many. */
 
 import { compileFilter, defaultLimits, type Entry } from 'nostrain/relay';
 import { expect, test } from 'vitest';

@@ -103,7 +103,7 @@ test('a normal delay is spread around its mean and never negative', () => {
   expect(Math.min(...Array.from({ length: 100 }, () => wide()[0]!))).toBe(0);
 });
 
-test('an event accepted in words only is not there, not even for who listens', async () => {
+test('a discarded event is neither stored nor delivered', async () => {
   const relay = await createRelay({ faults: { discard: 1 }, policies: [] });
   const reader = await openReader(relay.url);
   reader.say('REQ', 'live', {});

@@ -165,7 +165,7 @@ describe('a fault proof', () => {
     signerOf(9).sign(buildFault(run, pair, life));
   const proven = { type: 'fault', kind: 'equivocation', culprit };
 
-  it('of two manifests with payloads inside is in chunks, the same for whoever shows them', () => {
+  it('of two manifests with payloads inside is in chunks, the same for every sender', () => {
     const [a, b] = [manifest(1), manifest(2)];
     const event = prove([a, b]);
     expect(JSON.stringify(event).length).toBeLessThan(1500);

@@ -141,7 +141,7 @@ it('while a relay withholds a chunk others are heard, and it is when anybody bri
   await until(() => has(b, event) && has(b, next.event));
 });
 
-it('chunks that are forged are passed over, whoever signed them and however many', async () => {
+it('forged chunks are skipped, regardless of signer and number', async () => {
   const url = await relay();
   const b = await join(url, reader, [proposer, other]);
   const { event, chunks } = eventsOf(made, proposer);
@@ -166,7 +166,7 @@ it('chunks that are forged are passed over, whoever signed them and however many
   await until(() => has(b, event) && has(b, twin));
 });
 
-it('of somebody who is no member is not pulled, until he is one or it is asked for by id', async () => {
+it('of a key that is not a member is not pulled until it is a member, or the body is requested by id', async () => {
   const url = await relay();
   const b = await join(url, reader, [proposer]);
   const c = await join(url, other, [proposer]);
@@ -193,7 +193,7 @@ it('what the relay that is read has not got is asked of all others: by id, by ou
   await until(() => has(b, event) && has(c, event));
 });
 
-it('a member that names any number of bodies nobody has costs little, and keeps no other away', async () => {
+it('a member that names any number of missing bodies costs little and does not block others', async () => {
   const url = await relay();
   const b = await join(url, reader, [proposer, other]);
   const flood = Array.from({ length: 40 }, (_, i) => {
@@ -245,7 +245,7 @@ it('after a restart the same bytes go out from what was on disk', async () => {
   expect(await stored(first, kinds)).toHaveLength(3);
 });
 
-it('whoever holds one can send it on, its chunks once', async () => {
+it('any worker that has a body can resend it, its chunks only once', async () => {
   const url = await relay();
   const b = await join(url, reader, [proposer]);
   const { event, chunks } = eventsOf(made, proposer);

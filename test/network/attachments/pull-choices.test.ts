@@ -1,4 +1,4 @@
-/** Which chunks a pull asks which relay for, and when: on a clock that the test moves, with relays made of memory. */
+/** Which chunks a pull requests from which relay, and when: with a test clock and relays in memory. */
 import fc from 'fast-check';
 import {
   Attachments,

@@ -1,4 +1,4 @@
-/** Payloads in chunks over real relays: sent, held by some of them, pulled from whoever has them. */
+/** Payloads in chunks over real relays: sent, stored by some relays, and pulled from those that have them. */
 
 import { systemClock } from 'nostrain/base';
 import { chunk } from 'nostrain/kinds';
@@ -236,7 +236,7 @@ test('one that gets nothing more for a while is given up, one of a round that is
   expect(Buffer.compare((await other.done)!.payload, payload)).toBe(0);
 });
 
-test('attack: an author who names many payloads that nobody has takes no more turns than one who names one', async () => {
+test('attack: an author who names many missing payloads takes no more turns than one who names one', async () => {
   const asked: (string | undefined)[] = [];
   const relays = {
     relays: ['fake'],

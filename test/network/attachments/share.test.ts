@@ -1,4 +1,4 @@
-/** One payload that several keepers publish, each a share of it, and chunks of zeros that nobody sends. */
+/** One payload published by several keepers, each a share of it; chunks of zeros are not sent. */
 import fc from 'fast-check';
 import { type Clock, systemClock } from 'nostrain/base';
 import {

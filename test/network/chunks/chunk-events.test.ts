@@ -31,7 +31,7 @@ const signed = (draft: EventDraft, change: Partial<EventDraft> = {}) =>
 const withTag = (draft: EventDraft, tag: string, ...values: readonly string[]) =>
   signed(draft, { tags: draft.tags.map((row) => (row[0] === tag ? [tag, ...values] : row)) });
 
-test('a payload comes back from its events, whoever signed them, in any order', () => {
+test('a payload is restored from its events, signed by any key, in any order', () => {
   const made = createAssembly(plan, { maxBytes: payload.length });
   if (!made.ok) throw new Error(made.issue.code);
   for (const [i, draft] of drafts.toReversed().entries()) {

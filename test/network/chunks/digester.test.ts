@@ -1,4 +1,4 @@
-/** Hashes in pieces are those of other implementations over the whole. */
+/** Hashes computed in pieces equal those of other implementations over the whole. */
 import { blake3 } from '@noble/hashes/blake3.js';
 import { createSha256, sha256Hex, toHex, utf8 } from 'nostrain/base';
 import { chunkTree } from 'nostrain/network';

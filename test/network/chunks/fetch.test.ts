@@ -1,4 +1,4 @@
-/** Fetching from many sources on a clock that the test moves: how long it takes, who is asked, and what faults cost. */
+/** Fetching from many sources on a test clock: how long it takes, which sources are used, and what faults cost. */
 import { describe, expect, it } from 'vitest';
 import {
   type FetchEvent,

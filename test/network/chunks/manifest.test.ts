@@ -1,4 +1,4 @@
-/** Manifests of chunked files: one text for one file, and nothing in it from a stranger that can lead elsewhere or cost much. */
+/** Manifests of chunked files: one canonical text per file, and hostile manifests are refused cheaply. */
 
 import { sha256Hex, utf8 } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';

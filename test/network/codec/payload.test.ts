@@ -48,7 +48,7 @@ describe('a header that is not the one expected', () => {
     expect(codeWith(at, ...bytes)).toBe(code);
   });
 
-  test('chunks of somebody else are refused when their number differs', () => {
+  test('chunks of another owner are refused if their number differs', () => {
     expect(decodePayload(payload, scopeOf(size, [0, 1, 2]))).toMatchObject({ ok: false });
   });
 });
@@ -85,7 +85,7 @@ describe('chunks with two spellings', () => {
     ['q2', 'padding', [...one, ...two, 2, 4], 'bad-padding'],
     ['ternary', 'fine', [...one, 1 + 2 * 3 + 81], [1, -1, 0, 0, 1]],
     ['ternary', 'no base-3 digits', [...one, 243], 'bad-value'],
-    ['ternary', 'a level nobody takes', [...one, 0], 'bad-level'],
+    ['ternary', 'a level that no value takes', [...one, 0], 'bad-level'],
     ['ternary', 'level 0 with a digit', [...zero, 1], 'bad-level'],
     ['topk-sign', 'minus zero', [...zero, 0b01, 0b01101], 'bad-value'],
     ['topk-sign', 'padding of signs', [...one, 0b100, 0b01101], 'bad-padding'],

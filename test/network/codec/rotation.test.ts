@@ -26,7 +26,7 @@ const bySender = (size: number, sender: number): PayloadScope => ({
 const product = (a: Float64Array, b: Float64Array) =>
   a.reduce((sum, value, i) => sum + value * b[i]!, 0);
 
-/** What receivers read of a delta in so many bytes. */
+/** The delta that receivers decode from a payload of `maxBytes` bytes. */
 function read(delta: Float64Array, maxBytes: number, sender = 9): Float64Array {
   const scope = bySender(delta.length, sender);
   const { sent } = encodePayload(delta, { codec: 'rotated', kept: 0, maxBytes }, scope);

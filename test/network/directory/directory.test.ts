@@ -17,7 +17,7 @@ const options = (allowPrivate = false) => ({
 });
 
 describe('the directory at a holder server', () => {
-  it('takes announcements and gives them to whoever asks', () => {
+  it('stores announcements and returns them to every client', () => {
     const directory = new Directory(options());
     const object = idOf('object');
     expect(directory.take(announced(1), '203.0.113.1')).toMatchObject({ ok: true });
@@ -61,7 +61,7 @@ describe('the directory at a holder server', () => {
     expect(new Directory(options(true)).take(text, '203.0.113.1')).toMatchObject({ ok: true });
   });
 
-  it('verifies at most 60 announcements a minute of one address, and junk costs nobody anything', () => {
+  it('verifies at most 60 announcements a minute of one address, and malformed ones count against no address', () => {
     const directory = new Directory(options());
     for (let i = 0; i < 1000; i++) directory.take('{', '203.0.113.1');
     const forged = announced(1).replace(/"sig":"../, '"sig":"00');

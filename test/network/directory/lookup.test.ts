@@ -107,7 +107,7 @@ describe('the directory of holders', () => {
     expect(holders.length).toBeGreaterThanOrEqual(1);
   });
 
-  it('ends where nobody holds it, and where nobody is known', async () => {
+  it('ends if no holder has it, and if no contact is known', async () => {
     const network = await createNetwork(holdersOf(64, chunks));
     const nothing = await network.find(idOf('nobody has this'), sample(network.records, 3, 1));
     expect(nothing.holders).toEqual([]);

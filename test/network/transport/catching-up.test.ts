@@ -1,4 +1,4 @@
-/** What is asked after a reconnect, after an early EOSE, and in what order nothing is lost. */
+/** What is queried after a reconnect and after an early EOSE, so that no event is lost. */
 
 import { systemClock } from 'nostrain/base';
 import {

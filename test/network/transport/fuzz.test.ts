@@ -1,4 +1,4 @@
-/** A relay that sends anything, a hundred thousand times: nothing throws, nothing grows, and genuine events still come through. */
+/** A relay that sends a hundred thousand random frames: nothing throws, memory stays bounded, and valid events arrive. */
 import fc from 'fast-check';
 import { createRelaySet, createSigner, defaultQuota, type SignedEvent } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';

@@ -1,4 +1,4 @@
-/** The small parts of the transport on their own: addresses, filters, frames, memory. */
+/** Small parts of the transport: addresses, filters, frames, memory. */
 import fc from 'fast-check';
 import { ConfigError, Recent } from 'nostrain/base';
 import {
@@ -112,7 +112,7 @@ describe('frames', () => {
     expect(hint('["EOSE","n1","finish"]')).toBe('none');
   });
 
-  test('a long text is cut, without the whole staying in memory; a long challenge is none', () => {
+  test('a long text is cut without keeping the whole in memory; a long challenge is ignored', () => {
     expect(parseFrame(JSON.stringify(['NOTICE', 'x'.repeat(9000)]))).toEqual({
       type: 'notice',
       message: 'x'.repeat(500),

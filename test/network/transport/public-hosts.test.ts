@@ -1,4 +1,4 @@
-/** Relays that strangers name: which of them are dialled. */
+/** Which relays that strangers name are connected to. */
 
 import { hintProblem } from 'nostrain/network';
 import { expect, test } from 'vitest';

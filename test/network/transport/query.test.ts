@@ -1,4 +1,4 @@
-/** One question to several relays: what they have, once, and who never said that this was all. */
+/** One query to several relays: each event once, and which relays sent no EOSE. */
 
 import type { RelaySet, RelayStatus, SubscriptionHandlers } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
@@ -122,7 +122,7 @@ describe('a query', () => {
     expect(tookMs()).toBe(10_000);
   });
 
-  it('nobody waits for relays that cannot be reached or that closed the question', async () => {
+  it('does not wait for relays that are unreachable or that closed the query', async () => {
     const { told, states, clock, result } = await ask(['a', 'down', 'closed']);
     states.set('down', { state: 'waiting', failures: 3 });
     told().onLost?.('closed', 'restricted: members only');
@@ -162,7 +162,7 @@ describe('a query', () => {
     const event = eventOf('enough');
     told().onEvent(event, 'a');
     told().onEvent(eventOf('more'), 'a');
-    // who hears of each keeps what it likes, and nobody else does
+    // with `onEvent`, the caller keeps the events and the query does not
     expect(await found).toEqual({ events: [], answered: [], unanswered: [] });
     expect(heard).toEqual([event]);
     const stop = new AbortController();

@@ -1,4 +1,4 @@
-/** What relays and authors may cost: bounded memory, and connections that end when a relay goes too far. */
+/** Quotas of relays and authors: memory is bounded, and a relay beyond its quota is disconnected. */
 
 import { toHex } from 'nostrain/base';
 import {

@@ -1,4 +1,4 @@
-/** The sending side against real relays on loopback that limit, ask and lose. */
+/** Sending to real relays on loopback that limit rates, require AUTH or lose events. */
 
 import { systemClock } from 'nostrain/base';
 import { createRelaySet, type RelaySetOptions } from 'nostrain/network';

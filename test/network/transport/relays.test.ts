@@ -56,7 +56,7 @@ function listen(set: RelaySet) {
   return { heard, subscription, until, contents: () => heard.map((event) => event.content) };
 }
 
-/** A port with nobody behind it. */
+/** A port without a server. */
 async function deadUrl(): Promise<string> {
   const relay = await createRelay();
   await relay.close();

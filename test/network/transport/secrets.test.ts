@@ -1,4 +1,4 @@
-/** Users, passwords and tokens in relay addresses: dialled with, and never said. */
+/** Users, passwords and tokens in relay addresses: used to connect, and never shown. */
 
 import { createRelaySet, parseRelayUrls, withoutSecrets } from 'nostrain/network';
 import { expect, test } from 'vitest';

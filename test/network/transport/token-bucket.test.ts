@@ -47,7 +47,7 @@ test('no rate, no wait', async () => {
   expect(bucket.waitMs).toBe(0);
 });
 
-test('who asks first is first, and who leaves lets nobody overtake', async () => {
+test('tokens go out in the order of requests, also if a caller leaves', async () => {
   const { clock, bucket } = create(1);
   bucket.takeNow();
   const order: string[] = [];
@@ -70,7 +70,7 @@ test('who asks first is first, and who leaves lets nobody overtake', async () =>
 });
 
 describe('what can wait', () => {
-  test('takes only what nobody else can want: the others find all that may gather', async () => {
+  test('a patient caller takes only spare tokens: the others find a full bucket', async () => {
     const { clock, bucket } = create(5);
     const times: number[] = [];
     const startMs = clock.now();

@@ -1,4 +1,4 @@
-/** One relay of three never says that it is through (EOSE): whoever asks goes on when the others are, on a clock that the test moves. */
+/** One relay of three sends no EOSE: queries end once the others have, on a test clock. */
 
 import { Control, collectEvents, findSnapshot } from 'nostrain/certified/parts';
 import { snapshot } from 'nostrain/kinds';
@@ -98,7 +98,7 @@ describe('a relay withholds EOSE', () => {
     await relays.close();
   });
 
-  it('a table whose chunks nobody has is given up after half a minute and not two', async () => {
+  it('a table whose chunks are missing is given up after half a minute and not two', async () => {
     const { root } = chunkTree(new Uint8Array(100_000));
     const claim = signerOf(2).sign(
       snapshot.build(

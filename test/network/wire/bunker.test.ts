@@ -1,4 +1,4 @@
-/** Asking a remote signer for one signature over a relay; the signer of the tests speaks NIP-46 as nostr-tools does. */
+/** One signature from a remote signer over a relay; the test signer speaks NIP-46 as nostr-tools does. */
 
 import { BunkerSigner, parseBunkerInput } from 'nostr-tools/nip46';
 import { SimplePool } from 'nostr-tools/pool';

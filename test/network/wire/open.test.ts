@@ -1,4 +1,4 @@
-/** A sealed gradient opens to exactly what was sent, also after a restart: that is what a worker takes back. */
+/** A sealed gradient opens to exactly what was sent, also after a restart: as a worker needs when its update was not counted. */
 
 import { philox, unit } from 'nostrain/base';
 import { createWire, type ProfileName } from 'nostrain/network';

@@ -1,4 +1,4 @@
-/** Updates of workers whom nobody named take no more memory than they may together. */
+/** Updates of workers that --peers does not name stay within their byte budget. */
 
 import { createNotifier } from 'nostrain/base';
 import type { RelaySet, SignedEvent } from 'nostrain/network';
@@ -37,7 +37,7 @@ it('keeps those that came first, refuses the rest by reason, and takes newer one
   expect(inbox.rejections).toMatchObject([{ worker: 'e', reason: 'too-large' }]);
 });
 
-it('keeps all of those whom somebody named', () => {
+it('keeps all updates of named workers', () => {
   const peers = ['a', 'b', 'c', 'd', 'e'];
   const inbox = open(peers);
   for (const key of peers) inbox.take(eventOf(key));

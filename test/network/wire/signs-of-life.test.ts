@@ -1,4 +1,4 @@
-/** What a worker is taken to be alive by, and what need not be said twice. */
+/** Which events count as heartbeats, and which heartbeats are omitted. */
 
 import {
   createRelaySet,

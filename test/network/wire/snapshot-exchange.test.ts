@@ -1,4 +1,4 @@
-/** Stake snapshots over real relays: published whole or as chunks, found by id, whatever others say of the same id. */
+/** Stake snapshots over real relays: published whole or as chunks, found by id despite false claims of the id. */
 
 import { sha256Hex, systemClock } from 'nostrain/base';
 import { findSnapshot } from 'nostrain/certified/parts';
@@ -69,7 +69,7 @@ test('one that fits is one event; what no event has is not found', async () => {
   expect(other).toMatchObject({ ok: false, issue: { message: 'no event carries or names it' } });
 });
 
-test('false claims of its id hold nobody up: chunks that nobody has, and chunks of another table', async () => {
+test('false claims of its id delay nothing: missing chunks, and chunks of another table', async () => {
   const relay = await startRelay();
   const relays = await connect(relay);
   const [table, other] = [tableOf(2000), tableOf(2000, 'other')];
@@ -88,7 +88,7 @@ test('false claims of its id hold nobody up: chunks that nobody has, and chunks 
   expect(await findSnapshot(id, search(await connect(relay)))).toEqual({ ok: true, value: table });
 });
 
-test('chunks that others signed count; a relay that lacks some is made up for by another one', async () => {
+test('chunks signed by other keys count; chunks that one relay lacks come from another', async () => {
   const [first, second] = [await startRelay(), await startRelay()];
   const table = tableOf(3000);
   const both = await connect(first, second);

@@ -1,4 +1,4 @@
-/** Relays that workers of a run name, for who comes later: from heartbeats and relay lists, whoever wrote them. */
+/** Relays that workers of a run name in heartbeats and relay lists, for workers that join later. */
 
 import { buildPresence, type Signer } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';

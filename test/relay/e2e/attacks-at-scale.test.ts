@@ -1,4 +1,4 @@
-/** Attacks on a relay that stands open which take a hundred thousand events or more; the others are in `test/relay/attacks.test.ts`. */
+/** Attacks on a public relay that take 100,000 events or more; the others are in `test/relay/attacks.test.ts`. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { defaultLimits, finish, Store } from 'nostrain/relay';

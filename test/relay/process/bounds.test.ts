@@ -45,7 +45,7 @@ async function stored(reader: RawReader): Promise<string[]> {
     .toSorted();
 }
 
-/** A well-formed event as a store keeps it; made up, so that many cost little. */
+/** A well-formed synthetic event as a store keeps it, cheap to make in large numbers. */
 function entryOf(
   number: number,
   draft: Partial<Entry> & { readonly content?: string } = {},

@@ -1,4 +1,4 @@
-/** Relays shared out among workers. */
+/** Relay selection: which relays each worker reads. */
 
 import { createRelaySet, relaysOfKey } from 'nostrain/network';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ const relays = Array.from({ length: 10 }, (_, i) => `wss://relay${i}.example`);
 const keys = Array.from({ length: 200 }, (_, i) => i.toString(16).padStart(64, '0'));
 
 describe('relays shared out by rendezvous hashing', () => {
-  it('gives each key so many, in the order of the list, and all where that is asked', () => {
+  it('selects the requested number per key, in the order of the list', () => {
     const own = relaysOfKey(relays, keys[0]!, 3);
     expect(own).toHaveLength(3);
     expect(own).toEqual(relays.filter((relay) => own.includes(relay)));
