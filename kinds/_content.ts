@@ -5,6 +5,7 @@ import { base64Text, type Text } from './_tags.ts';
 /** Maximum length of a content, 16 Mi characters: more than any relay carries, and cheap enough to check. */
 const MAX_CHARS = 16 * 1024 * 1024;
 
+/** A content format: its description, parser and writer. */
 export interface Content<T extends object = object> {
   readonly says: string;
   /** For a JSON object: the list of its members, which replaces `<members>` in the notes on the generated page. */

@@ -32,6 +32,7 @@ export interface Rule<T> {
   holds(value: T): boolean;
 }
 
+/** The declaration of a kind, from which types, parser, builder, filter and documentation follow. */
 export interface Declaration<F extends Tags, C extends object> {
   readonly kind: number;
   readonly name: string;

@@ -28,6 +28,7 @@ export const refuse = (code: string, at: string, message: string): { ok: false; 
 /** Maximum number of tags of an event. */
 const MAX_TAGS = 512;
 
+/** The parts of a NIP-01 event that a kind parses. */
 export interface Envelope {
   readonly content: string;
   /** Returns the values of every tag with that name, in order. */
@@ -64,6 +65,7 @@ const isRow = (row: unknown): row is readonly [string, ...string[]] =>
   row.length > 0 &&
   row.every((item) => typeof item === 'string' && item !== '');
 
+/** The text form of a value in a tag or a JSON member. */
 export interface Text<T> {
   /** Description for the generated page and for messages. */
   readonly says: string;
@@ -165,6 +167,7 @@ export type Sibling = (tag: string) => string | undefined;
 /** One row of values per tag with that name, without the name. */
 export type Rows = readonly (readonly string[])[];
 
+/** A tag of a kind: its name, description, parser and writer. */
 export interface Tag<T = unknown, P extends Presence = Presence> {
   readonly tag: string;
   readonly presence: P;

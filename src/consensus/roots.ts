@@ -8,6 +8,7 @@ import { HASH_BYTES, merklePath, merkleTree, pathLength, rootFrom } from '../bas
 import type { Digest } from '../run/ids.ts';
 import type { Layout, Params, Vector } from '../tensor/params.ts';
 
+/** Parameters and outer momentum, the content of a checkpoint. */
 export interface ModelState {
   readonly params: Params;
   /** Outer momentum, in the storage type of the parameters. */
@@ -28,6 +29,7 @@ export const modelRoot = (state: ModelState, hash = sha256): Digest =>
 export const rootOfSlices = (sliceRoots: readonly Digest[]): Digest =>
   sha256Hex(concatBytes(utf8('nostrain/rings/1'), ...sliceRoots.map(bytes32)));
 
+/** Returns the canonical bytes of a state, over which `modelRoot` is computed. */
 export function stateBytes(state: ModelState): Uint8Array {
   const bytes = new Uint8Array(stateBytesOf(state));
   let at = 0;

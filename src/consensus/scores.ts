@@ -49,6 +49,7 @@ export const scoreOfGain = (gain: number): number =>
     ? Math.max(-MOST_SCORE, Math.min(MOST_SCORE, Math.round(gain * 1e6))) + 0
     : -MOST_SCORE;
 
+/** The scores of one witness, and its weight. */
 export interface Witnessed {
   readonly weight: bigint;
   /** Scores by roster index, only of contributions that the witness had received. */
@@ -89,6 +90,7 @@ export const rollingScore = (history: readonly number[]): number =>
     ? 0
     : Math.trunc(history.reduce((sum, score) => sum + score, 0) / history.length) + 0;
 
+/** A worker and its scores, oldest first. */
 export interface Rated {
   readonly key: WorkerId;
   readonly history: readonly number[];

@@ -20,6 +20,7 @@ export type ProbeAnswer =
   | { readonly type: 'silent'; readonly message: string }
   | Gone;
 
+/** The events of a query, and how it ended. */
 export interface QueryReply {
   readonly events: readonly unknown[];
   readonly end: 'eose' | 'closed' | 'gone' | 'silent';
@@ -38,6 +39,7 @@ const MAX_FRAME_BYTES = 1 << 20;
 const MAX_BYTES_IN = 16 << 20;
 const MAX_EVENTS_READ = 64;
 
+/** A connection to the relay under test. */
 export class Conversation {
   /** The relay's authentication challenge (NIP-42), once it has sent one. */
   challenge: string | undefined;

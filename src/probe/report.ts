@@ -106,6 +106,7 @@ export const workLimit = (
 const FULL_BYTES = 60_000;
 const RUN_A_RELAY = 'use a relay you run: nostrain relay --host 0.0.0.0';
 
+/** Returns what a relay can carry of a run, why it carries no more, and what to do next. */
 export function judgeRelay(report: RelayReport, abilities = workerAbilities): Verdict {
   const barred = findBar(report, abilities);
   if (barred) return { carries: 'nothing', ...barred };

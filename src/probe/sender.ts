@@ -43,6 +43,7 @@ export type ProbeOutcome =
   | 'silent'
   | 'unsent';
 
+/** The result of a sample event: the outcome, the relay's message, the size. */
 export interface ProbeSent {
   readonly outcome: ProbeOutcome;
   readonly words: string;
@@ -52,6 +53,7 @@ export interface ProbeSent {
 
 type Judged = Pick<ProbeSent, 'outcome' | 'words'>;
 
+/** How to send and check a sample event. */
 export interface How {
   /** How to check that the relay stored the event: by a query (`ask`, default), not at all, or with a function. */
   readonly seen?: 'ask' | 'not' | ((id: string, timeoutMs: number) => Promise<boolean>);
@@ -82,6 +84,7 @@ const MOST_HASHED_BYTES = 2.5e8;
 /** Matches refusals that are about the date of an event. */
 const CLOCK = /created_at|expire|too (?:early|late|old)|in the (?:future|past)|timestamp/i;
 
+/** Sends sample events over two connections: one writes, the other reads back. */
 export class ProbeSender {
   readonly accepted: SignedEvent[] = [];
   readonly spent = { events: 0, bytes: 0 };

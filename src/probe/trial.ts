@@ -41,6 +41,7 @@ const VERDICTS: Partial<Record<ProbeOutcome, KindVerdict>> = {
   refused: 'refused',
 };
 
+/** The sequence of tests of one relay. */
 export class Trial {
   readonly #sender: ProbeSender;
   readonly #samples: Samples;

@@ -31,6 +31,7 @@ export interface MeanOptions {
   readonly normalize: Normalization;
 }
 
+/** The mean of the deltas of a round. */
 export interface Mean {
   /** Mean Δ, dense f64[size]; zero outside the chunks in `moved`. */
   readonly mean: Float64Array;

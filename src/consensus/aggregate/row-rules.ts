@@ -10,7 +10,7 @@ import { BUCKET_ROWS } from '../../run/aggregation.ts';
 import { type Distances, lowerMedian, type Mixes, othersOf, squaresToMean } from './distances.ts';
 import type { Row } from './mean.ts';
 
-/** Krum (Blanchard et al., 2017): all weight on the row with the smallest sum of squared distances to its nearest rows. */
+/** Krum (Blanchard et al., 2017): all weight on the row with the least sum of squared distances to its nearest rows. */
 export const krum = (distances: Distances, hostile: number): Float64Array =>
   weightsOf(distances, byScore(distances, hostile).slice(0, 1));
 

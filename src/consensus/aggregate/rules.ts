@@ -53,6 +53,7 @@ export interface AggregateOptions extends MeanOptions {
   readonly meanOf?: MeanRule;
 }
 
+/** The result of an aggregation rule. */
 export interface Aggregate extends Mean {
   /** Event ids of the rows that have no weight in the result. */
   readonly unused: ReadonlySet<string>;

@@ -23,6 +23,7 @@ export interface CommitteeRules {
 /** Stake by key; null in a run without stake, in which every key weighs 1. */
 export type Stakes = ReadonlyMap<WorkerId, bigint> | null;
 
+/** What identifies the draw of a committee. */
 export interface Draw {
   readonly run: Digest;
   readonly round: number;

@@ -162,6 +162,7 @@ function readKey(text: string, out: Uint32Array, at: number): boolean {
   return isHex;
 }
 
+/** Settings of the draw of contributors. */
 export interface SampleRules {
   readonly run: Digest;
   /** Number of contributors drawn for each round; 0 or absent: all members contribute. */

@@ -7,6 +7,7 @@ import { concatBytes, fromHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { WorkerId } from '../../run/ids.ts';
 
+/** Everything the assignment of chunks depends on. */
 export interface Ownership {
   /** SHA-256 that identifies the run. */
   readonly run: Uint8Array;

@@ -13,6 +13,7 @@ const TAG = 'nostrain/entropy/1';
 /** Returns the randomness of round 0: derived from the run id alone, so it is known before the run starts. */
 export const firstRandomness = (run: Digest): Digest => toHex(taggedHash(TAG, bytes32(run)));
 
+/** Inputs of the randomness of a round. */
 export interface RandomnessInputs {
   readonly run: Digest;
   readonly round: number;

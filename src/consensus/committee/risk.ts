@@ -17,6 +17,7 @@ export interface RiskInput {
   readonly rounds: number;
 }
 
+/** Probability of an attack on a run. */
 export interface Odds {
   /** Number of hostile members required; greater than the number of seats if it is impossible. */
   readonly from: number;

@@ -33,6 +33,7 @@ export interface Objects {
   readonly name: string;
 }
 
+/** The holders of each object of a list, and the rule that chose them. */
 export interface PlacedObjects {
   /** The rule that was applied: the policy's own, or the nearest one that can be satisfied, with an alert. */
   readonly rule: PlacementRule;
@@ -43,6 +44,7 @@ export interface PlacedObjects {
   readonly excluded: readonly Exclusion[];
 }
 
+/** The result of `place`: the holders, or why the policy cannot be satisfied. */
 export type Placement =
   | ({ readonly ok: true } & PlacedObjects)
   | {

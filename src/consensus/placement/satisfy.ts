@@ -12,6 +12,7 @@ import type {
   PlacementRule,
 } from '../../run/placement-policy.ts';
 
+/** A holder that may not keep objects of a class, with the reason. */
 export interface Exclusion {
   readonly key: WorkerId;
   readonly reason: string;
@@ -81,6 +82,7 @@ export interface HolderAttributes {
   readonly tiers: number;
 }
 
+/** Numbers the regions and trust tiers of holders. */
 export function attributesOf(holders: readonly Holder[]): HolderAttributes {
   const numbered = (word: (holder: Holder) => string) => {
     const numbers = new Map<string, number>();

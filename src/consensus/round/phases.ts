@@ -28,6 +28,7 @@ import {
 } from './round-state.ts';
 import { chosenViewChanges, proposerOf } from './views.ts';
 
+/** Proposes an outcome if this member is the proposer of the view: one that was prepared before, else a new one. */
 export function propose(activation: Activation): boolean {
   const { context, state } = activation;
   if (!isVoting(activation) || hasSigned(state, 'prepare') || hasSigned(state, 'commit'))
@@ -110,6 +111,7 @@ function signProposal(
   });
 }
 
+/** Prepares a justified proposal of the view's proposer, at most once per view. */
 export function prepare(activation: Activation): boolean {
   const { context, state } = activation;
   // a member that committed in this view has already seen a quorum of prepares

@@ -191,6 +191,7 @@ export const prepareVoters = (
       .map(({ key }) => key),
   );
 
+/** Why a proposal may be prepared: its committee and an earlier quorum, if any. */
 export interface Justification {
   readonly committee: Committee;
   /** The view in which a quorum already prepared the outcome; undefined for a new outcome. */

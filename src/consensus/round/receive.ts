@@ -26,6 +26,7 @@ import { latestEpoch, latestView } from './timing.ts';
 /** Maximum number of messages kept per key and slot: two prove an equivocation. */
 const MOST_CONTENTS = 2;
 
+/** Stores a message of the round, or refuses it; reports faults and answers members that are behind. */
 export function receive(activation: Activation, message: Signed<Message>): void {
   const { state } = activation;
   const known = message.type === 'ballot' ? state.ballots : state.votes;
@@ -121,6 +122,7 @@ function answer({ state, context, effects }: Activation, message: Signed<Message
   effects.push({ type: 'resend', ids: [decided.proposal, ...decided.commits] });
 }
 
+/** A manifest in a fault proof: two different ones of a key for one round are an equivocation. */
 export interface ManifestClaim extends Omit<RoundEpoch, 'attempt'> {
   readonly type: 'manifest';
   /** SHA-256 of the content. */

@@ -179,6 +179,7 @@ export type Refusal =
       readonly got: Digest;
     };
 
+/** A proven fault of a key and the two events that prove it. */
 export interface Fault {
   readonly key: WorkerId;
   readonly kind: 'equivocation' | 'broken-lock';

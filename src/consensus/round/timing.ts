@@ -99,6 +99,7 @@ export const beginLate = (context: RoundContext, decided: number, now: number): 
 export const listensUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
   back === null ? begun : back + timing.viewMs / 2;
 
+/** When a contribution arrived, and when it was signed. */
 export interface Heard {
   readonly now: number;
   /** Signing time according to its author, in milliseconds. */

@@ -27,6 +27,7 @@ export function sealContainer(
   return { container, payload: toBase64(container) };
 }
 
+/** A container whose block can be read. */
 export interface OpenContainer {
   readonly containerBytes: number;
   readonly codec: BlockCodec;
@@ -84,6 +85,7 @@ export function openContainer(
   return ok({ containerBytes, codec: 'zstd', atMost });
 }
 
+/** The result of inflating a stream up to a limit. */
 export interface Inflated {
   /** The first bytes of the output, at most the limit. */
   readonly bytes: Uint8Array;

@@ -50,6 +50,7 @@ export const FIXED_HEADER_BYTES = 31;
 /** Bytes of one sent value: a u32 index and an i8. */
 export const ENTRY_BYTES = 5;
 
+/** The fixed header of a block. */
 export interface NstrHeader {
   /** The share of values the sender requested, not the share it sent. */
   readonly ratio: number;

@@ -101,6 +101,7 @@ export function createRelayPorts(options: RelayPortsOptions): RelayPorts {
   };
 }
 
+/** What to read from a relay, and the handlers of its events. */
 export interface RelayReading {
   readonly operation: RelayOperation;
   readonly filter: Filter;

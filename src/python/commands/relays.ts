@@ -58,6 +58,7 @@ export async function readRelays<Query, Collected extends Failures>(
   });
 }
 
+/** A worker of a run on nostrain/1, by its newest event. */
 export interface NativeWorker {
   readonly worker: WorkerId;
   /** Round index, from 0. */

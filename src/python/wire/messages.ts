@@ -113,6 +113,7 @@ export interface GradientDraft {
   readonly examples?: number | undefined;
 }
 
+/** An unsigned gradient event with its sizes and what receivers decode. */
 export interface BuiltGradient {
   readonly draft: EventDraft;
   /** Δ = before - after, exactly as receivers decode it; the delta minus this is the residual. */

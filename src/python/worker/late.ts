@@ -109,12 +109,14 @@ function taken(
 
 const slot = ({ round, worker }: LateGradient): string => `${round}:${worker}`;
 
+/** The state that late gradients are applied to, and the late gradients known. */
 export interface LateState {
   readonly params: Params;
   readonly momentum: Vector;
   readonly late: readonly LateGradient[];
 }
 
+/** The result of applying late gradients. */
 export interface LateFold extends LateState {
   /** Absent if no gradient was applied. */
   readonly done?: Reconciliation;

@@ -15,6 +15,7 @@ import {
   type RoundRecord,
 } from '../wire/records.ts';
 
+/** Records of a run that the Python reference keeps in its checkpoints. */
 export interface History {
   /** Round records, oldest first, including those of earlier sessions. */
   readonly records: readonly RoundRecord[];
@@ -40,6 +41,7 @@ export interface PythonState extends WorkerState {
   readonly history?: History | undefined;
 }
 
+/** How late gradients are applied. */
 export interface LateRule {
   /** `deferred` applies late gradients before the next round, `discard` only records them. */
   readonly strategy: 'deferred' | 'discard';
@@ -51,6 +53,7 @@ export interface LateRule {
   readonly weightCap: number;
 }
 
+/** Settings of a session that keeps the Python reference's records. */
 export interface Reference {
   /**
    * Behaves like the Python reference even where that is unsafe, so that mixed fleets end in the same state (see

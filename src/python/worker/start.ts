@@ -139,6 +139,7 @@ export const newestAgreed = (states: readonly Agreed[], faults: number): Agreed 
 
 export type CollectedCheckpoint = CollectedEvent<CheckpointEvent>;
 
+/** Which authors of checkpoints are trusted. */
 export interface Trust {
   /** This worker's key. */
   readonly me: WorkerId;
@@ -148,12 +149,14 @@ export interface Trust {
   readonly faults: number;
 }
 
+/** The chosen checkpoint. */
 export interface CheckpointChoice {
   readonly checkpoint: CollectedCheckpoint;
   /** Whether its author is fully trusted, not only for the state that other authors publish too. */
   readonly isVouched: boolean;
 }
 
+/** The result of `chooseCheckpoint`. */
 export interface Judgement {
   readonly choice: CheckpointChoice | undefined;
   /** Checkpoints that claim a later state than the chosen one. */
