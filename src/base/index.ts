@@ -1,5 +1,5 @@
 /**
- * Bytes, hashes, random numbers that repeat, canonical JSON, Merkle trees, errors and clocks: the base of every other room.
+ * Bytes, hashes, reproducible random numbers, canonical JSON, Merkle trees, errors and clocks.
  *
  * @module nostrain/base
  */

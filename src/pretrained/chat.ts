@@ -130,6 +130,6 @@ function attempt<T>(what: string, work: () => T): T {
 
 const wrong = (what: string, cause?: unknown): ConfigError =>
   new ConfigError('model/chat', `the model's chat template ${what}`, {
-    hint: 'use the roles that the model knows (system, user, assistant), or lines with prompt and completion',
+    hint: 'use the roles of the model (system, user, assistant), or prompt and completion',
     cause,
   });

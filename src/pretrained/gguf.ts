@@ -49,7 +49,7 @@ function tensorOf(source: ByteSource, info: Info, start: number): StoredTensor {
   if (row % format.values !== 0) {
     throw wrong(
       source,
-      `tensor ${safeLine(name)} has rows of ${row} values, which do not fill blocks of ${format.name}`,
+      `tensor ${safeLine(name)} has rows of ${row} values, not whole ${format.name} blocks`,
     );
   }
   if (!(to <= source.size)) {

@@ -1,12 +1,12 @@
 /**
- * From `config.json` of a published model to the spec of `llama.ts` or `gpt2.ts`, with the defaults of `transformers`.
- * An option that would change the output and is not built here is refused by name, and so is an unknown one.
+ * Converts the `config.json` of a published model to the spec of `llama.ts` or `gpt2.ts`, with the defaults of
+ * `transformers`. Options that change the output but are not supported are rejected by name, and so are unknown ones.
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
 import { shapes } from '../../run/spec/start.ts';
 
-/** Options without effect on logits: of generation, heads for other tasks, other training, file formats. */
+/** Options without effect on logits: generation, heads for other tasks, other training, file formats. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   [
     'model_type architectures auto_map transformers_version torch_dtype dtype tokenizer_class ' +
@@ -20,10 +20,10 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
     'unsloth_version unsloth_fixed matformer_tier matformer_base_intermediate_size',
   ].flatMap((line) => line.split(' ')),
 );
-/** Dropout, which is not applied, special tokens, and what `transformers` notes for itself. */
+/** More options without effect: dropout (not applied), special tokens, internal notes of `transformers`. */
 const ALSO_WITHOUT_EFFECT = /^_|_token_ids?$|_(pdrop|dropout)$/;
 
-/** The families whose configs can be read, by `model_type`. */
+/** Supported model families, by `model_type`. */
 const families: Readonly<Record<string, (config: ConfigReader, context: number) => DecoderSpec>> = {
   llama: (config, context) => {
     const attention = config.flag('attention_bias', false);
@@ -50,7 +50,9 @@ const families: Readonly<Record<string, (config: ConfigReader, context: number) 
   gpt2: readGpt2,
 };
 
-/** The model of a parsed `config.json`. Throws a ConfigError (`model/config`) that names the unsupported option. */
+/**
+ * Returns the spec of a parsed `config.json`. Throws a ConfigError (`model/config`) that names an unsupported option.
+ */
 export function readModelConfig(
   config: unknown,
   { context }: { readonly context: number },
@@ -59,7 +61,7 @@ export function readModelConfig(
   const family = typeof config.model_type === 'string' ? config.model_type : undefined;
   const read = family !== undefined && Object.hasOwn(families, family) && families[family];
   if (!read) {
-    throw wrong(`model_type ${JSON.stringify(config.model_type)} is not built here`, 'model_type');
+    throw wrong(`model_type ${JSON.stringify(config.model_type)} is not supported`, 'model_type');
   }
   const reader = new ConfigReader(config);
   reader.only('is_causal', [true], true);
@@ -69,7 +71,7 @@ export function readModelConfig(
   return spec;
 }
 
-/** Refuses sizes that no run spec may have, before anything of the model is built. */
+/** Throws for sizes that a run spec does not allow, before the model is built. */
 function assertSizes(spec: DecoderSpec): void {
   for (const [name, { read, accepted }] of Object.entries(shapes[spec.architecture])) {
     const value = spec[name as keyof DecoderSpec];
@@ -85,9 +87,9 @@ interface Family {
   readonly bias?: LlamaSpec['bias'];
   readonly queryKeyNorm?: boolean;
   readonly window?: number;
-  /** Size of a head where the config does not say; else the width is divided. */
+  /** Default size of a head; if undefined, the width divided by the heads. */
   readonly headSize?: number;
-  /** Heads of keys and values where the config does not say; else as many as of queries. */
+  /** Default number of key-value heads; if undefined, as many as query heads. */
   readonly sharedBy?: number;
 }
 
@@ -150,7 +152,7 @@ function readGpt2(config: ConfigReader, context: number): Gpt2Spec {
   };
 }
 
-/** Rotary positions: in `rope_parameters` of newer files, `rope_theta` and `rope_scaling` of older ones. */
+/** Reads rotary positions: `rope_parameters` in newer files, `rope_theta` and `rope_scaling` in older ones. */
 function readRope(config: ConfigReader): LlamaSpec['rope'] {
   config.only('partial_rotary_factor', [1], 1);
   config.only('rope_interleaved', [false], false);
@@ -197,7 +199,7 @@ function readScaling(
   throw rope.refusal('rope_type', type);
 }
 
-/** Reads options one by one and remembers which. */
+/** Reads options one by one, and keeps track of those read. */
 class ConfigReader {
   readonly #config: Readonly<Record<string, unknown>>;
   readonly #at: string;
@@ -208,13 +210,13 @@ class ConfigReader {
     this.#at = at;
   }
 
-  /** The option; undefined when absent or null. */
+  /** Returns the option; undefined if absent or null. */
   #take(key: string): unknown {
     this.#read.add(key);
     return this.#config[key] ?? undefined;
   }
 
-  /** False when the option is there and null, which turns it off where absence means a default. */
+  /** Returns false if the option is null, which turns it off; absence means the default. */
   takes(key: string): boolean {
     this.#read.add(key);
     return this.#config[key] !== null;
@@ -251,19 +253,19 @@ class ConfigReader {
     return this.#take(key) === undefined ? undefined : this.#checked(key, isRecord, undefined);
   }
 
-  /** One of the values that are built here. */
+  /** Returns the option, which must be one of the supported values. */
   only<T>(key: string, built: readonly T[], fallback: T): T {
     const isBuilt = (value: unknown): value is T => built.some((one) => one === value);
     return this.#checked(key, isBuilt, fallback);
   }
 
-  /** Windows in some layers only are not built here. */
+  /** Throws if only some layers have attention windows, which is not supported. */
   refuseWindows(): void {
     this.only('use_sliding_window', [false], false);
     for (const key of ['sliding_window', 'max_window_layers']) this.#read.add(key);
   }
 
-  /** Refuses `layer_types` unless every layer is of this type. */
+  /** Throws unless every layer in `layer_types` is of this type. */
   layersAre(type: 'full_attention' | 'sliding_attention'): void {
     const types = this.#take('layer_types');
     const isUniform = Array.isArray(types) && types.every((each) => each === type);
@@ -271,10 +273,10 @@ class ConfigReader {
   }
 
   refusal(key: string, value: unknown): ConfigError {
-    return wrong(`${this.#at}${key} ${JSON.stringify(value)} is not built here`, this.#at + key);
+    return wrong(`${this.#at}${key} ${JSON.stringify(value)} is not supported`, this.#at + key);
   }
 
-  /** Refuses what was not read, unless it has no effect or is turned off. */
+  /** Throws for options that were not read, unless they have no effect or are turned off. */
   finish(): void {
     for (const [key, value] of Object.entries(this.#config)) {
       const isOff = value === null || value === false;
@@ -304,7 +306,7 @@ const isPositive = (value: unknown): value is number =>
 
 const wrong = (message: string, at?: string, cause?: unknown): ConfigError =>
   new ConfigError('model/config', message, {
-    hint: `models of the families ${Object.keys(families).join(', ')} can be read`,
+    hint: `use a model of one of the families ${Object.keys(families).join(', ')}`,
     cause,
     ...(at === undefined ? {} : { data: { at } }),
   });

@@ -1,6 +1,6 @@
 /**
- * What decoders with Hugging Face's tensor names share: the loop over blocks, linear layers that an adapter can add to,
- * a last layer over a large vocabulary, losses. `llama.ts` and `gpt2.ts` have the embeddings, norms and blocks.
+ * The common part of decoders with Hugging Face's tensor names: the loop over blocks, linear layers that adapters can
+ * extend, the last layer over a large vocabulary, losses. `llama.ts` and `gpt2.ts` define embeddings, norms and blocks.
  */
 import type { DecoderSpec, Precision } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
@@ -26,16 +26,16 @@ export interface LinearLayer {
   readonly inputs: number;
   readonly outputs: number;
   readonly bias: boolean;
-  /** How the weight is stored: [out, in] as in most files, or [in, out] as GPT-2 does. */
+  /** Orientation of the weight: [out, in] in most files, [in, out] in GPT-2. */
   readonly stored: 'out-in' | 'in-out';
-  /** Which of its sides is the width of a feed-forward layer. */
+  /** The side that runs along the feed-forward width, if any. */
   readonly inner?: 'inputs' | 'outputs';
 }
 
-/** How a decoder reads its weights. */
+/** Gives a decoder its weights and applies its linear layers. */
 export interface Layers {
   readonly weights: Weights;
-  /** The layer applied to rows (N, inputs): (N, outputs). */
+  /** Applies a layer to rows (N, inputs); returns (N, outputs). */
   linear(layer: LinearLayer, rows: Value): Value;
 }
 
@@ -48,17 +48,17 @@ export interface Heads {
 
 export interface Scoring {
   readonly scale: number;
-  /** A position sees so many, itself included; 0 is all before it. */
+  /** Attention window in tokens, including the current one. 0 means full attention. */
   readonly window: number;
 }
 
-/** A text that a window of tokens continues; a window without one stands at position 0. */
+/** The earlier part of a text that a window of tokens continues. Without it, the window starts at position 0. */
 export interface KvCache {
-  /** The longest text. */
+  /** Maximum length of a text, in tokens. */
   readonly capacity: number;
   /** Positions of the window's tokens, i32 (T). */
   readonly positions: Value;
-  /** What the window's queries see of the whole text in a layer, (B, A, T, d). */
+  /** Returns the attention output of the window's queries over the whole text in a layer, (B, A, T, d). */
   attend(layer: number, heads: Heads, scoring: Scoring): Value;
 }
 
@@ -66,34 +66,34 @@ export interface KvCache {
 export interface Decoder {
   readonly vocabulary: number;
   readonly layers: number;
-  /** Of keys and values in every layer: heads, and numbers in each. */
+  /** Keys and values cached per layer and position: number of heads, and size of each. */
   readonly cached: { readonly heads: number; readonly size: number };
-  /** By name as in the files, in no order that matters. */
+  /** The tensors, with the names in files, in any order. */
   readonly tensors: readonly TensorSpec[];
-  /** Every linear layer between the embeddings and the last norm, from the first to the last. */
+  /** All linear layers between the embeddings and the last norm, in order. */
   readonly linears: readonly LinearLayer[];
-  /** Name of the last layer's weight, [V, width]: that of the token embeddings when the two are tied. */
+  /** Name of the last layer's weight, [V, width]; the token embeddings if the two are tied. */
   readonly head: string;
-  /** Tokens (B, T) to what the last norm gives, (B * T, width). */
+  /** Returns the output of the last norm, (B * T, width), for tokens (B, T). */
   hidden(layers: Layers, inputs: Value, cache?: KvCache): Value;
 }
 
-/** About so many logits are in memory at once: 32 MiB. */
+/** Maximum logits in memory at a time: 32 MiB. */
 const MOST_LOGITS = 2 ** 23;
 
-/** Of a head in few bits, so many rows are f32 numbers at once. */
+/** Rows of a quantized last layer that are widened to f32 at a time. */
 const HEAD_ROWS = 2 ** 14;
 
-/** What sets one family of decoders apart. `at` is what the tensor names of a block begin with. */
+/** The specifics of a family of decoders. `at` is the prefix of the tensor names of a block. */
 export interface DecoderFamily {
-  /** What the names of all blocks begin with, before their number. */
+  /** Prefix of the names of all blocks, before the block number. */
   readonly blocks: string;
   /** Name of the token embeddings. */
   readonly tokens: string;
   readonly cached: Decoder['cached'];
-  /** See `Scoring`. */
+  /** Attention window; see `Scoring`. */
   readonly window: number;
-  /** Tensors outside the blocks, but for token embeddings and the last layer. */
+  /** Tensors outside the blocks, without token embeddings and the last layer. */
   readonly others: readonly TensorSpec[];
   /** Tensors of a block. */
   tensorsOf(at: string): readonly TensorSpec[];
@@ -102,7 +102,7 @@ export interface DecoderFamily {
   open(layers: Layers, inputs: Value, cache: KvCache | undefined): OpenFamily;
 }
 
-/** A family in one graph. Rows are (B * T, D). */
+/** A family opened in a graph. Rows are (B * T, D). */
 interface OpenFamily {
   /** (B, T, D) */
   readonly embedded: Value;
@@ -113,7 +113,7 @@ interface OpenFamily {
 
 const HEAD = 'lm_head.weight';
 
-/** A decoder of these sizes: embeddings, blocks of attention and feed-forward layers, a last norm and a last layer. */
+/** Builds a decoder: embeddings, blocks of attention and feed-forward layers, a last norm and a last layer. */
 export function decoderFrom(spec: DecoderSpec, family: DecoderFamily): Decoder {
   const { vocabulary, layers, width, deviation, tied } = spec;
   const { cached, tokens, linearsOf, window } = family;
@@ -153,7 +153,7 @@ export function decoderFrom(spec: DecoderSpec, family: DecoderFamily): Decoder {
   };
 }
 
-/** The tensors of a linear layer. */
+/** Returns the tensors of a linear layer. */
 export function linearTensors(
   { name, inputs, outputs, bias, stored, inner }: LinearLayer,
   deviation: number,
@@ -167,8 +167,8 @@ export function linearTensors(
 }
 
 /**
- * A decoder's tensors as data: linear layers in `precision`, embeddings and the last layer in at least 8 bits, as in
- * llama.cpp, norms, biases and positions in f32.
+ * Returns a decoder's tensors as frozen ones: linear layers in `precision`, embeddings and the last layer in at least
+ * 8 bits (as in llama.cpp), norms, biases and positions in f32.
  */
 export function frozenDecoder(
   { tensors, linears, head }: Decoder,
@@ -185,7 +185,7 @@ export function frozenDecoder(
   });
 }
 
-/** Every linear layer as its weights say, nothing added. */
+/** Returns the layers with nothing but their weights applied. */
 export const plainLayers = (weights: Weights): Layers => ({
   weights,
   linear: ({ name, bias, stored }, rows) =>
@@ -195,11 +195,11 @@ export const plainLayers = (weights: Weights): Layers => ({
     }),
 });
 
-/** Logits (B * T, V). */
+/** Returns logits (B * T, V). */
 export const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): Value =>
   headLogits(decoder, layers, decoder.hidden(layers, inputs));
 
-/** Logits (N, V) of rows that the last norm gave; of a head in few bits only a piece is widened at a time. */
+/** Returns logits (N, V) for outputs of the last norm. A quantized last layer is widened piece by piece. */
 export function headLogits({ head }: Decoder, { weights }: Layers, hidden: Value): Value {
   const weight = weights(head);
   const [vocabulary] = weight.shape;
@@ -211,7 +211,7 @@ export function headLogits({ head }: Decoder, { weights }: Layers, hidden: Value
   return concat([pieces[0]!, ...pieces.slice(1)], 1);
 }
 
-/** Cross-entropy (B, T) of the next tokens, with about 32 MiB of logits in memory at once. */
+/** Returns the cross-entropy (B, T) of the next tokens, with at most 32 MiB of logits in memory at a time. */
 export function decoderLosses(
   decoder: Decoder,
   layers: Layers,
@@ -234,7 +234,7 @@ export function decoderLosses(
   return reshape(losses, inputs.shape);
 }
 
-/** All of a decoder's tensors trained. */
+/** Returns a model in which all tensors of a decoder are trained. */
 export const decoderModel = (decoder: Decoder): Model => ({
   tensors: decoder.tensors,
   predict: (weights, inputs) => decoderLogits(decoder, plainLayers(weights), inputs),

@@ -1,6 +1,6 @@
 /**
  * GPT-2 (Radford et al., 2019) with the names and orientation of Hugging Face's files, whose linear layers are stored
- * [in, out]. Apart from names and biases it is `gpt.ts`, which runs without a base train. No dropout.
+ * [in, out]. Apart from names and biases it equals `gpt.ts`, the architecture of runs without a base. No dropout.
  *
  *   h = transformer.wte.weight[x] + transformer.wpe.weight[0 .. T - 1]          (B * T, D)
  *   for layer i, with names below `transformer.h.<i>.`:
@@ -33,7 +33,7 @@ import { checkWidth } from './transformer.ts';
 const TOKENS = 'transformer.wte.weight';
 const POSITIONS = 'transformer.wpe.weight';
 
-/** Throws a `ConfigError` if the window is longer than the model has positions, or heads do not share the width. */
+/** Throws a ConfigError if the context exceeds the model's positions, or the heads do not divide the width. */
 export function checkGpt2(spec: Gpt2Spec): void {
   if (spec.context > spec.positions) {
     throw new ConfigError(
@@ -44,7 +44,7 @@ export function checkGpt2(spec: Gpt2Spec): void {
   checkWidth(spec);
 }
 
-/** The decoder of these sizes. */
+/** Builds the decoder with these sizes. */
 export function gpt2(spec: Gpt2Spec): Decoder {
   const { positions, width, heads, normEpsilon, deviation } = spec;
   const size = width / heads;

@@ -29,12 +29,12 @@ import {
 
 const TOKENS = 'model.embed_tokens.weight';
 
-/** Throws a `ConfigError` if the heads do not go together. */
+/** Throws a ConfigError if the numbers or the size of heads do not fit together. */
 export function checkLlama({ heads, keyValueHeads, headSize }: LlamaSpec): void {
   if (heads % keyValueHeads !== 0) {
     throw new ConfigError(
       'model/heads',
-      `${heads} heads cannot share ${keyValueHeads} heads of keys and values evenly`,
+      `${heads} heads cannot share ${keyValueHeads} key-value heads evenly`,
     );
   }
   if (headSize % 2 !== 0) {
@@ -45,7 +45,7 @@ export function checkLlama({ heads, keyValueHeads, headSize }: LlamaSpec): void 
   }
 }
 
-/** The decoder of these sizes. */
+/** Builds the decoder with these sizes. */
 export function llama(spec: LlamaSpec): Decoder {
   const { width, headSize, deviation, normEpsilon, queryKeyNorm } = spec;
   const linearsOf = (at: string) => blockLinears(spec, at);
@@ -105,7 +105,7 @@ export function llama(spec: LlamaSpec): Decoder {
   });
 }
 
-/** The layers of one block by what they do. */
+/** Returns the linear layers of a block, by role. */
 function blockLinears(spec: LlamaSpec, at: string) {
   const { width, heads, keyValueHeads, headSize, ffn, bias } = spec;
   const linear = (part: string, inputs: number, outputs: number, biased: boolean): LinearLayer => ({
@@ -127,7 +127,7 @@ function blockLinears(spec: LlamaSpec, at: string) {
   };
 }
 
-/** The angles of the window's positions. */
+/** Returns the rotary tables for the positions of the window. */
 function tablesAt(spec: LlamaSpec, embedded: Value, cache: KvCache | undefined): RopeTables {
   if (!cache) return ropeTables(spec, embedded.shape[1]!, embedded);
   const { cos, sin } = ropeTables(spec, cache.capacity, embedded);
@@ -139,7 +139,7 @@ interface RopeTables {
   readonly sin: Value;
 }
 
-/** Cosines and sines of the angles of positions 0 .. length - 1, both (length, headSize / 2), of the type of `like`. */
+/** Returns cosines and sines for positions 0 .. length - 1, both (length, headSize / 2), in the type of `like`. */
 function ropeTables(
   { rope, headSize }: Pick<LlamaSpec, 'rope' | 'headSize'>,
   length: number,

@@ -58,7 +58,7 @@ function buildMlp({ features, hidden }: MlpSpec): Model {
   };
 }
 
-/** A weight and its bias; the weights start with variance 1 / inputs, which keeps tanh out of saturation. */
+/** Returns a weight and its bias. The weight has initial variance 1 / inputs, which keeps tanh out of saturation. */
 const layer = (
   name: string,
   inputs: number,

@@ -35,10 +35,10 @@ import {
 
 const EPSILON = 1e-5;
 
-/** What is forecast of each number, where the loss asks for quantiles. */
+/** Quantiles that are forecast if the loss is the quantile loss. */
 export const QUANTILES = [0.1, 0.5, 0.9] as const;
 
-/** Numbers that are forecast for each step and channel. */
+/** Returns the number of forecasts per step and channel. */
 export const forecastsPerNumber = ({ error }: Pick<ForecasterSpec, 'error'>): number =>
   error === 'quantile' ? QUANTILES.length : 1;
 
@@ -70,7 +70,7 @@ function checkPatches(name: string, size: number, patch: number): void {
   throw new ConfigError(
     'model/patch',
     `model.${name} ${size} does not divide into patches of ${patch}`,
-    { hint: `take a multiple of ${patch} for ${name}, or another --set patch=N` },
+    { hint: `use a multiple of ${patch} for ${name}, or another --set patch=N` },
   );
 }
 
@@ -115,7 +115,7 @@ function buildForecaster(spec: ForecasterSpec): Model {
   };
 }
 
-/** Mean and standard deviation of each channel over the steps of a window, (B, 1, C) both. */
+/** Returns the mean and standard deviation of each channel over the steps of a window, both (B, 1, C). */
 function scaleOf(inputs: Value): { readonly mean: Value; readonly deviation: Value } {
   const mean = reduceMean(inputs, [1], true);
   const variance = reduceMean(square(sub(inputs, mean)), [1], true);
@@ -134,7 +134,7 @@ function pinball(wanted: Value, y: Value): Value {
   return maximum(mul(rest, above), mul(rest, below));
 }
 
-/** Below every logit. */
+/** Subtracted from the target's logit to exclude it; larger than any logit. */
 const FAR = 1e30;
 
 /**
@@ -193,7 +193,7 @@ function buildVit(spec: VitSpec): Model {
       const logits = predict(weights, inputs);
       const wanted = oneHot(targets, classes, logits.dtype); // (B, classes)
       const targetLogit = reduceSum(mul(logits, wanted), [1]);
-      // WebGPU has no numbers of 64 bits, in which places of largest ones are told
+      // no ArgMax: its results are 64-bit integers, which WebGPU lacks
       const best = reduceMax(sub(logits, mul(wanted, FAR)), [1]);
       return cast(greater(targetLogit, best), inputs.dtype);
     },

@@ -8,35 +8,35 @@ import { CHUNK_LENGTH, type Range } from '../../tensor/partial-vector.ts';
 import { concat } from '../graph/verbs.ts';
 import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';
 
-/** How the name of a tensor goes on in an outer slice; in slice 0 it is the name itself. */
+/** Returns the name of a tensor's part in a slice; in slice 0 the name itself. */
 const sliceName = (name: string, slice: number): string =>
   slice === 0 ? name : `${name}.ring${slice}`;
 
-/** Which slice a tensor of this name is of; 0 where the name does not say. */
+/** Returns the slice index in a tensor's name; 0 if the name has none. */
 export const sliceIndexOf = (name: string): number => Number(/\.ring(\d)$/.exec(name)?.[1] ?? 0);
 
-/** Zeros at the end of a slice that no program reads. */
+/** Returns the name of the zeros at the end of a slice, which no program reads. */
 const paddingName = (slice: number): string => `padding.ring${slice}`;
 
-/** The widths of the slices that a tier has: for two tiers a quarter, a quarter, a half, or four quarters. */
+/** Returns the widths of a tier's slices; with two tiers a quarter, a quarter and a half, or (even) four quarters. */
 export function sliceWidths(ffn: number, { count, own, even, helps }: Tiers): readonly number[] {
   if (even) return Array(2 ** (count - own) + (helps ? 1 : 0)).fill(ffn / 2 ** count);
   const widths = Array.from({ length: count - own + 1 }, (_, slice) => ffn / 2 ** (count - slice));
   return widths.map((width, slice) => (slice === 0 ? width : width / 2));
 }
 
-/** Of the full model, which nothing follows. */
+/** Returns the index of the full model's last slice, which needs no padding. */
 const lastSlice = ({ count, even }: Tiers): number => (even ? 2 ** count - 1 : count);
 
-/** The largest tier whose slices are among the first so many. */
+/** Returns the tier with the given number of slices, or the next smaller one. */
 export const tierWith = ({ count, even }: Omit<Tiers, 'own'>, slices: number): number =>
   Math.max(0, count - (even ? Math.floor(Math.log2(slices)) : slices - 1));
 
-/** How wide the feed-forward layers of the model are that is trained. */
+/** Returns the feed-forward width of the trained model. */
 export const widthIn = (ffn: number, tiers: Tiers): number =>
   sliceWidths(ffn, tiers).reduce((sum, width) => sum + width, 0);
 
-/** A model of a tier's width, with its tensors in slices; `ffn` is the width of the full model. */
+/** Returns a tier's model with its tensors in slices; `ffn` is the feed-forward width of the full model. */
 export function sliceModel<M extends Model>(model: M, tiers: Tiers, ffn: number): M {
   const widths = sliceWidths(ffn, tiers);
   const { tensors, frozen = [], decoding } = model;
@@ -82,10 +82,10 @@ function padding(tensors: readonly TensorSpec[], slice: number): readonly Tensor
   return [{ name: paddingName(slice), shape: [missing + CHUNK_LENGTH], start: 'zeros', slice }];
 }
 
-/** A tensor by its name, and which of its sides lies along the width of feed-forward layers. */
+/** A tensor, and its axis along the feed-forward width. */
 type Along = Pick<TensorSpec, 'name' | 'shape' | 'inner'>;
 
-/** Numbers of a tensor from row or column `from` to `to` of the side along the width; all of them where it has none. */
+/** Returns the range of a tensor along the feed-forward width; all values if it has no such axis. */
 export function rangeAlong(
   { shape, inner }: Pick<Along, 'shape' | 'inner'>,
   values: Float32Array,
@@ -101,7 +101,7 @@ export function rangeAlong(
   return part;
 }
 
-/** The slices of a tensor by their names, of a tier's numbers of it. */
+/** Cuts a tier's tensor into slices, by the names of the parts. */
 export function sliceTensor(
   tensor: Along,
   values: Float32Array,
@@ -119,7 +119,7 @@ export function sliceTensor(
   );
 }
 
-/** Joins a tensor from the slices that are there, from the first on; undefined if there is none. */
+/** Joins a tensor from its available slices; undefined if there are none. */
 export function joinSlices(
   { name, shape, inner }: Along,
   valuesOf: (name: string) => Float32Array | undefined,
@@ -147,7 +147,7 @@ export function joinSlices(
   return joined;
 }
 
-/** How a tensor's numbers lie along one of its sides: so many runs, each of `length` pieces of `run` numbers. */
+/** Memory layout along an axis: `runs` runs, each of `length` pieces with `run` values. */
 function strides(shape: readonly number[], axis: number) {
   const sizeOf = (dims: readonly number[]) => dims.reduce((product, dim) => product * dim, 1);
   return {

@@ -1,4 +1,4 @@
-/** The architectures by name. A new one is a file, a line here, and its spec in `src/run/spec/model-spec.ts`. */
+/** The architectures by name. To add one: a file, a line here, and its spec in `src/run/spec/model-spec.ts`. */
 import { ConfigError, NostrainError } from '../../base/errors.ts';
 import {
   type DecoderSpec,
@@ -20,7 +20,7 @@ import { sliceModel, widthIn } from './slices.ts';
 type Name = ModelSpec['architecture'];
 type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture: A }> };
 
-/** A decoder with the tensor names of published models, and what it checks of its sizes. */
+/** Returns the architecture of a published decoder, with a check of its sizes. */
 const published = <S extends DecoderSpec>(
   decoderOf: (spec: S) => Decoder,
   check: (spec: S) => void,
@@ -43,10 +43,10 @@ const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = {
   vit,
 };
 
-/** One of the built-in models at given sizes, or one's own. */
+/** A built-in model with its sizes, or a user-defined one. */
 export type AnyModel = ModelSpec | CustomModel;
 
-/** The model a spec describes. Throws a `ConfigError` when a size is impossible. */
+/** Returns the model that a spec describes. Throws a ConfigError if a size is invalid. */
 export function modelOf(spec: AnyModel): Model {
   if (spec.architecture === 'own') return checkTensors(spec);
   checkSizes(spec);
@@ -56,32 +56,32 @@ export function modelOf(spec: AnyModel): Model {
   return sliceModel(build(ofTier(spec as TieredSpec)), tiers, ffn);
 }
 
-/** Models that can have tiers. */
+/** Specs of models that can have tiers. */
 export type TieredSpec = GptSpec | DecoderSpec;
 
-/** The tiers of a model; undefined where it has none. */
+/** Returns the tiers of a model; undefined if it has none. */
 export const tiersOf = (spec: AnyModel): Tiers | undefined =>
   'tiers' in spec ? spec.tiers : undefined;
 
-/** The spec of the tier as a narrower model without slices. Throws a `ConfigError` if there is no such tier. */
+/** Returns the spec of a tier as a narrower model without slices. Throws a ConfigError if the tier does not exist. */
 export function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
   if (tiers) checkTiers(spec.ffn, tiers);
   return { ...spec, ffn: tiers ? widthIn(spec.ffn, tiers) : spec.ffn } as S;
 }
 
-/** The decoder a spec describes, for what adds to its layers. Throws a `ConfigError` when a size is impossible. */
+/** Returns the decoder that a spec describes, for adapters. Throws a ConfigError if a size is invalid. */
 export function decoderOf(spec: DecoderSpec): Decoder {
   checkSizes(spec);
   return spec.architecture === 'llama' ? llama(spec) : gpt2(spec);
 }
 
-/** The entry of a spec. It takes only specs of its own architecture, as this one is. */
+/** Returns the architecture of a spec. The cast is safe: the entry matches the spec's architecture. */
 const architectureOf = (spec: ModelSpec): Architecture<ModelSpec> =>
   architectures[spec.architecture];
 
 const build = (spec: ModelSpec): Model => architectureOf(spec).build(spec);
 
-/** What a model reads. */
+/** Returns the data form of a model. */
 export const dataFormOf = (model: AnyModel): DataForm =>
   model.architecture === 'own' ? model.data : architectureOf(model).dataForm(model);
 
@@ -93,7 +93,7 @@ function checkTensors(model: CustomModel): Model {
   for (const { name, shape } of model.tensors) {
     if (shape.every((dim) => Number.isSafeInteger(dim) && dim > 0)) continue;
     throw new ConfigError('model/size', `${name} cannot have the shape ${shape.join(' x ')}`, {
-      hint: 'every dimension is whole and positive',
+      hint: 'use positive integers as dimensions',
     });
   }
   return {
@@ -103,7 +103,7 @@ function checkTensors(model: CustomModel): Model {
   };
 }
 
-/** What a model's own code does wrong with ops is its author's to mend, and no bug of ours. */
+/** Turns errors from a user's model code into a ConfigError: they are not bugs of this program. */
 function worded<T>(part: 'predict' | 'losses', build: () => T): T {
   try {
     return build();
@@ -136,14 +136,14 @@ function checkSizes(spec: ModelSpec): void {
   architectureOf(spec).check?.(spec);
 }
 
-/** Every slice has a hash in each manifest. */
+/** Maximum tiers in a run with helpers: every slice has a hash in each manifest, and there are 2^tiers slices. */
 const MOST_HELPED = 3;
 
 function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
   const isTier = (tier: number) => Number.isSafeInteger(tier) && tier >= 0;
   if (!isTier(count) || count > MOST_TIERS || !isTier(own) || own > count) {
     throw new ConfigError('model/tiers', `there is no tier ${own} of ${count}`, {
-      hint: `a run has at most ${MOST_TIERS} tiers beside the full model, and tier 0 is that`,
+      hint: `a run has at most ${MOST_TIERS} tiers beside the full model, which is tier 0`,
     });
   }
   if (even && count > MOST_HELPED) {
@@ -151,23 +151,23 @@ function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
       'model/tiers',
       `a run with helpers has at most ${MOST_HELPED} tiers beside the full model`,
       {
-        hint: 'give fewer --tiers, or --set helperRotation=0',
+        hint: 'use fewer --tiers, or --set helperRotation=0',
       },
     );
   }
   if (helps && own === 0) {
-    throw new ConfigError('model/tiers', 'a worker of the full model has nothing to help with', {
-      hint: 'leave helper out, or take a smaller --tier',
+    throw new ConfigError('model/tiers', 'a worker that trains the full model cannot be a helper', {
+      hint: 'leave helper out, or train a smaller tier (a higher --tier)',
     });
   }
   const divisor = 2 ** count;
   if (ffn % divisor === 0) return;
   throw new ConfigError(
     'model/tiers',
-    `feed-forward layers are ${ffn} wide, which ${divisor} does not divide: there is no tier ` +
+    `feed-forward layers are ${ffn} wide, which is not divisible by ${divisor}: there is no tier ` +
       `${count}`,
     {
-      hint: 'ask for fewer tiers, or for a width that is a multiple',
+      hint: 'use fewer tiers, or a width that is a multiple of it',
       data: { width: ffn, divisor },
     },
   );

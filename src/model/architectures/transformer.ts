@@ -1,6 +1,6 @@
 /**
  * Pre-LayerNorm blocks of attention and GELU (arXiv 1706.03762, 2002.04745, 1606.08415); `gpt.ts` has the formulas.
- * Attention is causal for texts; patches of series and pictures all see each other.
+ * Attention is causal for text, and bidirectional for patches of series and pictures.
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { Value } from '../graph/rule.ts';
@@ -23,7 +23,7 @@ import type { TensorSpec, Weights } from './architecture.ts';
 const EPSILON = 1e-5;
 const HALF_ROOT = Math.SQRT1_2;
 
-/** How random first weights are drawn. */
+/** Initialization of weight matrices. */
 export const WEIGHT = { deviation: 0.02 };
 
 /** Sizes of the blocks, and of the sequences they read. */
@@ -34,15 +34,15 @@ export interface BlockSizes {
   readonly ffn: number;
   /** Positions of a sequence. */
   readonly length: number;
-  /** No position sees a later one. */
+  /** Whether attention is causal. */
   readonly causal: boolean;
 }
 
-/** Throws a `ConfigError` if the heads do not share the width evenly. */
+/** Throws a ConfigError if the width is not divisible by the number of heads. */
 export function checkWidth({ width, heads }: Pick<BlockSizes, 'width' | 'heads'>): void {
   if (width % heads === 0) return;
   throw new ConfigError('model/heads', `model.width ${width} does not divide into ${heads} heads`, {
-    hint: 'take a width that is a multiple of the heads',
+    hint: 'use a width that is a multiple of the number of heads',
   });
 }
 
@@ -77,7 +77,7 @@ const block = (
   ),
 ];
 
-/** What patches of numbers become rows by: a linear layer, and a row for each place. */
+/** The patch embedding: a linear layer, and an embedding per position. */
 export const patchLayer = (
   inputs: number,
   length: number,
@@ -94,7 +94,7 @@ export const blocks = (
 ): readonly TensorSpec[] =>
   Array.from({ length: sizes.layers }, (_, i) => block(`blocks.${i}`, sizes)).flat();
 
-/** Rows of all sequences (B * length, width) through the blocks. */
+/** Applies the blocks to the rows of all sequences (B * length, width). */
 export function throughBlocks(sizes: BlockSizes, weights: Weights, rows: Value): Value {
   let h = rows;
   for (let i = 0; i < sizes.layers; i++) {
@@ -106,7 +106,7 @@ export function throughBlocks(sizes: BlockSizes, weights: Weights, rows: Value):
   return h;
 }
 
-/** The last norm and a linear layer behind it. */
+/** Applies the last norm and a linear layer after it. */
 export function readOut(
   weights: Weights,
   h: Value,
@@ -116,18 +116,18 @@ export function readOut(
   return gemm(standardize(h, EPSILON), weight, { c: bias });
 }
 
-/** Rows through the last norm, where no linear layer comes right behind it. */
+/** Applies the last norm, if no linear layer directly follows it. */
 export const normed = (weights: Weights, h: Value): Value =>
   add(mul(standardize(h, EPSILON), weights('norm.weight')), weights('norm.bias'));
 
-/** A linear layer that reads rows through a norm: what to multiply the standardized rows with, and what to add. */
+/** A linear layer with the preceding norm folded in: weight and bias for standardized rows. */
 interface Folded {
   readonly weight: Value;
   readonly bias: Value;
 }
 
 /**
- * Folds a norm into the layer behind it, (z * n + b) @ w = z @ (n * w) + b @ w: weights are smaller than activations.
+ * Folds a norm into the layer after it, (z * n + b) @ w = z @ (n * w) + b @ w: weights are smaller than activations.
  */
 function foldNorm(weights: Weights, norm: string, layer: string, biased: boolean): Folded {
   const weight = weights(`${layer}.weight`);
@@ -146,7 +146,7 @@ function attention(sizes: BlockSizes, weights: Weights, at: string, h: Value): V
   const size = width / heads;
   const rows = standardize(h, EPSILON);
   const { weight, bias } = foldNorm(weights, `${at}.norm`, `${at}.qkv`, true);
-  // three products instead of one: cutting the weights apart is cheaper than cutting the activations
+  // three products instead of one: splitting the weights is cheaper than splitting the activations
   const thirds = [width, width, width];
   const biases = split(bias, 0, thirds);
   const [q, k, v] = split(weight, 1, thirds).map((part, i) => {

@@ -1,15 +1,15 @@
-/** Tables as CSV (RFC 4180; also with `;` or tabs): their cells, and regression rows with one target column. */
+/** Parses CSV tables (RFC 4180; also with `;` or tabs), and regression rows with one target column. */
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionSet } from './regression.ts';
 
-/** One line of a table that is not empty. */
+/** A line of a table that is not empty. */
 export interface CsvLine {
   readonly cells: readonly string[];
-  /** In the file, from 1. */
+  /** Line number in the file, from 1. */
   readonly line: number;
 }
 
-/** Lines that are not empty; what is in double quotes may hold separators, newlines and doubled quotes. */
+/** Returns the lines that are not empty. Quoted cells may contain separators, newlines and doubled quotes. */
 export function readCsv(text: string): readonly CsvLine[] {
   const source = text.replace(/^\ufeff/, '');
   const separator =
@@ -42,16 +42,16 @@ export function readCsv(text: string): readonly CsvLine[] {
   return records;
 }
 
-/** Rows of a table with column names. Throws `data/dataset` with the line and column of what is no number. */
+/** Parses a table with column names. Throws `data/dataset` with the line and column of a cell that is not a number. */
 export function parseRegressionCsv(text: string, target: string | undefined): RegressionSet {
   const [header, ...lines] = readCsv(text);
   if (header === undefined || header.cells.length < 2 || lines.length === 0) {
-    throw wrong('needs a line that names at least two columns, and rows below it');
+    throw wrong('needs a header with at least two column names, and rows below it');
   }
   const names = header.cells.map((name) => name.trim());
   const list = names.map((name) => JSON.stringify(name)).join(', ');
   if (target === undefined) {
-    throw wrong(`does not say which column is to be predicted; its columns are ${list}`, TARGET);
+    throw wrong(`needs the name of the column to predict; its columns are ${list}`, TARGET);
   }
   const at = names.indexOf(target);
   if (at < 0) {
@@ -77,7 +77,7 @@ function read(cell: string, line: number, name: string): number {
   throw wrong(
     `has ${JSON.stringify(cell)} in line ${line}, column ${JSON.stringify(name)}, which is not ` +
       'a number',
-    'leave such columns out, or write numbers for their values',
+    'remove such columns, or use numbers',
   );
 }
 

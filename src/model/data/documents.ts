@@ -1,11 +1,11 @@
 /**
- * Documents, one JSON object a line: a text, a prompt with its completion, or a conversation; and their tokens, of
- * which those of prompts and of other roles do not count.
+ * Parses and tokenizes documents, one JSON object per line: a text, a prompt with its completion, or a conversation.
+ * Tokens of prompts and of roles other than the assistant do not count in the loss.
  */
 import { type Issue, ok, type Result, refuse } from '../../base/errors.ts';
 import type { Tokenizer } from './tokens.ts';
 
-/** A turn of a conversation, with whatever else its line says. */
+/** A turn of a conversation, with any other members of its JSON. */
 export interface ChatTurn {
   readonly role: string;
   readonly content: string;
@@ -22,36 +22,36 @@ export interface ChatPiece {
   readonly counted: boolean;
 }
 
-/** How a model's documents become tokens. */
+/** How documents become tokens for a model. */
 export interface TextForm {
   readonly tokenizer: Tokenizer;
-  /** Put before each text and prompt. */
+  /** Tokens before each text and prompt. */
   readonly begin: readonly number[];
-  /** Put behind each document: the end-of-text token, or a newline where there is none. */
+  /** Tokens after each document: the end-of-text token, or a newline if the model has none. */
   readonly end: readonly number[];
-  /** Ids that stand for no text. */
+  /** Ids of special tokens, which do not stand for text. */
   readonly special: ReadonlySet<number>;
 }
 
 export interface EncodedDocument {
   readonly tokens: readonly number[];
-  /** 1 where the token counts. */
+  /** 1 for each token that counts in the loss, else 0. */
   readonly counted: readonly (0 | 1)[];
 }
 
 const MOST_TURNS = 1024;
 const FORMS = 'text, prompt with completion, or messages';
 
-/** What one line holds; other members than those of its form are ignored. */
+/** Parses one line. Members that its form does not use are ignored. */
 export function parseDocument(line: string): Result<Document> {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
-    return bad('it is no JSON');
+    return bad('not valid JSON');
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return bad(`it is no object with ${FORMS}`);
+    return bad(`not an object with ${FORMS}`);
   }
   const { text, prompt, completion, messages } = value as Readonly<Record<string, unknown>>;
   const isCompletion = prompt !== undefined || completion !== undefined;
@@ -62,33 +62,33 @@ export function parseDocument(line: string): Result<Document> {
   if (!isCompletion) {
     return typeof text === 'string' && text !== ''
       ? ok({ kind: 'text', text })
-      : bad('its text is empty or no string');
+      : bad('text is empty or not a string');
   }
-  if (typeof prompt !== 'string') return bad('its prompt is no string');
+  if (typeof prompt !== 'string') return bad('prompt is not a string');
   if (typeof completion !== 'string' || completion === '') {
-    return bad('its completion is empty or no string');
+    return bad('completion is empty or not a string');
   }
   return ok({ kind: 'completion', prompt, completion });
 }
 
 function parseTurns(value: unknown): Result<Document> {
   if (!Array.isArray(value) || value.length === 0 || value.length > MOST_TURNS) {
-    return bad(`its messages are no list of 1 to ${MOST_TURNS} turns`);
+    return bad(`messages is not a list of 1 to ${MOST_TURNS} turns`);
   }
   for (const [i, turn] of value.entries()) {
     const { role, content } = (turn ?? {}) as Readonly<Record<string, unknown>>;
     if (typeof role !== 'string') return bad(`message ${i + 1} has no role`);
-    if (typeof content !== 'string') return bad(`the content of message ${i + 1} is no string`);
+    if (typeof content !== 'string') return bad(`the content of message ${i + 1} is not a string`);
   }
   const messages = value as readonly ChatTurn[];
   if (messages.some(({ role }) => role === 'assistant')) return ok({ kind: 'messages', messages });
-  return bad('no message is of the assistant, so nothing in it counts');
+  return bad('no message is from the assistant, so nothing in it can be learned');
 }
 
 const bad = (message: string): { readonly ok: false; readonly issue: Issue } =>
   refuse('document', '', message);
 
-/** The tokens of a text, or of a prompt with its completion. */
+/** Tokenizes a text, or a prompt with its completion. */
 export function encodeDocument(
   document: Exclude<Document, { readonly kind: 'messages' }>,
   form: TextForm,
@@ -107,8 +107,8 @@ export function encodeDocument(
 }
 
 /**
- * Tokens of a rendered conversation, each piece by itself, as a prompt is when the model answers. White space after a
- * special token that ends a turn does not count; the end of the document is added if missing.
+ * Tokenizes a rendered conversation piece by piece, as prompts are tokenized when the model answers. White space after
+ * a special token that ends a turn does not count. The end of the document is added if missing.
  */
 export function encodePieces(pieces: readonly ChatPiece[], form: TextForm): EncodedDocument {
   const ids = (text: string) => (text === '' ? [] : form.tokenizer.encode(text).tokens);

@@ -12,8 +12,8 @@ export interface SliceSizes {
 }
 
 /**
- * Sizes the model must have; undefined for a text. Throws a `ConfigError` if the bytes have another form or are too
- * few.
+ * Returns the sizes that the model must have; undefined for a text. Throws a ConfigError if the bytes have another form
+ * or are too few.
  */
 export function sizesOfSlice(
   slice: Uint8Array,
@@ -23,7 +23,7 @@ export function sizesOfSlice(
   const { context } = training;
   if (form === 'series') {
     const series = parseSeriesCsv(new TextDecoder().decode(slice));
-    scaleOf(series, training); // as long as it has to be
+    scaleOf(series, training); // throws if the series is too short
     return { channels: series.channels };
   }
   if (form === 'images') {
@@ -38,7 +38,7 @@ export function sizesOfSlice(
   );
 }
 
-/** Throws where the slice is of other sizes than the model. */
+/** Throws a ConfigError if the evaluation slice and the model differ in size. */
 export function assertSliceSizes(sizes: SliceSizes, input: SpecInput | null): void {
   const wanted: Readonly<Record<string, unknown>> = { ...input };
   const strange = Object.entries(sizes).find(([name, size]) => size !== wanted[name]);
@@ -48,7 +48,7 @@ export function assertSliceSizes(sizes: SliceSizes, input: SpecInput | null): vo
     'spec/inconsistent',
     `the evaluation slice has ${size} ${name}, the model ${wanted[name]}`,
     {
-      hint: 'make the run with `nostrain run create --evaluation`, which lays the model out for it',
+      hint: 'create the run with `nostrain run create --evaluation`, which sizes the model for it',
     },
   );
 }

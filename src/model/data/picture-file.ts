@@ -1,6 +1,6 @@
 /**
- * From PNG or JPEG bytes to colours, the same on every machine, in pure JavaScript. Files are hostile: sizes are read
- * from the header and bounded first. Opacity is laid over white; EXIF orientation is ignored.
+ * Decodes PNG and JPEG files to RGB, with the same result on every machine, in pure JavaScript. Files are untrusted:
+ * sizes in the header are checked first. Transparency is blended over white; EXIF orientation is ignored.
  */
 
 import { type DecodedPng, decode as decodePng } from 'fast-png';
@@ -9,21 +9,21 @@ import jpeg from 'jpeg-js';
 import { concatBytes, crc32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 
-/** Pixels of one picture. */
+/** Maximum pixels of a picture, which is decoded in memory. */
 const MOST_PIXELS = 2 ** 24;
 const MOST_SIDE = 16_384;
-/** Of one picture as it is packed. */
+/** Maximum bytes of a picture file. */
 export const MOST_FILE_BYTES = 2 ** 25;
 const MOST_MEGABYTES = 512;
 
-/** Red, green and blue of each pixel, row by row. */
+/** A decoded picture: red, green and blue of each pixel, row by row. */
 export interface Picture {
   readonly width: number;
   readonly height: number;
   readonly colours: Uint8Array;
 }
 
-/** Throws `data/pictures` that names the file and what is wrong with it. */
+/** Decodes a picture. Throws `data/pictures` that names the file and the problem. */
 export function decodePicture(bytes: Uint8Array, name: string): Picture {
   try {
     if (isPng(bytes)) return fromPng(bytes, name);
@@ -32,14 +32,14 @@ export function decodePicture(bytes: Uint8Array, name: string): Picture {
     throw error instanceof ConfigError ? error : undecodable(name, error);
   }
   throw new ConfigError('data/pictures', `${name} is neither a PNG nor a JPEG file`, {
-    hint: 'save it as one of them, or take it away',
+    hint: 'save it as PNG or JPEG, or remove it',
   });
 }
 
 function undecodable(name: string, cause: unknown): ConfigError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new ConfigError('data/pictures', `${name} cannot be decoded: ${reason}`, {
-    hint: 'save it again as PNG or JPEG, or take it away',
+    hint: 'save it again as PNG or JPEG, or remove it',
     cause,
   });
 }
@@ -49,9 +49,9 @@ function assertSizes(width: number, height: number, name: string): void {
   if (isFine && Math.max(width, height) <= MOST_SIDE) return;
   throw new ConfigError(
     'data/pictures',
-    `${name} says it is ${width} x ${height} pixels; at most ${MOST_PIXELS} and a side of ` +
-      `${MOST_SIDE} are read`,
-    { hint: 'scale it down: models read small pictures anyway' },
+    `${name} has ${width} x ${height} pixels; the limits are ${MOST_PIXELS} and a side of ` +
+      `${MOST_SIDE}`,
+    { hint: 'scale it down: models read small pictures' },
   );
 }
 
@@ -72,7 +72,7 @@ function fromPng(bytes: Uint8Array, name: string): Picture {
   return { width, height, colours };
 }
 
-/** Sample `i` of a pixel, as the file has it: lines of fewer than 8 bits a sample begin with a byte of their own. */
+/** Returns a reader of single samples. With fewer than 8 bits per sample, each line starts at a new byte. */
 function samplesOf({ width, channels, depth, data }: DecodedPng) {
   if (depth >= 8) return (at: number, i: number) => data[at * channels + i]!;
   const line = Math.ceil((width * depth) / 8);
@@ -92,7 +92,7 @@ function colourAt(
 ): Colour {
   if (palette) {
     const entry = palette[sample(at, 0)];
-    if (!entry) throw new Error('a pixel has a colour that its palette lacks');
+    if (!entry) throw new Error('a pixel uses a color that its palette lacks');
     return [entry[0]!, entry[1]!, entry[2]!, entry[3] ?? 255];
   }
   const raw = Array.from({ length: channels }, (_, i) => sample(at, i));
@@ -119,15 +119,15 @@ function fromJpeg(bytes: Uint8Array, name: string): Picture {
     maxResolutionInMP: MOST_PIXELS / 1e6,
     maxMemoryUsageInMB: MOST_MEGABYTES,
   });
-  if (data.length !== width * height * 3) throw new Error('it is cut off');
+  if (data.length !== width * height * 3) throw new Error('the file is truncated');
   return { width, height, colours: data };
 }
 
-/** Of the first frame: markers up to it are skipped by their lengths. */
+/** Returns the sizes in the first frame of a JPEG; skips the markers before it by their lengths. */
 function jpegSizes(bytes: Uint8Array): { readonly width: number; readonly height: number } {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 2; at + 9 <= bytes.length; ) {
-    if (bytes[at] !== 0xff) throw new Error('it is broken before its first frame');
+    if (bytes[at] !== 0xff) throw new Error('the file is damaged before its first frame');
     const marker = bytes[at + 1]!;
     // fill bytes
     if (marker === 0xff) at += 1;
@@ -135,13 +135,13 @@ function jpegSizes(bytes: Uint8Array): { readonly width: number; readonly height
       return { height: view.getUint16(at + 5), width: view.getUint16(at + 7) };
     } else at += 2 + view.getUint16(at + 2);
   }
-  throw new Error('it is cut off');
+  throw new Error('the file is truncated');
 }
 
-/** What red, green and blue add to the brightness, in thousandths. */
+/** Weights of red, green and blue in the brightness, in thousandths. */
 const WEIGHTS = [299, 587, 114] as const;
 
-/** The square as a model of so many channels reads it: grey where it knows no colours. */
+/** Converts a square to the model's channels; to gray for one channel. */
 export const inChannels = (square: Uint8Array, channels: number): Uint8Array =>
   channels === WEIGHTS.length
     ? square
@@ -152,11 +152,13 @@ export const inChannels = (square: Uint8Array, channels: number): Uint8Array =>
         ),
       );
 
-/** The middle of a picture as a square of so many pixels a side: the mean of what each covers, in whole numbers. */
+/**
+ * Crops the middle of a picture to a square and scales it; each pixel is the mean of the area it covers, in integers.
+ */
 export function squareOf({ width, height, colours }: Picture, pixels: number): Uint8Array {
   const side = Math.min(width, height);
   const [left, top] = [(width - side) >> 1, (height - side) >> 1];
-  // in units of 1 / pixels of the picture's: pixel i is from i * pixels on, place x from x * side on
+  // in units of 1/pixels of a source pixel: source pixel i starts at i * pixels, target pixel x at x * side
   const covered = Array.from({ length: pixels }, (_, x) => {
     const [from, to] = [x * side, (x + 1) * side];
     const first = Math.floor(from / pixels);
@@ -192,17 +194,17 @@ export interface PngHeader {
   readonly width: number;
   readonly height: number;
   readonly depth: number;
-  /** As the format numbers it: 0 grey, 2 colours, 3 a palette, 4 and 6 with opacity. */
+  /** PNG color type: 0 gray, 2 RGB, 3 palette, 4 gray with alpha, 6 RGB with alpha. */
   readonly colorType: number;
 }
 
-/** Samples of a pixel by colour type. */
+/** Samples per pixel by color type. */
 const SAMPLES: Readonly<Record<number, number>> = { 0: 1, 2: 3, 3: 1, 4: 2, 6: 4 };
 
-/** Chunks that pixels depend on. */
+/** PNG chunks that pixels depend on. */
 const NEEDED = ['IHDR', 'PLTE', 'tRNS', 'IDAT', 'IEND'];
 
-/** First column, first row and the steps between, of the seven passes of an interlaced picture. */
+/** First column, first row and steps of the seven passes of an interlaced PNG. */
 const PASSES = [
   [0, 0, 8, 8],
   [4, 0, 8, 8],
@@ -215,33 +217,34 @@ const PASSES = [
 
 interface Chunk {
   readonly type: string;
-  /** With length, type and check sum. */
+  /** The whole chunk, with length, type and checksum. */
   readonly whole: Uint8Array;
   readonly data: Uint8Array;
 }
 
-/** Throws an Error in plain words where the file is cut off or broken. */
+/** Yields the chunks of a PNG. Throws an Error if the file is truncated or damaged. */
 function* chunksOf(bytes: Uint8Array): Generator<Chunk> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = SIGNATURE.length; at < bytes.length; ) {
-    if (at + 12 > bytes.length) throw new Error('it is cut off');
+    if (at + 12 > bytes.length) throw new Error('the file is truncated');
     const length = view.getUint32(at);
     const end = at + 12 + length;
-    if (end > bytes.length) throw new Error('it is cut off');
+    if (end > bytes.length) throw new Error('the file is truncated');
     const checked = bytes.subarray(at + 4, end - 4);
-    if (crc32(checked) !== view.getUint32(end - 4)) throw new Error('a check sum in it is wrong');
+    if (crc32(checked) !== view.getUint32(end - 4))
+      throw new Error('a checksum in the file is wrong');
     const type = String.fromCharCode(...checked.subarray(0, 4));
     yield { type, whole: bytes.subarray(at, end), data: checked.subarray(4) };
     if (type === 'IEND') return;
     at = end;
   }
-  throw new Error('it is cut off');
+  throw new Error('the file is truncated');
 }
 
-/** The header alone: nothing behind it is looked at. */
+/** Reads only the header. */
 function readPngHeader(bytes: Uint8Array): PngHeader {
   const first = chunksOf(bytes).next().value;
-  if (first?.type !== 'IHDR' || first.data.length !== 13) throw new Error('it has no header');
+  if (first?.type !== 'IHDR' || first.data.length !== 13) throw new Error('the file has no header');
   const view = new DataView(first.data.buffer, first.data.byteOffset, 13);
   return {
     width: view.getUint32(0),
@@ -251,22 +254,22 @@ function readPngHeader(bytes: Uint8Array): PngHeader {
   };
 }
 
-/** The file reduced to what pixels depend on, once complete. The sizes in its header are bounded already. */
+/** Returns the file reduced to the needed chunks. Throws if the pixels are incomplete or more than the header says. */
 function neededOfPng(bytes: Uint8Array, header: PngHeader): Uint8Array {
   const chunks = [...chunksOf(bytes)].filter(({ type }) => NEEDED.includes(type));
   const isInterlaced = chunks[0]!.data[12] === 1;
   if (isInterlaced && header.depth < 8) {
-    throw new Error('it is interlaced with fewer than 8 bits a sample, which is not read here');
+    throw new Error('interlacing with fewer than 8 bits per sample is not supported');
   }
   if (header.colorType === 3 && !chunks.some(({ type }) => type === 'PLTE')) {
-    throw new Error('it has no palette');
+    throw new Error('the file has no palette');
   }
   const packed = chunks.filter(({ type }) => type === 'IDAT').map(({ data }) => data);
   const wanted = unpackedBytes(header, isInterlaced);
-  // one byte more than wanted shows that there is more; nothing beyond it is kept
+  // one byte more than expected reveals extra data, which is not kept
   const { length } = unzlibSync(concatBytes(...packed), { out: new Uint8Array(wanted + 1) });
   if (length !== wanted) {
-    throw new Error(`its pixels are ${length} bytes, its header says ${wanted}`);
+    throw new Error(`its pixels take ${length} bytes, but its header implies ${wanted}`);
   }
   return concatBytes(Uint8Array.from(SIGNATURE), ...chunks.map(({ whole }) => whole));
 }

@@ -1,4 +1,4 @@
-/** Pictures with a class each: read from a folder, packed into one file, divided among workers. */
+/** Labelled pictures: reads them from a folder, packs them into one file, divides them among workers. */
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { CreateSha256 } from '../../base/hash.ts';
@@ -8,20 +8,20 @@ import { compareCodePoints } from '../../tensor/params.ts';
 import type { ImageData, ImagePart } from '../forms/table.ts';
 import { decodePicture, inChannels, squareOf } from './picture-file.ts';
 
-/** Decoded, scaled and cut to squares. */
+/** Pictures that are decoded, scaled and cropped to squares. */
 export interface Pictures {
-  /** Names of the classes, ascending. */
+  /** Class names, ascending. */
   readonly classes: readonly string[];
-  /** Of a side. */
+  /** Pixels per side. */
   readonly pixels: number;
   readonly channels: number;
-  /** One picture after the other, row by row, pixel by pixel. */
+  /** All pictures, one after the other, row by row, pixel by pixel. */
   readonly bytes: Uint8Array;
-  /** The class of each. */
+  /** Class index of each picture. */
   readonly labels: Int32Array;
 }
 
-/** One file: a line of JSON with everything but the pixels, then the pixels. Independent of how files were packed. */
+/** Packs pictures: a line of JSON, then the pixels. The result does not depend on how the files were compressed. */
 export const packPictures = ({
   classes,
   pixels,
@@ -40,13 +40,13 @@ export function hashPictures(pictures: Pictures, createSha256: CreateSha256): Ui
 }
 
 const LINE_END = 10;
-/** Of the line before the pixels: names of classes and a few letters for each picture. */
+/** Maximum bytes of the JSON line: class names and a label per picture. */
 const MOST_HEAD_BYTES = 2 ** 24;
 const MOST_CLASSES = 10_000;
 const MOST_PIXELS = 1024;
 const LONGEST_NAME = 255;
 
-/** Back from one piece. Throws `data/pictures` where it is none. */
+/** Unpacks pictures. Throws `data/pictures` if the bytes are not packed pictures. */
 export function unpackPictures(packed: Uint8Array): Pictures {
   const end = packed.subarray(0, MOST_HEAD_BYTES).indexOf(LINE_END);
   const { classes, pixels, channels, labels } = headIn(packed.subarray(0, Math.max(0, end)));
@@ -84,14 +84,14 @@ const isWithin = (value: unknown, from: number, to: number): value is number =>
   Number.isSafeInteger(value) && Number(value) >= from && Number(value) <= to;
 
 const unreadable = (): ConfigError =>
-  new ConfigError('data/pictures', 'these bytes are no pictures as a run packs them', {
-    hint: 'name a folder that has a folder of PNG and JPEG files for each class',
+  new ConfigError('data/pictures', 'these bytes are not packed pictures of a run', {
+    hint: 'name a folder with one folder of PNG and JPEG files per class',
   });
 
-/** Of each class every tenth is held out. */
+/** Every tenth picture of a class is held out for validation. */
 const HELD_OUT = 10;
 
-/** A worker's pictures and the validation part: some of each class in a drawn order, or all of another set, `held`. */
+/** Returns a worker's pictures and the validation part: some pictures of each class, or all of `holdout`. */
 export function dividePictures(pictures: Pictures, shard: Shard, holdout?: Pictures): ImageData {
   const { shardPictures, kept, few } = drawn(
     pictures,
@@ -100,13 +100,13 @@ export function dividePictures(pictures: Pictures, shard: Shard, holdout?: Pictu
   );
   const { index, count } = shard;
   if (few !== undefined && holdout === undefined) {
-    throw new ConfigError('data/too-small', `class ${JSON.stringify(few)} has one picture only`, {
-      hint: 'give two pictures of every class at least: one to learn from, one to be tested on',
+    throw new ConfigError('data/too-small', `class ${JSON.stringify(few)} has only one picture`, {
+      hint: 'add pictures: each class needs at least two, one of them for validation',
     });
   }
   if (shardPictures.length === 0) {
     throw new ConfigError('data/too-small', `there are no pictures for shard ${index}/${count}`, {
-      hint: 'give more pictures, or train with fewer workers',
+      hint: 'use more pictures or fewer workers',
     });
   }
   const validation =
@@ -114,7 +114,7 @@ export function dividePictures(pictures: Pictures, shard: Shard, holdout?: Pictu
   return { kind: 'images', shard: partOf(pictures, shardPictures), validation };
 }
 
-/** Which pictures are the shard's, and which are held out: of each class the first and then every so many. */
+/** Draws the pictures of a shard and the held-out ones: the first and then every `every`-th of each class. */
 function drawn({ classes, labels }: Pictures, { index, count }: Shard, every: number) {
   const key = deriveKey('nostrain/pictures');
   const order = [...labels.keys()]
@@ -127,7 +127,7 @@ function drawn({ classes, labels }: Pictures, { index, count }: Shard, every: nu
     const rank = seen[labels[at]!]!++;
     const before = every === Infinity ? 0 : 1 + Math.floor(rank / every);
     if (before > 0 && rank % every === 0) kept.push(at);
-    // which worker is next does not depend on the class, so that few of each are shared out too
+    // offset by the class, so that small classes are shared among the workers as well
     else if ((rank - before + labels[at]!) % count === index - 1) shardPictures.push(at);
   }
   return { shardPictures, kept, few: classes[seen.findIndex((all) => all < 2)] };
@@ -145,36 +145,36 @@ function partOf(
   return { pixels: part, labels: Int32Array.from(taken, (at) => labels[at]!) };
 }
 
-/** One file of a class. */
+/** A picture file of a class. */
 export interface PictureFile {
-  /** The name of its folder. */
+  /** Class: the name of the folder. */
   readonly class: string;
   readonly name: string;
-  /** The whole of it, of bounded length. */
+  /** Reads the file, which has a limited length. */
   read(): Promise<Uint8Array>;
 }
 
-/** What pictures must have in common with others: of theirs every class is one. */
+/** Classes and channels that pictures must match; every class must be one of these. */
 export type Likeness = Pick<Pictures, 'classes' | 'channels'>;
 
 export interface GatherPictures {
-  /** In front of a person. */
+  /** Name of the folder for messages. */
   readonly folder: string;
-  /** Of the folders that were found; as many as there are classes. */
+  /** Names of the class folders. */
   readonly classes: readonly string[];
   readonly pixels: number;
-  /** The held-out pictures of a run in which everybody has their own. */
+  /** The evaluation pictures of a run whose workers have their own data. */
   readonly like?: Likeness | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Numbers of all pictures together. */
+/** Maximum values of all pictures together, which are in memory. */
 const MOST_BYTES = 2 ** 30;
 const IS_PICTURE = /\.(png|jpe?g)$/i;
-/** Colours, until it is known that there are none. */
+/** Channels while reading; reduced to one if all pictures are gray. */
 const COLOURS = 3;
 
-/** Throws `data/pictures` that names what is wrong with which file. */
+/** Reads all pictures. Throws `data/pictures` that names the file and the problem. */
 export async function gatherPictures(
   all: readonly PictureFile[],
   { folder, classes: classNames, pixels, like, signal }: GatherPictures,
@@ -188,14 +188,14 @@ export async function gatherPictures(
     if (files.some((file) => file.class === name)) continue;
     throw wrong(
       `${folder}/${name} has no pictures`,
-      'put PNG or JPEG files there, or take it away',
+      'put PNG or JPEG files there, or remove the folder',
     );
   }
   const size = pixels * pixels * COLOURS;
   if (files.length * size > MOST_BYTES) {
     throw wrong(
-      `${folder} has ${files.length} pictures, ${MOST_BYTES} numbers are the most`,
-      'take fewer pictures, or scale them further down with --set pixels=N',
+      `${folder} has ${files.length} pictures, which exceed ${MOST_BYTES} values`,
+      'use fewer pictures, or scale them down with --set pixels=N',
     );
   }
   const bytes = new Uint8Array(files.length * size);
@@ -219,7 +219,7 @@ function assertClasses(
     throw wrong(
       `${folder} has the class ${JSON.stringify(strange)}; those of the run are ` +
         `${listOf(like!.classes)}`,
-      'call the folders as the run calls its classes, and take others away',
+      'name the folders like the classes of the run, and remove others',
     );
   }
   const least = like ? 1 : 2;
@@ -227,8 +227,8 @@ function assertClasses(
   const words =
     classNames.length === 1 ? `one class only, ${classNames[0]}` : `${classNames.length} classes`;
   const needed = like
-    ? `give a folder with pictures for one of ${listOf(like.classes)} at least`
-    : 'give two classes at least, a folder with pictures for each';
+    ? `add a folder with pictures for at least one of ${listOf(like.classes)}`
+    : 'add folders: at least two classes are needed';
   throw wrong(`${folder} has ${words}`, needed);
 }
 

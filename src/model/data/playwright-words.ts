@@ -92,7 +92,7 @@ export const irregular: Readonly<Record<string, string>> = {
   know: 'known',
 };
 
-/** `{symbol}` is replaced until none is left; a pattern in a list is drawn at random, early ones more often. */
+/** Grammar rules: each `{symbol}` is replaced by a random pattern of its list, early ones more often. */
 export const patterns: Readonly<Record<string, readonly string[]>> = {
   thing: [
     'the {noun}',

@@ -1,6 +1,6 @@
 /**
- * The built-in corpus: about 1.1 MB of synthetic dialogue, by a seeded grammar in integer arithmetic, so every machine
- * makes the same bytes. It has speakers, scenes, agreement and verse lines to learn, but no meaning.
+ * Generates the built-in corpus: about 1.1 MB of synthetic dialogue from a seeded grammar in integer arithmetic, the
+ * same bytes on every machine. It has speakers, scenes, agreement and verse lines to learn, but no meaning.
  */
 import { utf8 } from '../../base/bytes.ts';
 import { below, deriveKey, philox } from '../../base/rng.ts';
@@ -40,7 +40,7 @@ const players: readonly Player[] = (Object.keys(cast) as Rank[]).flatMap((rank) 
 );
 const allNouns = themes.flat();
 
-/** Whole scenes until `minimumBytes` are reached. */
+/** Writes whole scenes until `minimumBytes` are reached. */
 export function writePlay({ seed = 1, minimumBytes = 1_100_000 } = {}): Uint8Array {
   const die = createDie(seed);
   const scenes: string[] = [];
@@ -64,7 +64,7 @@ function createDie(seed: number): Die {
 
 const pick = <T>(die: Die, from: readonly T[]): T => from[die(from.length)]!;
 
-/** Early items more often than late ones, falling linearly. */
+/** Draws an item with a probability that falls linearly from the first to the last. */
 const pickSkewed = <T>(die: Die, from: readonly T[]): T =>
   from[Math.min(die(from.length), die(from.length))]!;
 
@@ -106,7 +106,7 @@ function writeSpeech(die: Die, scene: Scene, to: Player, first: string): string 
   return parts.join(' ');
 }
 
-/** Replaces every symbol of a pattern, then makes whole sentences of it: capitals, `a` or `an`. */
+/** Replaces every symbol of a pattern, then fixes capitals and `a` or `an`. */
 function expand(pattern: string, die: Die, scene: Scene, to: Player): string {
   let text = pattern;
   for (let at = text.indexOf('{'); at >= 0; at = text.indexOf('{', at)) {
@@ -154,7 +154,7 @@ function symbol(name: string, die: Die, scene: Scene, to: Player): string {
     case 'address':
       return address(die, to);
     default:
-      throw new TypeError(`the playwright knows no {${name}}`);
+      throw new TypeError(`unknown symbol {${name}}`);
   }
 }
 
@@ -170,7 +170,7 @@ const upper = (letter: string): string => letter.toUpperCase();
 
 const titled = ({ name }: Player): string => name.slice(0, 1) + name.slice(1).toLowerCase();
 
-/** The -s form: of a noun its plural, of a verb its third person. */
+/** Returns the -s form: the plural of a noun, the third person of a verb. */
 function plural(word: string): string {
   if (/(?:s|x|ch|sh)$/.test(word)) return `${word}es`;
   return /[^aeiou]y$/.test(word) ? `${word.slice(0, -1)}ies` : `${word}s`;
@@ -183,13 +183,13 @@ function participle(verb: string): string {
   return verb.endsWith('y') ? `${verb.slice(0, -1)}ied` : `${verb}ed`;
 }
 
-/** Vowel groups, a silent last e not counted: rough, but the same everywhere. */
+/** Counts vowel groups, without a silent final e; rough, but deterministic. */
 function syllables(word: string): number {
   const groups = word.toLowerCase().match(/[aeiouy]+/g)?.length ?? 0;
   return Math.max(1, /[^aeiouyl]e\W*$/i.test(word) ? groups - 1 : groups);
 }
 
-/** Lines of about ten syllables, each with a capital at its head. */
+/** Breaks a speech into capitalized lines of about ten syllables. */
 function verse(speech: string): string {
   const lines: string[] = [];
   let line = '';

@@ -1,14 +1,14 @@
-/** Regression data: samples of a linear function dealt into shards, and the dataset JSON of the Python reference. */
+/** Regression data: synthetic samples of a linear function, in shards, and the dataset JSON of the Python reference. */
 import { ConfigError } from '../../base/errors.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
 import type { Shard } from '../../run/field.ts';
 
-/** The regression models of the Python program, by the name in its documents. */
+/** The regression models of the Python reference, by their name in its documents. */
 export type RegressionTask = 'linear-regression' | 'mlp-regression';
 
-/** Examples of a regression, row after row. */
+/** Examples of a regression, in row-major order. */
 export interface RegressionSet {
-  /** Examples in all. */
+  /** Number of examples. */
   readonly size: number;
   readonly features: number;
   /** (size, features), row by row. */
@@ -17,21 +17,21 @@ export interface RegressionSet {
   readonly targets: Float64Array;
 }
 
-/** The same in the numbers that graphs take. */
+/** Examples in f32, for graphs. */
 export interface RowSet {
   readonly inputs: Float32Array;
   readonly targets: Float32Array;
 }
 
-/** The rows as graphs take them. */
+/** Converts examples to f32. */
 export const asRows = ({ inputs, targets }: RegressionSet): RowSet => ({
   inputs: Float32Array.from(inputs),
   targets: Float32Array.from(targets),
 });
 
-/** Examples of a regression with their task, as `parseRegressionDataset` gives them. */
+/** A parsed dataset: examples of a regression, and its task. */
 export interface RegressionDataset extends RegressionSet {
-  /** Absent when the file does not say; the reference then means linear regression. */
+  /** Undefined if the file does not name it; the reference then assumes linear regression. */
   readonly task: RegressionTask | undefined;
 }
 
@@ -63,7 +63,7 @@ export function syntheticRows({ seed, shard }: Pick<LinearExamplesOptions, 'seed
 /** Standard deviation of the sum of four uniform draws. */
 const FOUR_UNIFORM = Math.sqrt(4 / 12);
 
-/** Example i of shard k is draw (k - 1) * size + i of one stream, so shards of one seed and size never share a draw. */
+/** Generates a shard. Example i of shard k is draw (k - 1) * size + i of one stream, so shards never overlap. */
 export function linearExamples(options: LinearExamplesOptions): RegressionSet {
   const { seed, shard, size = 256, noise = 0.05 } = options;
   const { weights, bias } = linearTruth;
@@ -87,11 +87,11 @@ export function linearExamples(options: LinearExamplesOptions): RegressionSet {
   return { size, features, inputs, targets };
 }
 
-/** Of the rows of a file every tenth is held out, where there are so many. */
+/** Every tenth row of a file is held out for validation, if the file has at least `FEWEST_TO_HOLD_OUT` rows. */
 const HELD_OUT = 10;
 const FEWEST_TO_HOLD_OUT = 20;
 
-/** A worker's rows of a file that all workers have, dealt in turn, and those that nobody trains on. */
+/** Deals the rows of a shared file to workers in turn. Returns a shard's rows and the held-out rows. */
 export function dealRows(
   set: RegressionSet,
   { index, count }: Shard,
@@ -101,7 +101,7 @@ export function dealRows(
   const shardRows = all.filter((row) => !isHeldOut(row)).filter((_, i) => i % count === index - 1);
   if (shardRows.length === 0) {
     throw new ConfigError('data/dataset', `the dataset has no rows for shard ${index}/${count}`, {
-      hint: 'give more rows, or deal them to fewer workers with --shard',
+      hint: 'use more rows, or fewer workers (--shard)',
     });
   }
   const holdout = all.filter(isHeldOut);
@@ -119,7 +119,7 @@ const rowsOf = ({ features, inputs, targets }: RegressionSet, rows: readonly num
 });
 
 /**
- * Reads a parsed dataset, `{"task", "examples": [{"inputs", "target"}]}`. Throws a ConfigError (`data/dataset`).
+ * Validates a parsed dataset, `{"task", "examples": [{"inputs", "target"}]}`. Throws a ConfigError (`data/dataset`).
  *
  * @example
  * ```ts
@@ -175,7 +175,7 @@ function parseExample(example: unknown, at: string): { inputs: number[]; target:
 
 const DECIMAL = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
 
-/** A finite number, or its decimal text: the reference takes both. */
+/** Parses a finite number or its decimal text; the reference accepts both. */
 function parseNumber(value: unknown, at: string): number {
   const number = typeof value === 'string' && DECIMAL.test(value) ? Number(value) : value;
   if (typeof number === 'number' && Number.isFinite(number)) return number;

@@ -1,6 +1,6 @@
 /**
- * Series over time: CSV tables with a column of times and a channel in each other column, and how workers share one.
- * The last tenth is for validation; windows are dealt to the workers by where they begin.
+ * Time series: parses CSV tables with a column of times and one channel per other column, and divides a series among
+ * workers. The last tenth is for validation; windows are dealt by their first step.
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { Shard } from '../../run/field.ts';
@@ -8,9 +8,9 @@ import type { SeriesData } from '../forms/table.ts';
 import { type CsvLine, readCsv } from './csv.ts';
 import type { ShardForm } from './text.ts';
 
-/** Evenly spaced steps of one number or more each. */
+/** A series of evenly spaced steps with one or more channels. */
 export interface Series {
-  /** Of the channels. */
+  /** Channel names. */
   readonly names: readonly string[];
   readonly channels: number;
   readonly steps: number;
@@ -19,30 +19,30 @@ export interface Series {
   readonly times: Times;
 }
 
-/** The time of the first step, and how far apart steps are: in milliseconds, in months, or as bare numbers. */
+/** The time of the first step, and the interval: in milliseconds, months, or plain numbers. */
 export interface Times {
   readonly first: number;
   readonly step: number;
   readonly unit: 'number' | 'milliseconds' | 'months';
 }
 
-/** What the column of times may be called, in any case. */
+/** Accepted names of the time column, in any case. */
 const TIME_NAMES = ['time', 'date', 'datetime', 'timestamp', 'ds', 'day', 'month', 'year', 't'];
 const MOST_CHANNELS = 1024;
 
-/** The series in a CSV with column names. Throws `data/series` with the line and column of what is wrong. */
+/** Parses a CSV with column names. Throws `data/series` with the line and column of the problem. */
 export function parseSeriesCsv(text: string): Series {
   const [header, ...lines] = readCsv(text);
   if (header === undefined || header.cells.length < 2 || lines.length < 2) {
-    throw wrong('needs a line that names at least two columns, and two lines below it');
+    throw wrong('needs a header with at least two column names, and two lines below it');
   }
   const names = header.cells.map((name) => name.trim());
   const at = names.findIndex((name) => TIME_NAMES.includes(name.toLowerCase()));
   if (at < 0) {
     const list = names.map((name) => JSON.stringify(name)).join(', ');
     throw wrong(
-      `has no column of times: its columns are ${list}`,
-      `call the column of times one of ${TIME_NAMES.join(', ')}`,
+      `has no time column; its columns are ${list}`,
+      `name the time column one of ${TIME_NAMES.join(', ')}`,
     );
   }
   const channels = names.toSpliced(at, 1);
@@ -64,8 +64,8 @@ export function parseSeriesCsv(text: string): Series {
 function numberIn(cell: string, line: number, name: string): number {
   if (cell.trim() === '') {
     throw wrong(
-      `has a hole: nothing in line ${line}, column ${JSON.stringify(name)}`,
-      'fill it in, for example with the value before, or leave the column out',
+      `has an empty cell in line ${line}, column ${JSON.stringify(name)}`,
+      'fill it in, for example with the previous value, or remove the column',
     );
   }
   const value = Number(cell);
@@ -73,11 +73,11 @@ function numberIn(cell: string, line: number, name: string): number {
   throw wrong(
     `has ${JSON.stringify(cell)} in line ${line}, column ${JSON.stringify(name)}, which is not ` +
       'a number',
-    'leave such columns out, or write numbers for their values',
+    'remove such columns, or use numbers',
   );
 }
 
-/** Steps may be a little uneven, as of clocks, but none may be missing. */
+/** Maximum deviation of an interval, as a share; allows for clock jitter but not for missing steps. */
 const UNEVEN = 0.01;
 
 function timesOf(lines: readonly CsvLine[], at: number, name: string): Times {
@@ -86,13 +86,13 @@ function timesOf(lines: readonly CsvLine[], at: number, name: string): Times {
     if (time !== undefined) return { ...time, line };
     throw wrong(
       `has ${JSON.stringify(cells[at])} in line ${line}, column ${JSON.stringify(name)}, which ` +
-        'is no time',
-      'write numbers, or dates such as 2024-01-31 and 2024-01-31T12:00:00Z',
+        'is not a time',
+      'use numbers, or dates such as 2024-01-31 and 2024-01-31T12:00:00Z',
     );
   });
   const [first, second] = [read[0]!, read[1]!];
   const other = read.find(({ unit }) => unit !== first.unit);
-  if (other) throw wrong(`writes its times in two ways, the second one in line ${other.line}`);
+  if (other) throw wrong(`has times in two formats, the second one in line ${other.line}`);
   const byMonth = first.months !== undefined && read.every(({ months }) => months !== undefined);
   const monthStep = byMonth ? second.months! - first.months! : 0;
   const isMonthly =
@@ -104,8 +104,8 @@ function timesOf(lines: readonly CsvLine[], at: number, name: string): Times {
     if (gap <= 0) throw wrong(`goes back in time in line ${line}`, 'sort it by time');
     if (Math.abs(gap - step) <= UNEVEN * step) return;
     throw wrong(
-      `has a hole before line ${line}: ${gap / step} steps instead of one`,
-      'give a row for every step: fill in what is missing, or take longer steps',
+      `has a gap before line ${line}: ${gap / step} steps instead of one`,
+      'add a row for every step, or use longer steps',
     );
   });
   return { first: first.time, step, unit: first.unit };
@@ -113,7 +113,7 @@ function timesOf(lines: readonly CsvLine[], at: number, name: string): Times {
 
 const DATE = /^\d{4}-\d\d(-\d\d)?([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?$/;
 
-/** A number, or a date in ISO 8601; where that is the first of a month, which month. */
+/** Parses a number or an ISO 8601 date; the first day of a month also gets its month number. */
 function timeIn(
   text: string,
 ): (Pick<Times, 'unit'> & { time: number; months?: number }) | undefined {
@@ -130,7 +130,7 @@ function timeIn(
   return { unit: 'milliseconds', time, ...(isFirst && { months }) };
 }
 
-/** Mean and standard deviation of each channel in the training part: what its numbers are scaled by. */
+/** Mean and standard deviation of each channel in the training part, for scaling. */
 export interface SeriesScale {
   readonly mean: Float64Array;
   readonly deviation: Float64Array;
@@ -141,15 +141,15 @@ export interface DivideSeries {
   readonly context: number;
   readonly horizon: number;
   readonly form: ShardForm;
-  /** The series on which everybody evaluates, in a run where each has their own. */
+  /** The evaluation series of a run whose workers have their own data. */
   readonly holdout?: Series | undefined;
 }
 
 const HELD_OUT = 0.1;
-/** Windows that are dealt together, in their lengths. */
+/** Length of a dealt block, in windows. */
 const BLOCK = 2;
 
-/** Steps before the validation part. */
+/** Returns the number of steps before the validation part. */
 const cutOf = (
   { steps }: Series,
   { context, horizon }: Pick<DivideSeries, 'context' | 'horizon'>,
@@ -164,7 +164,7 @@ const cutOf = (
   );
 };
 
-/** What everybody scales by: of the whole training part, whoever's it is. */
+/** Returns the scale of the whole training part, the same for all workers. */
 export function scaleOf(
   series: Series,
   sizes: Pick<DivideSeries, 'context' | 'horizon'>,
@@ -181,13 +181,13 @@ export function scaleOf(
     for (let step = 0; step < cut; step++) {
       squares += (values[step * channels + channel]! - mean[channel]!) ** 2;
     }
-    // a channel that never moves is left as high as it is
+    // a constant channel is not divided
     deviation[channel] = Math.sqrt(squares / cut) || 1;
   }
   return { mean, deviation };
 }
 
-/** Some steps of a series as a model reads them. */
+/** Returns a range of steps, scaled, as a model reads them. */
 export const scaled = (
   { values, channels }: Pick<Series, 'values' | 'channels'>,
   { mean, deviation }: SeriesScale,
@@ -199,8 +199,8 @@ export const scaled = (
   );
 
 /**
- * A worker's windows and the validation windows, which begin where the training part ends; or those of another series,
- * `held`: then the worker trains on all of its own, and each is scaled by its own numbers.
+ * Returns a worker's windows and the validation windows, which follow the training part. With `holdout`, the worker
+ * trains on its whole series and validates on `holdout`; each is scaled by its own statistics.
  */
 export function divideSeries(series: Series, options: DivideSeries): SeriesData {
   const { shard, context, horizon, form, holdout } = options;
@@ -239,7 +239,7 @@ function assertSameColumns({ names }: Series, holdout: Series): void {
   if (list(names) === list(holdout.names)) return;
   throw wrong(
     `has the columns ${list(names)}; those of the run are ${list(holdout.names)}`,
-    'call the columns as the run does, in its order, and leave others out',
+    'name the columns as the run does, in its order, and remove others',
   );
 }
 

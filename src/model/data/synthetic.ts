@@ -1,4 +1,4 @@
-/** Data for training without files: series and pictures made from the run's seed, alike on every machine. */
+/** Synthetic training data: series and pictures generated from the run's seed, the same on every machine. */
 
 import { below, deriveKey, philox, unit } from '../../base/rng.ts';
 import type { FormName } from '../../run/data-forms.ts';
@@ -23,19 +23,19 @@ const makers: Readonly<Record<Exclude<FormName, 'tokens'>, (settings: Settings) 
   images: ({ seed, pixels, shard }) => dividePictures(syntheticShapes(seed, pixels), shard),
 };
 
-/** A worker's part of it, and what all evaluate on. Of texts there is another page: the built-in play. */
+/** Returns a worker's synthetic data and the validation part. Synthetic text is in `playwright.ts`. */
 export const syntheticData = (form: Exclude<FormName, 'tokens'>, settings: Settings): TrainerData =>
   makers[form](settings);
 
-/** Numbers of a step, as models are laid out by. */
+/** Sizes of the synthetic series, for the model's layout. */
 export const syntheticSeriesSizes = { channels: 3 } as const;
 
 const STEPS = 4000;
 const NOISE = 0.15;
-/** Steps between two changes, at least and beyond that at most. */
+/** Steps of a regime: at least `least`, and up to `more` in addition. */
 const REGIME = { least: 200, more: 400 } as const;
 
-/** The same bits on every engine for a seed. */
+/** Generates a series of waves in changing regimes; the same bits on every engine. */
 export function syntheticSeries(seed: number): Series {
   const key = deriveKey('nostrain/made-series', seed);
   const { channels } = syntheticSeriesSizes;
@@ -87,15 +87,15 @@ function wave(cycles: number): number {
   return rough + 0.225 * (rough * Math.abs(rough) - rough);
 }
 
-/** Which shapes, in the order of their classes. */
+/** The shapes, in the order of their classes. */
 const NAMES = ['circle', 'cross', 'square', 'triangle'] as const;
 
-/** As models are laid out by. */
+/** Sizes of the synthetic pictures, for the model's layout. */
 export const syntheticShapeSizes = { channels: 1, classes: NAMES.length } as const;
 
 const EACH = 500;
 
-/** Whether a point is in a shape around 0, of which 1 is the size. */
+/** Reports whether a point is inside a shape of size 1 around 0. */
 const inside: Readonly<Record<(typeof NAMES)[number], (x: number, y: number) => boolean>> = {
   circle: (x, y) => x * x + y * y <= 1,
   cross: (x, y) =>
@@ -104,7 +104,7 @@ const inside: Readonly<Record<(typeof NAMES)[number], (x: number, y: number) => 
   triangle: (x, y) => y <= 0.8 && y >= 2 * Math.abs(x) - 1,
 };
 
-/** The same bits on every engine for a seed; classes take turns. */
+/** Generates pictures of shapes, with the classes in turn; the same bits on every engine. */
 export function syntheticShapes(seed: number, pixels: number): Pictures {
   const count = EACH * NAMES.length;
   const size = pixels * pixels;

@@ -10,9 +10,9 @@ export type ShardForm = 'contiguous' | 'interleaved';
 
 export interface ShardOptions {
   readonly form: ShardForm;
-  /** Tokens a training window needs besides its last target. */
+  /** Context of a training window in tokens; a window needs one more. */
   readonly context: number;
-  /** Tokens per dealt block of the interleaved form. */
+  /** Tokens per block of the interleaved form. */
   readonly block?: number;
 }
 
@@ -21,19 +21,23 @@ export interface TextSplit {
   readonly validation: Tokens;
 }
 
-/** Share of a corpus that is for validation. */
+/** Share of a corpus that is used for validation. */
 export const VALIDATION_SHARE = 0.1;
 const BLOCK = 4096;
 
-/** Cuts the last `validationShare` of the text off; both parts are views, not copies. */
+/** Splits off the last `validationShare` of the text. Both parts are views, not copies. */
 export function splitText(
   tokens: Tokens,
   { context, validationShare = VALIDATION_SHARE }: { context: number; validationShare?: number },
 ): TextSplit {
   if (!(validationShare > 0 && validationShare < 1)) {
-    throw new ConfigError('data/validation-share', `validation share ${validationShare} is off`, {
-      hint: 'use a number between 0 and 1, for example 0.1',
-    });
+    throw new ConfigError(
+      'data/validation-share',
+      `validation share ${validationShare} is out of range`,
+      {
+        hint: 'use a number between 0 and 1, for example 0.1',
+      },
+    );
   }
   const cut = tokens.length - Math.floor(tokens.length * validationShare);
   const training = tokens.subarray(0, cut);
@@ -43,7 +47,7 @@ export function splitText(
   return { training, validation };
 }
 
-/** A worker's shard, and the validation part: the end of the text, or all of another text, `held`. */
+/** Returns a worker's shard and the validation part: the end of the text, or all of `holdout`. */
 export function divideText(
   tokens: Tokens,
   shard: Shard,
@@ -55,7 +59,7 @@ export function divideText(
   return { shard: shardText(training, shard, options), validation };
 }
 
-/** The tokens of one shard of the training part; at the seams of dealt blocks a window may span two places. */
+/** Returns the tokens of a shard. In the interleaved form, a window may span two blocks that are not adjacent. */
 export function shardText(
   training: Tokens,
   shard: Shard,
@@ -88,7 +92,7 @@ export function shardRanges(
     .map((i) => [i * block, Math.min(length, (i + 1) * block)]);
 }
 
-/** Throws a ConfigError (`data/too-small`) where not even one window fits. */
+/** Throws a ConfigError (`data/too-small`) if not even one window fits. */
 export function assertLongEnough(what: string, length: number, context: number): void {
   if (length > context) return;
   throw new ConfigError(

@@ -1,19 +1,19 @@
-/** Token ids: how they are stored, tokenizers that are built in, and windows of tokens in memory or in files. */
+/** Token ids: storage types, the built-in tokenizers, and reading windows of tokens from memory or files. */
 
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 
-/** Token ids: one byte each while the vocabulary allows it, else 32 bits. */
+/** Token ids: one byte each if the vocabulary allows it, else 32 bits. */
 export type Tokens = Uint8Array | Int32Array;
 
 /** The largest vocabulary whose ids fit a byte. */
 const BYTE_VOCABULARY = 256;
 
-/** How the ids of a vocabulary are stored, which is also the type of the graph's `corpus` input. */
+/** Returns the storage type of a vocabulary's ids, which is also the type of the graph's `corpus` input. */
 export const tokenType = (vocabulary: number): 'u8' | 'i32' =>
   vocabulary <= BYTE_VOCABULARY ? 'u8' : 'i32';
 
-/** The ids as a vocabulary stores them: the same array where it fits already. */
+/** Converts ids to the storage type of a vocabulary; returns the same array if it fits already. */
 export function storeTokens(tokens: ArrayLike<number>, vocabulary: number): Tokens {
   if (tokenType(vocabulary) === 'u8') {
     return tokens instanceof Uint8Array ? tokens : Uint8Array.from(tokens);
@@ -21,7 +21,7 @@ export function storeTokens(tokens: ArrayLike<number>, vocabulary: number): Toke
   return tokens instanceof Int32Array ? tokens : Int32Array.from(tokens);
 }
 
-/** Throws a ConfigError (`training/data`) on an id that the vocabulary lacks. */
+/** Throws a ConfigError (`training/data`) for an id outside the vocabulary. */
 export function assertTokens(tokens: Tokens, vocabulary: number): void {
   for (let i = 0; i < tokens.length; i++) {
     const token = tokens[i]!;
@@ -34,13 +34,13 @@ export function assertTokens(tokens: Tokens, vocabulary: number): void {
   }
 }
 
-/** Tokens of which only some count: 1 where predicting that token does, else 0. */
+/** Tokens with a mask: 1 if predicting the token counts in the loss, else 0. */
 export interface MaskedTokens {
   readonly tokens: Tokens;
   readonly counted: Uint8Array;
 }
 
-/** Tokens in a file, each 32 bits, little-endian; and whether each counts, a byte each, in a second one. */
+/** Tokens in a file, 32 bits each, little-endian; and an optional mask in a second file, one byte each. */
 export interface StoredTokens {
   readonly file: string;
   readonly countedFile?: string;
@@ -61,20 +61,20 @@ export const isMasked = (part: TokenPart): boolean =>
 export const tokensIn = (part: TokenPart): number =>
   'tokens' in part ? part.tokens.length : part.length;
 
-/** Reads a part in windows; positions count its own tokens from 0. */
+/** Reads windows of a part; positions count its tokens from 0. */
 export interface TokenReader {
   readonly length: number;
   readonly isMasked: boolean;
   tokens(from: number, to: number): Tokens;
-  /** 1 where the token counts. */
+  /** Returns the mask of a range. */
   counted(from: number, to: number): Uint8Array;
   close(): void;
 }
 
-/** Opens what is in files: a machine without files refuses. */
+/** Opens tokens in files; throws on platforms without files. */
 export type OpenStored = (part: StoredTokens) => TokenReader;
 
-/** So many bytes of a mask are looked through at once. */
+/** Bytes of a mask scanned at a time. */
 const SCAN = 1 << 16;
 
 export function openTokens(part: TokenPart, openStored: OpenStored): TokenReader {
@@ -90,7 +90,7 @@ export function openTokens(part: TokenPart, openStored: OpenStored): TokenReader
   };
 }
 
-/** The first token at or after `from` that counts; undefined where none does. */
+/** Returns the first position at or after `from` with a token that counts; undefined if there is none. */
 export function nextCounted(reader: TokenReader, from: number): number | undefined {
   if (!reader.isMasked) return from < reader.length ? from : undefined;
   for (let at = from; at < reader.length; at += SCAN) {
@@ -100,7 +100,7 @@ export function nextCounted(reader: TokenReader, from: number): number | undefin
   return undefined;
 }
 
-/** Where a window drawn at `start` is cut: there if one of its targets counts, else around the next token that does. */
+/** Returns the start of a window drawn at `start`, moved to the next token that counts if none of its targets does. */
 export function fitWindow(reader: TokenReader, start: number, context: number): number {
   if (!reader.isMasked) return start;
   const next = nextCounted(reader, start + 1) ?? nextCounted(reader, 1);
@@ -111,23 +111,23 @@ export function fitWindow(reader: TokenReader, start: number, context: number): 
 
 interface Encoded {
   readonly tokens: Tokens;
-  /** Characters the vocabulary lacks; each became a space. */
+  /** Number of characters outside the vocabulary; each became a space. */
   readonly replaced: number;
 }
 
-/** Text to token ids and back; `tokenizers` has those that are built in. */
+/** Converts text to token ids and back; `tokenizers` has the built-in ones. */
 export interface Tokenizer {
   readonly name: string;
   /** Ids are 0 .. vocabulary - 1. */
   readonly vocabulary: number;
-  /** Takes text, or the UTF-8 bytes of it. */
+  /** Encodes text, or its UTF-8 bytes. */
   encode(text: string | Uint8Array): Encoded;
   /**
-   * Last position where a text may be cut without changing its tokens; 0 if there is none. Absent if no text may be
-   * cut.
+   * Returns the last position where a text can be cut without changing its tokens; 0 if there is none. Absent if texts
+   * must not be cut.
    */
   lastCut?(text: string): number;
-  /** Throws a RangeError on an id outside the vocabulary. */
+  /** Decodes ids. Throws a RangeError for an id outside the vocabulary. */
   decode(tokens: ArrayLike<number>): string;
 }
 
@@ -168,7 +168,7 @@ const chars: Tokenizer = {
   },
 };
 
-/** 256 ids: the bytes themselves. Bytes that are not UTF-8 decode to U+FFFD. */
+/** 256 ids: the bytes themselves. Invalid UTF-8 decodes to U+FFFD. */
 const bytes: Tokenizer = {
   name: 'bytes',
   vocabulary: 256,
@@ -179,7 +179,7 @@ const bytes: Tokenizer = {
   },
 };
 
-/** The tokenizers that are built in: characters of English text, or bytes. */
+/** The built-in tokenizers: characters of English text, or bytes. */
 export const tokenizers = { chars, bytes } satisfies Record<string, Tokenizer>;
 
 function checked(token: number, { name, vocabulary }: Tokenizer): number {

@@ -1,11 +1,11 @@
-/** What one form of data brings: inputs of the graph, and what trainer threads are fed of a worker's data. */
+/** The interface of a form of data: inputs of the graph, and the data that trainer threads feed. */
 import { ConfigError } from '../../base/errors.ts';
 import type { Batch } from '../architectures/architecture.ts';
 import type { OpenStored, StoredTokens } from '../data/tokens.ts';
 import type { Graph } from '../graph/builder.ts';
 import type { Value, ValueType } from '../graph/rule.ts';
 
-/** u16 numbers are the bits of f16 ones. */
+/** Element arrays; u16 holds the bits of f16 numbers. */
 export type Elements =
   | Float32Array
   | Uint16Array
@@ -14,76 +14,76 @@ export type Elements =
   | Uint8Array
   | BigInt64Array;
 
-/** One tensor for a model input. */
+/** A tensor for a model input. */
 export interface Feed {
   readonly elements: Elements;
   readonly shape: readonly number[];
 }
 
-/** By the name of the input. */
+/** Tensors by input name. */
 export type Feeds = Readonly<Record<string, Feed>>;
 
-/** A worker's own part of the data, and the part on which it evaluates. */
+/** The worker's training part, or the part it evaluates on. */
 export type DataName = 'shard' | 'validation';
 
-/** Inputs that hold all rows, each `window` entries long, or a file whose windows are read on demand. */
+/** Tensors with all rows, each `window` entries long, or a file whose windows are read on demand. */
 export type Data =
   | { readonly kind: 'feeds'; readonly feeds: Feeds; readonly window: number }
   | { readonly kind: 'stored'; readonly part: StoredTokens; readonly context: number };
 
 /** A worker's data, checked against the model. */
 export interface CheckedData {
-  /** As trainer threads take it. */
+  /** The data for trainer threads. */
   readonly feeds: Readonly<Partial<Record<DataName, Data>>>;
-  /** Only some tokens of it count. */
+  /** Whether only some tokens count. */
   readonly masked: boolean;
-  /** How many rows a batch may draw from. */
+  /** Returns the number of rows to draw from. */
   bound(on: DataName): number;
-  /** How far apart the rows are that are evaluated on: so that they share nothing, where there are enough of them. */
+  /** Distance between rows for evaluation, chosen so that they do not overlap if there are enough. */
   readonly stride: number;
-  /** Where rows that were drawn lie in the data. */
+  /** Returns the offsets of drawn rows in the data. */
   offsetsOf(on: DataName, rows: Int32Array): Int32Array;
-  /** The same of rows that were taken evenly, to evaluate on. */
+  /** Returns the offsets of evenly spaced rows for evaluation. */
   evaluationRows(on: DataName, rows: Int32Array): Int32Array;
 }
 
-/** What decides over the data inputs of a program. */
+/** Options that determine the data inputs of a program. */
 export interface Reading {
   readonly dtype: 'f32' | 'f64';
-  /** Only some tokens count. */
+  /** Whether only some tokens count. */
   readonly masked: boolean;
 }
 
-/** What a worker's data is held against. */
+/** Context for checking a worker's data. */
 export interface DataHolder {
-  /** The architecture, for people. */
+  /** Name of the architecture, for messages. */
   readonly model: string;
   readonly openStored: OpenStored;
 }
 
-/** A form of data at given sizes; `D` is what a worker has of it. */
+/** A form of data with given sizes; `D` is the type of a worker's data. */
 export interface FormRules<D> {
-  /** The `kind` of such data. */
+  /** The `kind` of the worker's data. */
   readonly data: string;
-  /** What the model trains on, in words. */
+  /** Description of the data for messages. */
   readonly says: string;
-  /** Tokens per example for throughput counters; 1 where an example is one thing. */
+  /** Tokens per row, for throughput; 1 for forms other than text. */
   readonly tokensPerRow: number;
-  /** Names of the inputs that hold data. */
+  /** Returns the names of the data inputs. */
   inputs(masked: boolean): readonly string[];
-  /** Declares them, and gives the batch at any rows of the data. */
+  /** Declares the inputs. Returns a function from row offsets to a batch. */
   open(graph: Graph, reading: Reading): (rows: Value) => Batch;
-  /** What a prediction reads: one row. */
+  /** Returns the type of the input for predicting one row. */
   single(dtype: 'f32' | 'f64'): ValueType;
-  /** Throws a `ConfigError` (`training/data`) where the data does not fit the model or itself. */
+  /** Checks a worker's data. Throws a ConfigError (`training/data`) if it is inconsistent or does not fit the model. */
   hold(data: D, holder: DataHolder): CheckedData;
-  /** Rows that any numbers would do for. */
+  /** Returns placeholder data, for measuring. */
   anything(): D;
 }
 
-/** Only text has tokens of which some do not count. */
+/** Throws if a form other than text is masked. */
 export function refuseMasked({ masked }: Reading): void {
-  if (masked) throw new ConfigError('training/data', 'only tokens can be left uncounted');
+  if (masked) throw new ConfigError('training/data', 'only tokens can be masked');
 }
 
 export const unfit = (message: string, hint?: string): ConfigError =>

@@ -1,5 +1,6 @@
 /**
- * The forms of data: rows, series and pictures here, tokens beside. A new one is a line in the table and in `DataForm`.
+ * The forms of data: rows, series and pictures are in this file, tokens in `tokens.ts`. To add one: a line in the table
+ * and in `DataForm`.
  */
 import type { DataForm, ImageForm, RowForm, SeriesForm } from '../architectures/architecture.ts';
 import { type AnyModel, dataFormOf } from '../architectures/table.ts';
@@ -17,12 +18,12 @@ import {
 import { type TokenData, tokens } from './tokens.ts';
 
 interface Rows {
-  /** Row after row. */
+  /** Inputs in row-major order. */
   readonly inputs: Float32Array;
   readonly targets: Float32Array;
 }
 
-/** A worker's rows, and those it evaluates on. */
+/** A worker's rows, and the validation rows. */
 export interface RowData extends Rows {
   readonly kind: 'regression';
   readonly features: number;
@@ -73,7 +74,8 @@ function feedsOf({ inputs, targets }: Rows, features: number): Data {
 }
 
 function checkRows({ inputs, targets }: Rows, features: number, of: string): void {
-  if (targets.length === 0) throw unfit(`the ${of}data has no rows`, 'give at least one row');
+  if (targets.length === 0)
+    throw unfit(`the ${of}data has no rows`, 'use data with at least one row');
   const needed = targets.length * features;
   if (inputs.length === needed) return;
   throw unfit(
@@ -84,13 +86,13 @@ function checkRows({ inputs, targets }: Rows, features: number, of: string): voi
 
 /** A range of a series, and the steps at which windows begin. */
 export interface SeriesPart {
-  /** Step after step, the number of each channel. */
+  /** Values of each step, channel by channel. */
   readonly values: Float32Array;
-  /** Steps, ascending. */
+  /** First step of each window, ascending. */
   readonly starts: Int32Array;
 }
 
-/** The windows of a worker, and those it evaluates on. */
+/** A worker's windows, and the validation windows. */
 export interface SeriesData {
   readonly kind: 'series';
   readonly channels: number;
@@ -98,7 +100,7 @@ export interface SeriesData {
   readonly validation: SeriesPart;
 }
 
-/** Windows to evaluate on where there are so many, even if they overlap. */
+/** Minimum windows to evaluate on, if available; they may overlap then. */
 const FEW = 32;
 
 const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesData> => ({
@@ -136,7 +138,7 @@ const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesDat
       feeds: { shard: feeds(data.shard), validation: feeds(data.validation) },
       masked: false,
       bound: (on) => data[on].starts.length,
-      // of a short series windows overlap, so that its loss is of more than two or three of them
+      // in a short series windows overlap, so that the loss covers more than two or three
       stride: Math.max(1, Math.min(horizon, Math.floor(data.validation.starts.length / FEW))),
       offsetsOf,
       evaluationRows: offsetsOf,
@@ -165,13 +167,13 @@ function checkSeries(
   );
 }
 
-/** Pictures one after the other, row by row, pixel by pixel; and the class of each. */
+/** Pictures, one after the other, row by row, pixel by pixel; and their classes. */
 export interface ImagePart {
   readonly pixels: Uint8Array;
   readonly labels: Int32Array;
 }
 
-/** The pictures of a worker, and those it evaluates on. */
+/** A worker's pictures, and the validation pictures. */
 export interface ImageData {
   readonly kind: 'images';
   readonly shard: ImagePart;
@@ -216,7 +218,7 @@ const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> 
         throw unfit(
           `the ${name} part has ${bytes.length} bytes and ${labels.length} classes of pictures; ` +
             `one picture is ${size} bytes, of a class below ${classes}`,
-          'give more pictures of every class, or train with fewer workers',
+          'use more pictures of every class, or fewer workers',
         );
       }
       return {
@@ -237,14 +239,14 @@ const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> 
   };
 };
 
-/** Bytes as the model reads them where no graph does it. */
+/** Scales bytes like the graph does, for predictions. */
 export const asNumbers = (bytes: Uint8Array): Float32Array =>
   Float32Array.from(bytes, (value) => Math.fround(Math.fround(value * Math.fround(1 / HALF)) - 1));
 
 type Kind = DataForm['kind'];
 type FormOf = { readonly [K in Kind]: Extract<DataForm, { readonly kind: K }> };
 
-/** What a worker has of each. */
+/** The worker's data of each form. */
 interface DataOf {
   readonly tokens: TokenData;
   readonly rows: RowData;
@@ -262,12 +264,12 @@ const forms: { readonly [K in Kind]: (form: FormOf[K]) => FormRules<DataOf[K]> }
 /** A worker's data, of any form. */
 export type TrainerData = DataOf[Kind];
 
-/** What a form of data brings. */
+/** Returns the rules of a form of data. */
 export function rulesOf<K extends Kind>(form: FormOf[K] & { readonly kind: K }) {
   return forms[form.kind](form);
 }
 
-/** A worker's data, checked. Throws a `ConfigError` (`training/data`) if it fits neither the model nor itself. */
+/** Checks a worker's data. Throws a ConfigError (`training/data`) if it is inconsistent or does not fit the model. */
 export function holdData(form: DataForm, data: TrainerData, holder: DataHolder): CheckedData {
   const rules: Omit<FormRules<never>, 'anything'> = rulesOf(form);
   if (data.kind === rules.data) return rules.hold(data as never, holder);
@@ -281,5 +283,5 @@ const kindWords: Readonly<Record<TrainerData['kind'], string>> = {
   images: 'pictures',
 };
 
-/** Tokens per example for throughput counters: the window length of a text, else 1. */
+/** Returns the tokens per row, for throughput: the context of a text model, else 1. */
 export const tokensPerRow = (model: AnyModel): number => rulesOf(dataFormOf(model)).tokensPerRow;

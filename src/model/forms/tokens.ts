@@ -1,4 +1,4 @@
-/** Windows of tokens, of which the target is the next one each; of some texts only some tokens count. */
+/** The token form: windows of tokens, with the next token as target. With a mask, only some targets count. */
 import type { TokenForm } from '../architectures/architecture.ts';
 import {
   assertTokens,
@@ -16,7 +16,7 @@ import { ANY } from '../graph/rule.ts';
 import { add, cast, gather, reshape, slice } from '../graph/verbs.ts';
 import { type CheckedData, type Data, type FormRules, type Reading, unfit } from './form.ts';
 
-/** A worker's shard of a text, and the part of it that all evaluate on. */
+/** A worker's shard of a text, and the validation part. */
 export interface TokenData {
   readonly kind: 'tokens';
   readonly shard: TokenPart;
@@ -71,7 +71,7 @@ function hold(
     const feeds = { corpus: { elements: stored, shape }, ...counted };
     return { kind: 'feeds', feeds, window: context + 1 };
   };
-  // windows are moved to where a token counts, where only some do
+  // with a mask, windows are moved to tokens that count
   const offsetsOf: CheckedData['offsetsOf'] = (on, rows) => {
     if (!isMasked(data[on])) return rows;
     const reader = openTokens(data[on], openStored);
@@ -87,7 +87,7 @@ function hold(
     bound: (on) => Math.max(0, tokensIn(data[on]) - context),
     stride: context,
     offsetsOf,
-    // those in which tokens count; moved ones where none of these has any
+    // windows with tokens that count; the moved ones if there are none
     evaluationRows: (on, rows) => {
       const fitted = offsetsOf(on, rows);
       const kept = rows.filter((row, i) => row === fitted[i]);
@@ -109,13 +109,15 @@ function check(
     );
   }
   if (isMasked(shard) !== isMasked(validation)) {
-    throw unfit('tokens may be left uncounted in both parts of the data or in none');
+    throw unfit('either both parts of the data have a mask, or neither');
   }
   for (const part of [shard, validation]) {
     if ('tokens' in part && part.tokens.length !== part.counted.length) {
-      throw unfit(`${part.tokens.length} tokens need as many marks, not ${part.counted.length}`);
+      throw unfit(
+        `${part.tokens.length} tokens need a mask of the same length, not ${part.counted.length}`,
+      );
     }
-    // those of a file are looked at as they are read
+    // tokens of a file are checked when read
     if (!('file' in part)) assertTokens('tokens' in part ? part.tokens : part, vocabulary);
   }
   for (const [name, part] of Object.entries({ shard, validation })) {
@@ -123,6 +125,6 @@ function check(
     const counts = nextCounted(reader, 1) !== undefined;
     reader.close();
     if (counts || tokensIn(part) <= context) continue;
-    throw unfit(`no token of the ${name} data counts`, 'give data with answers to learn from');
+    throw unfit(`no token of the ${name} data counts`, 'use data with answers to learn from');
   }
 }

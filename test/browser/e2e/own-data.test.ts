@@ -70,7 +70,7 @@ const played = [
     input: '#file',
     mine: csv('mine.csv', 400),
     refused: [
-      [csv('hole.csv', 400, (text) => text.replace(/^(7),[^,]+/m, '$1,')), 'has a hole'],
+      [csv('hole.csv', 400, (text) => text.replace(/^(7),[^,]+/m, '$1,')), 'has an empty cell'],
       [csv('other.csv', 400, (text) => text.replace('time', 'when')), 'no column of times'],
     ],
   },
@@ -82,7 +82,7 @@ const played = [
     input: '#folder',
     mine: folder('mine', 2),
     refused: [
-      [folder('cut', 2, (file) => file.subarray(0, file.length - 20)), 'it is cut off'],
+      [folder('cut', 2, (file) => file.subarray(0, file.length - 20)), 'the file is truncated'],
       [folder('wide', 2, withSide), 'cannot be decoded'],
       [join(folder('deep', 2), '..', 'deep', 'circle'), 'has 0 classes'],
     ],

@@ -102,7 +102,7 @@ describe.each(models)('tiers of $architecture', (spec) => {
 
 test('widths that do not divide and tiers that are not there are refused by name', () => {
   const [gpt] = models as readonly [TieredSpec];
-  expect(() => modelLayout(at(gpt, 0, 4))).toThrow(/24 wide, which 16 does not divide/);
+  expect(() => modelLayout(at(gpt, 0, 4))).toThrow(/24 wide, which is not divisible by 16/);
   expect(() => modelLayout(at(gpt, 3, 2))).toThrow(/no tier 3 of 2/);
   expect(() => modelLayout(at(gpt, -1, 2))).toThrow(/no tier -1/);
   expect(() => modelLayout(at(gpt, 0, 9))).toThrow(/no tier 0 of 9/);

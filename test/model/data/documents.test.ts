@@ -39,28 +39,28 @@ describe('a line', () => {
   });
 
   test.each<[unknown, string]>([
-    [[1], 'no object'],
-    [null, 'no object'],
+    [[1], 'not an object'],
+    [null, 'not an object'],
     [{ content: 'a' }, 'none of text, prompt with completion, or messages'],
     [{ text: 'a', messages: [] }, 'more than one'],
-    [{ text: 5 }, 'text is empty or no string'],
-    [{ text: '' }, 'text is empty or no string'],
-    [{ prompt: 'a' }, 'completion is empty or no string'],
-    [{ completion: 'a' }, 'prompt is no string'],
+    [{ text: 5 }, 'text is empty or not a string'],
+    [{ text: '' }, 'text is empty or not a string'],
+    [{ prompt: 'a' }, 'completion is empty or not a string'],
+    [{ completion: 'a' }, 'prompt is not a string'],
     [{ prompt: 'a', completion: '' }, 'completion is empty'],
-    [{ messages: [] }, 'no list of 1 to 1024 turns'],
-    [{ messages: new Array(1025).fill({ role: 'user', content: 'a' }) }, 'no list of 1 to 1024'],
+    [{ messages: [] }, 'not a list of 1 to 1024 turns'],
+    [{ messages: new Array(1025).fill({ role: 'user', content: 'a' }) }, 'not a list of 1 to 1024'],
     [{ messages: [null] }, 'message 1 has no role'],
-    [{ messages: [{ role: 'user', content: ['a'] }] }, 'content of message 1 is no string'],
-    [{ messages: [{ role: 'user', content: 'a' }] }, 'no message is of the assistant'],
-  ])('%j is refused', (value, reason) => {
+    [{ messages: [{ role: 'user', content: ['a'] }] }, 'content of message 1 is not a string'],
+    [{ messages: [{ role: 'user', content: 'a' }] }, 'no message is from the assistant'],
+  ])('case %# is refused', (value, reason) => {
     const parsed = line(value);
     expect(parsed.ok).toBe(false);
     if (!parsed.ok) expect(parsed.issue.message).toContain(reason);
   });
 
   test('that is no JSON is refused', () => {
-    expect(parseDocument('{"text": "a"')).toMatchObject({ issue: { message: 'it is no JSON' } });
+    expect(parseDocument('{"text": "a"')).toMatchObject({ issue: { message: 'not valid JSON' } });
   });
 });
 

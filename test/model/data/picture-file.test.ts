@@ -108,17 +108,21 @@ describe('a picture', () => {
 
   const broken = png(9, 9);
   it.each([
-    ['a PNG that is cut off', broken.subarray(0, broken.length - 20), /cut off/],
-    ['a PNG with a flipped bit', broken.with(50, broken[50]! ^ 1), /check sum/],
-    ['100,000 pixels a side', forged(100_000, 100_000), /100000 x 100000 pixels; at most/],
+    ['a PNG that is cut off', broken.subarray(0, broken.length - 20), /truncated/],
+    ['a PNG with a flipped bit', broken.with(50, broken[50]! ^ 1), /checksum/],
+    ['100,000 pixels a side', forged(100_000, 100_000), /100000 x 100000 pixels; the limits/],
     ['no pixels', forged(0, 5), /0 x 5 pixels/],
-    ['fewer pixels than it says', forged(9, 9), /its pixels are 4 bytes, its header says 90/],
+    [
+      'fewer pixels than it says',
+      forged(9, 9),
+      /its pixels take 4 bytes, but its header implies 90/,
+    ],
     ['pixels without end', forged(2, 2, { pixels: new Uint8Array(1 << 20) }), /cannot be decoded/],
-    ['interlaced bits', forged(2, 2, { depth: 1, interlaced: 1 }), /interlaced/],
+    ['interlaced bits', forged(2, 2, { depth: 1, interlaced: 1 }), /interlacing/],
     ['a palette that is not there', forged(1, 1, { type: 3, pixels: Uint8Array.of(0, 9) }), /./],
     ['something else', new Uint8Array(30).fill(65), /neither a PNG nor a JPEG/],
     ['nothing', new Uint8Array(0), /neither a PNG nor a JPEG/],
-    ['a JPEG of a header', Uint8Array.of(0xff, 0xd8, 0xff), /cut off/],
+    ['a JPEG of a header', Uint8Array.of(0xff, 0xd8, 0xff), /truncated/],
   ])('is refused with a hint for %s', (_, bytes, words) => {
     const read = () => decodePicture(bytes, 'a.png');
     expect(read).toThrow(words);

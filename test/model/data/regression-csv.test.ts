@@ -26,14 +26,14 @@ describe('a table', () => {
   });
 
   it.each([
-    ['a,b\n1,2\n', undefined, 'which column is to be predicted; its columns are "a", "b"'],
+    ['a,b\n1,2\n', undefined, 'the name of the column to predict; its columns are "a", "b"'],
     ['a,b\n1,2\n', 'c', 'has no column "c"; its columns are "a", "b"'],
     ['a,b\n1,2\n3,four\n', 'b', 'has "four" in line 3, column "b", which is not a number'],
     ['a,b\n1,\n', 'b', 'has "" in line 2, column "b"'],
     ['a,b\n1,2\n3\n', 'b', 'has 1 cells in line 3, where line 1 has 2'],
     ['a,b\n', 'b', 'rows below it'],
-    ['a\n1\n', 'a', 'at least two columns'],
-    ['', 'a', 'at least two columns'],
+    ['a\n1\n', 'a', 'at least two column names'],
+    ['', 'a', 'at least two column names'],
   ])('%j with target %s is refused in words', (text, target, words) => {
     expect(() => parseRegressionCsv(text, target)).toThrow(words);
   });

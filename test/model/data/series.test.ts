@@ -25,19 +25,19 @@ describe('a series in a CSV', () => {
   });
 
   it.each([
-    ['no time column', ['a,b', '1,2', '3,4'], /no column of times: its columns are "a", "b"/],
-    ['a hole in a column', ['time,a', '1,2', '2,', '3,4'], /hole: nothing in line 3, column "a"/],
-    ['a step that is missing', ['time,a', '1,2', '2,2', '4,4'], /hole before line 4: 2 steps/],
-    [
-      'a month that is missing',
-      ['month,a', '2024-01-01,2', '2024-02-01,2', '2024-05-01,4'],
-      /hole/,
-    ],
+    ['no time column', ['a,b', '1,2', '3,4'], /no time column; its columns are "a", "b"/],
+    ['a hole in a column', ['time,a', '1,2', '2,', '3,4'], /empty cell in line 3, column "a"/],
+    ['a step that is missing', ['time,a', '1,2', '2,2', '4,4'], /gap before line 4: 2 steps/],
+    ['a month that is missing', ['month,a', '2024-01-01,2', '2024-02-01,2', '2024-05-01,4'], /gap/],
     ['a step back', ['time,a', '1,2', '2,2', '0,4'], /goes back in time in line 4/],
     ['no number', ['time,a', '1,2', '2,x'], /"x" in line 3, column "a", which is not a number/],
     ['a number beyond f32', ['time,a', '1,2', '2,1e300'], /not a number/],
-    ['no time', ['time,a', '1,2', 'soon,3'], /"soon" in line 3, column "time", which is no time/],
-    ['times in two ways', ['time,a', '1,2', '2024-01-01,3'], /in two ways/],
+    [
+      'no time',
+      ['time,a', '1,2', 'soon,3'],
+      /"soon" in line 3, column "time", which is not a time/,
+    ],
+    ['times in two ways', ['time,a', '1,2', '2024-01-01,3'], /in two formats/],
     ['short lines', ['time,a', '1,2', '2'], /1 cells in line 3/],
     ['nothing but a heading', ['time,a'], /two lines below it/],
   ])('is refused with a hint for %s', (_, text, words) => {

@@ -46,12 +46,12 @@ describe('run create refuses', () => {
     [
       ...(['a CSV with a hole', 'forecaster', sizes] as const),
       () => csv(200, (text) => text.replace(/^7,.+$/m, '7,')),
-      /has a hole: nothing in line 9, column "level"/,
+      /has an empty cell in line 9, column "level"/,
     ],
     [
       ...(['a CSV that lacks a step', 'forecaster', sizes] as const),
       () => csv(200, (text) => text.replace(/^7,.+\n/m, '')),
-      /has a hole before line 9: 2 steps instead of one/,
+      /has a gap before line 9: 2 steps instead of one/,
     ],
     [
       ...(['few steps on which to evaluate', 'forecaster', sizes] as const),
@@ -71,12 +71,12 @@ describe('run create refuses', () => {
     [
       ...(['a truncated PNG', 'vit', []] as const),
       () => folder({ cat: two, dog: [picture, picture.subarray(0, picture.length - 15)] }),
-      /dog\/1\.png cannot be decoded: it is cut off/,
+      /dog\/1\.png cannot be decoded: the file is truncated/,
     ],
     [
       ...(['a picture of 100,000 pixels a side', 'vit', []] as const),
       () => folder({ cat: two, dog: [picture, wide] }),
-      /1\.png says it is 100000 x 100000 pixels/,
+      /1\.png has 100000 x 100000 pixels/,
     ],
     [
       ...(['pixels that do not divide', 'vit', ['--set', 'pixels=9']] as const),
