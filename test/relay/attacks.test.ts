@@ -122,7 +122,7 @@ describe('the event loop', () => {
     for (let i = 0; i < 30_000; i++) writer.say('EVENT', { ...signed, id: hexOf(i) });
     await writer.until(() => writer.frames.length === 30_000);
     await writer.close();
-  });
+  }, 240_000);
   afterAll(() => full.close());
 
   test.each([

@@ -294,7 +294,9 @@ describe('a holder server', () => {
 });
 
 describe('newcomers that pass on what they have', () => {
-  it('all get the file, and the one who had it sends less than all of it to each', async () => {
+  it('all get the file, and the one who had it sends less than all of it to each', {
+    timeout: 180_000,
+  }, async () => {
     const manifest = await pack();
     const { server: origin } = await holder(manifest, at('packed'), { servesPerWindow: 2 });
     const joiners = await Promise.all(
