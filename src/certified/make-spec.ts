@@ -307,10 +307,12 @@ export function assertNoContradiction(spec: RunSpec, requested: PartialSettings)
   const differences = contradictions(spec, requested);
   if (differences.length === 0) return;
   const words = differences.map(
-    ({ name, asked, spec }) => `${spell(name)} is ${asked}, but the run has ${spec}`,
+    ({ name, requested, spec }) => `${spell(name)} is ${requested}, but the run has ${spec}`,
   );
   // the run id covers the number of rounds, and reveal chains have one value per round
-  const isLonger = differences.some(({ name, asked, spec }) => name === 'rounds' && +asked > +spec);
+  const isLonger = differences.some(
+    ({ name, requested, spec }) => name === 'rounds' && +requested > +spec,
+  );
   throw new ConfigError('flag/contradiction', words.join('; '), {
     hint: isLonger
       ? 'a certified run ends after the rounds of its spec; make another with `nostrain run ' +

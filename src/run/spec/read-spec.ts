@@ -251,7 +251,7 @@ export function settingsOf(spec: RunSpec, asked: PartialSettings): Settings {
 export interface Contradiction {
   readonly name: SettingName;
   /** Values as users type them. */
-  readonly asked: string;
+  readonly requested: string;
   readonly spec: string;
 }
 
@@ -267,6 +267,6 @@ export function contradictions(spec: RunSpec, asked: PartialSettings): readonly 
   const wanted = writeSettings(asked);
   return [...namesIn('training', 'adapter', 'input'), ...namesIn('name')].flatMap((name) => {
     const [a, b] = [JSON.stringify(wanted[name]), JSON.stringify(said[name])];
-    return a === undefined || a === b ? [] : [{ name, asked: a, spec: b ?? 'nothing' }];
+    return a === undefined || a === b ? [] : [{ name, requested: a, spec: b ?? 'nothing' }];
   });
 }
