@@ -275,7 +275,7 @@ function formerJurorsOf(
   leavers: readonly Member[],
 ): readonly FormerJuror[] {
   const rounds = new Map<WorkerId, Set<number>>();
-  const sat = leavers.map(({ key, features: own }): FormerJuror => [key, own?.jury?.sat ?? []]);
+  const sat = leavers.map((leaver): FormerJuror => [leaver.key, leaver.features?.jury?.sat ?? []]);
   for (const [key, each] of [...(features.jury?.left ?? []), ...sat]) {
     const recent = each.filter((one) => one > round - JURY_ROUNDS);
     if (recent.length > 0) rounds.set(key, new Set([...(rounds.get(key) ?? []), ...recent]));
