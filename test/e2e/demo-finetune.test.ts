@@ -33,7 +33,7 @@ describe('nostrain demo finetune', () => {
     async () => {
       const few = ['--quick', '--workers', '2', '--rounds', '2'];
       const { document, told } = await startDemo('finetune', [relay.url], few);
-      expect(told).toContain('first trains a small Llama of its own');
+      expect(told).toContain('first trains a small Llama on the built-in play');
       expect(told).toContain('one worker alone');
       expect(document).toMatchObject({
         task: 'pretrained',

@@ -83,7 +83,7 @@ if (!program.isInstalled()) {
         code: 'checkpoint/place',
         message: expect.stringContaining('event expired'),
       });
-      await expect(source.store!(other, bytes, never)).rejects.toThrow('took another blob');
+      await expect(source.store!(other, bytes, never)).rejects.toThrow('stored another blob');
     });
 
     it('fetches from a holder what it is asked to mirror', async () => {

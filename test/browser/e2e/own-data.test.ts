@@ -114,7 +114,9 @@ for (const { model, sizes, held, own, input, mine, refused } of played) {
       try {
         const page = await browser.newPage();
         await page.goto(`${server.url}tab.html#${naddr}&device=wasm&threads=1`);
-        await page.locator('#status', { hasText: 'trains on data of its own' }).waitFor();
+        await page
+          .locator('#status', { hasText: 'each worker of this run trains on its own data' })
+          .waitFor();
         for (const [path, words] of refused) {
           await page.setInputFiles(input, path);
           await page.locator('#status', { hasText: words }).waitFor();

@@ -120,7 +120,7 @@ describeWith(anvilMissing)('a chain that misbehaves', () => {
     );
     expect((await headerAt(access, 1, never)).number).toBe(1);
     await expect(headerAt(accessTo([later.endpoint]), 1, never)).rejects.toThrow(
-      /gave block 2 for 1/,
+      /returned block 2 instead of 1/,
     );
     for (const { server } of [swap, later]) server.close();
   });

@@ -130,7 +130,7 @@ describeWith(anvilMissing)('balances of a token', () => {
 
   test('what is no such token is refused', async () => {
     const nobody = new Uint8Array(20).fill(9);
-    await expect(at({ token: nobody })).rejects.toThrow(/answers no integer/);
+    await expect(at({ token: nobody })).rejects.toThrow(/does not return an integer/);
     await expect(at({ token: nobody, balanceSlot: 1 })).rejects.toThrow(/no such account/);
     await expect(at({ token: nobody, standard: 'erc5805' })).rejects.toMatchObject({
       code: 'chain/clock',

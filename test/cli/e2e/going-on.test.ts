@@ -22,11 +22,11 @@ it('a run goes on with other --sync, says when it is finished, and trains on wit
   const again = await start('--sync', 'quorum');
   expect(again.code, again.stderr).toBe(0);
   expect(again.stdout).toMatch(/This run is finished \(4 rounds, loss \d+\.\d\d\)\./);
-  expect(again.stdout).not.toContain('going on with');
+  expect(again.stdout).not.toContain('resuming at');
 
   const more = await start('--sync', 'quorum', '--rounds', '6');
   expect(more.code, more.stderr).toBe(0);
-  expect(more.stdout).toContain('going on with round 5');
+  expect(more.stdout).toContain('resuming at round 5');
   expect(more.stdout).toContain('done after 6 rounds');
 
   const other = await start('--seed', '8', '--inner-steps', '80');
