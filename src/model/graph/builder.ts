@@ -10,18 +10,18 @@ export interface Step {
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
   emit(named: Omit<Emission<never>, 'attributes'>): void;
-  /** Gradients of the inputs from those of the outputs; undefined when gradients stop here. */
+  /** Computes the gradients of the inputs from those of the outputs; undefined if gradients stop here. */
   readonly derive:
     | ((
         grads: readonly (Value | undefined)[],
         wants: (i: number) => boolean,
       ) => ReturnType<Derive<never>>)
     | undefined;
-  /** Records the same op over other operands. */
+  /** Records the same op with other operands. */
   recompute(inputs: readonly Value[]): Step;
-  /** Only the first output has a gradient. */
+  /** Whether only the first output has a gradient; the others are saved for the derivative. */
   readonly saves: boolean;
-  /** What matrix products in it are computed in. */
+  /** Type of its matrix products. */
   readonly products: Arithmetic;
 }
 
@@ -30,7 +30,7 @@ export interface Constant {
   readonly elements: ArrayLike<number>;
 }
 
-/** The steps `from` to `to - 1`, which lead from one value to another. */
+/** The steps `from` to `to - 1`, which compute one value from another. */
 export interface Segment {
   readonly from: number;
   readonly to: number;
@@ -38,7 +38,7 @@ export interface Segment {
   readonly output: Value;
 }
 
-/** A graph of operators under construction. */
+/** A graph of ops under construction. */
 export interface Graph extends Recorder {
   readonly inputs: ReadonlyMap<string, Value>;
   readonly outputs: ReadonlyMap<string, Value>;
@@ -47,11 +47,11 @@ export interface Graph extends Recorder {
   readonly segments: readonly Segment[];
   input(name: string, type: ValueType): Value;
   output(name: string, value: Value): void;
-  /** What matrix products of the ops recorded from now on are computed in. */
+  /** Type of matrix products in ops recorded from now on. */
   products: Arithmetic;
 }
 
-/** An empty graph. */
+/** Creates an empty graph. */
 export function createGraph(): Graph {
   const inputs = new Map<string, Value>();
   const outputs = new Map<string, Value>();
@@ -95,7 +95,7 @@ export function createGraph(): Graph {
     },
     apply(op, operands, attributes) {
       if (operands.some((value) => value.graph !== graph)) {
-        throw new TypeError(`${op} was given a value of another graph`);
+        throw new TypeError(`${op} got a value of another graph`);
       }
       const rule = ops[op];
       const results = rule.infer(operands, attributes).map(create);

@@ -1,25 +1,26 @@
 /**
  * Reverse-mode differentiation (Griewank and Walther, "Evaluating derivatives", ch. 3): walks the recorded ops
  * backwards and appends their derivatives, so that gradients are values of the same graph. Segments can be recomputed
- * (Chen et al., arXiv 1604.06174): backward makes their values again from the segment's input.
+ * (Chen et al., arXiv 1604.06174): the backward pass recomputes their values from the segment's input.
  */
 import type { Graph, Segment, Step } from './builder.ts';
 import { isFloat, type Value } from './rule.ts';
 import { add, after, filled } from './verbs.ts';
 
 export interface GradientOptions {
-  /** Keep only the inputs of segments for backward, and compute what is inside them again. */
+  /** Whether to keep only the inputs of segments, and recompute the values inside them. */
   readonly recompute?: boolean;
 }
 
-/** Gradients of a scalar by each of the given values; zeros for those it does not depend on. */
+/** Returns the gradients of a scalar by each of the given values; zeros for values it does not depend on. */
 export function gradients(
   graph: Graph,
   loss: Value,
   by: readonly Value[],
   { recompute = false }: GradientOptions = {},
 ): readonly Value[] {
-  if (loss.shape.length !== 0) throw new TypeError(`a loss is a scalar, not [${loss.shape}]`);
+  if (loss.shape.length !== 0)
+    throw new TypeError(`the loss must be a scalar, not [${loss.shape}]`);
   const steps = [...graph.steps];
   const segments = recompute ? [...graph.segments] : [];
   const active = dependents(steps, by);
@@ -47,7 +48,7 @@ export function gradients(
   return by.map((value) => totals.get(value) ?? filled(value, value.shape, 0));
 }
 
-/** Every value through which the given ones can still move the loss. */
+/** Returns all values that depend on the given ones. */
 function dependents(steps: readonly Step[], by: readonly Value[]): ReadonlySet<Value> {
   const active = new Set(by);
   for (const { inputs, outputs, derive, saves } of steps) {
@@ -59,7 +60,7 @@ function dependents(steps: readonly Step[], by: readonly Value[]): ReadonlySet<V
   return active;
 }
 
-/** The steps of a segment once more, computed no earlier than the gradient that they are needed for. */
+/** Records the steps of a segment again, to be computed no earlier than the gradient that needs them. */
 function repeat(
   steps: readonly Step[],
   { from, to, input }: Segment,

@@ -1,4 +1,4 @@
-/** Lowers a recorded graph to ONNX: one step, or many as a Loop; matrix products in half precision if asked for. */
+/** Lowers a recorded graph to ONNX: one step, or many in a Loop; matrix products in half precision on request. */
 
 import type { Arithmetic } from '../../run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf } from '../../tensor/dtype.ts';
@@ -26,7 +26,7 @@ export interface Lowering {
   readonly target: GraphTarget;
 }
 
-/** A graph whose inputs and outputs keep the names they were declared with. */
+/** Returns the ONNX graph. Inputs and outputs keep their declared names. */
 export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGraph {
   const names = new Map<Value, string>();
   for (const [input, value] of graph.inputs) names.set(value, input);
@@ -73,7 +73,7 @@ export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGra
   };
 }
 
-/** Type of data on a target: WebGPU takes f32 for f16, and unsigned bytes that are 128 higher for signed ones. */
+/** Returns the type of data on a target. WebGPU gets f32 for f16, and unsigned bytes (value + 128) for signed ones. */
 const deviceType = (dtype: DType, target: GraphTarget): DType =>
   target === 'webgpu' ? ((WEBGPU_TYPES as Partial<Record<DType, DType>>)[dtype] ?? dtype) : dtype;
 
@@ -82,7 +82,7 @@ const WEBGPU_TYPES = { f16: 'f32', i8: 'u8' } as const;
 const deviceElement = (dtype: DType) => (element: number) =>
   dtype === 'i8' ? element + 128 : halfToNumber(numberToHalf(element));
 
-/** Open dimensions get names of their own, so that none is forced to equal another. */
+/** Declares an input or output. Each dynamic dimension gets a name of its own, so that none must equal another. */
 const declared = ([name, { dtype, shape }]: readonly [
   string,
   { readonly dtype: DType; readonly shape: Shape },
@@ -92,7 +92,7 @@ const declared = ([name, { dtype, shape }]: readonly [
   shape: shape.map((dim, i) => (dim === ANY ? `${name}.${i}` : dim)),
 });
 
-/** The steps some output depends on, in order. */
+/** Returns the steps that outputs depend on, in order. */
 function needed(graph: Graph): readonly Step[] {
   const wanted = new Set(graph.outputs.values());
   const kept: Step[] = [];
@@ -134,7 +134,7 @@ function createSink(target: GraphTarget): Sink {
   };
 }
 
-/** Little-endian bytes of the elements. */
+/** Encodes elements as little-endian bytes. */
 function encodeElements(dtype: DType, elements: ArrayLike<number>): Uint8Array {
   const width = { f16: 2, f32: 4, f64: 8, i64: 8, i32: 4, i8: 1, u8: 1, bool: 1 }[dtype];
   const bytes = new Uint8Array(width * elements.length);
@@ -151,22 +151,22 @@ function encodeElements(dtype: DType, elements: ArrayLike<number>): Uint8Array {
   return bytes;
 }
 
-/** The body's inputs and outputs by their role; all other inputs are read from outside the loop. */
+/** The roles of the body's inputs and outputs; all other inputs come from outside the loop. */
 export interface LoopRoles {
-  /** i64 scalar input: the number of the step, from 0. */
+  /** i64 scalar input: the index of the step, from 0. */
   readonly iteration: string;
-  /** Inputs `x` that the output `x.next` replaces for the next step. */
+  /** Inputs `x` whose next value is the output `x.next`. */
   readonly carried: readonly string[];
-  /** Outputs collected over all steps, and the name of the collection. */
+  /** Outputs collected over all steps, with the names of the collections. */
   readonly collected: Readonly<Record<string, string>>;
 }
 
-/** The output that replaces a carried input. */
+/** Returns the name of the output with the next value of a carried input. */
 export const next = (name: string): string => `${name}.next`;
 
 const yes = { dtype: 'bool', shape: [], bytes: new Uint8Array([1]) } as const;
 
-/** A model with an i64 scalar input `steps` that runs the body that many times. */
+/** Returns a graph with an i64 scalar input `steps` that runs the body that many times. */
 export function lowerLoop(body: Graph, roles: LoopRoles, lowering: Lowering): OnnxGraph {
   const { carried, iteration } = roles;
   const collected = Object.entries(roles.collected);
@@ -194,7 +194,7 @@ export function lowerLoop(body: Graph, roles: LoopRoles, lowering: Lowering): On
   };
 }
 
-/** The body under names that shadow nothing outside. */
+/** Returns the body with names that do not shadow names outside the loop. */
 function loopBody(body: Graph, { carried, iteration, collected }: LoopRoles, lowering: Lowering) {
   const plain = lower(body, 'step', lowering);
   const before = (name: string) => `${name}.before`;
@@ -212,7 +212,7 @@ function loopBody(body: Graph, { carried, iteration, collected }: LoopRoles, low
       inputs: inside(node.inputs),
       outputs: inside(node.outputs),
     })),
-    // a constant, since the loop reads it on the CPU: from a GPU it would be copied after every step
+    // a constant, because the loop reads it on the CPU; a GPU value would be copied after every step
     constants: [...plain.constants, { ...yes, name: 'continue.after' }],
     inputs: [
       { name: iteration, dtype: 'i64', shape: [] },
@@ -230,15 +230,15 @@ function loopBody(body: Graph, { carried, iteration, collected }: LoopRoles, low
 
 export type Half = Exclude<Arithmetic, 'f32'>;
 
-/** The format's numbers for them; no input or constant of a graph is bf16. */
+/** Type numbers in the ONNX format; no input or constant of a graph is bf16. */
 const HALF_TYPE: Readonly<Record<Half, number>> = { f16: ELEMENT_TYPE.f16, bf16: 16 };
 
 const PRODUCTS = new Set(['Gemm', 'MatMul', 'FusedMatMul']);
 
 /**
- * The emitter with its products in half precision: operands and results are rounded to f16 or bf16 and go on as f32. An
- * operand is rounded once for all that read it. The CPU has no such kernels: there the same roundings stand around a
- * product in f32, which differs from a GPU's in the order of its sums only.
+ * Wraps an emitter so that matrix products are in half precision: operands and results are rounded to f16 or bf16 and
+ * cast back to f32. Each operand is rounded once for all its readers. The CPU has no such kernels: there the same
+ * roundings surround an f32 product, which differs from a GPU's only in the order of sums.
  */
 function inHalf(to: Emitter, half: Half): Emitter {
   const rounded = new Map<string, string>();
@@ -263,7 +263,7 @@ function inHalf(to: Emitter, half: Half): Emitter {
       const last = outputs ? { outputs } : {};
       const halved = isCpu ? narrow(product) : product;
       if (c === undefined) return wide(halved, last);
-      // what is added keeps its bits
+      // the addend is not rounded
       const { beta } = productOptions.attributes ?? {};
       const share = beta && 'float' in beta ? beta.float : 1;
       const added = share === 1 ? c : to.node('Mul', [c, to.constant('f32', [], [share])]);

@@ -1,7 +1,7 @@
-/** What ops are made of: typed values, the attributes of every op, and op rules (shapes, ONNX nodes, derivative). */
+/** The types of ops: typed values, the attributes of every op, and op rules (shapes, ONNX nodes, derivative). */
 import type { DType, OnnxAttribute, Shape } from '../onnx.ts';
 
-/** A leading dimension of a graph input left open until run time; only `gather` may walk over it. */
+/** A dynamic leading dimension of a graph input; only `gather` can read over it. */
 export const ANY = -1;
 
 export interface ValueType {
@@ -15,17 +15,17 @@ export interface Value extends ValueType {
   readonly graph: Recorder;
 }
 
-/** The part of a graph that values point back to: it records one more op or constant. */
+/** The interface of a graph for values and ops: records ops and constants. */
 export interface Recorder {
   apply<K extends OpName>(
     op: K,
     inputs: readonly Value[],
     attributes: OpAttributes[K],
   ): readonly Value[];
-  /** What a value is widened from, where it is: it is made anew for every op that reads it. */
+  /** Returns the parts that a value is widened from, if any; it is widened again for every op that reads it. */
   partsOf(value: Value): readonly Value[] | undefined;
   constant(type: ValueType, elements: ArrayLike<number>): Value;
-  /** Records what `build` makes of `input` as one segment, which gradients may compute again instead of keeping it. */
+  /** Records `build(input)` as a segment, which gradients may recompute instead of keeping its values. */
   segment(input: Value, build: (input: Value) => Value): Value;
 }
 
@@ -37,7 +37,7 @@ export const sizeOf = (shape: Shape): number => shape.reduce((size, dim) => size
 export const sameShape = (a: Shape, b: Shape): boolean =>
   a.length === b.length && a.every((dim, i) => dim === b[i]);
 
-/** An axis counted from the front; negative ones count from the back. */
+/** Returns an axis counted from the front; a negative one counts from the back. */
 export function frontAxis(axis: number, rank: number): number {
   const front = axis < 0 ? axis + rank : axis;
   if (front < 0 || front >= rank)
@@ -45,20 +45,20 @@ export function frontAxis(axis: number, rank: number): number {
   return front;
 }
 
-/** The shape two operands share after NumPy broadcasting. */
+/** Returns the shape of two operands after NumPy broadcasting. */
 export function broadcast(a: Shape, b: Shape): Shape {
   const rank = Math.max(a.length, b.length);
   return Array.from({ length: rank }, (_, i) => {
     const left = a[i - rank + a.length] ?? 1;
     const right = b[i - rank + b.length] ?? 1;
     if (left !== right && left !== 1 && right !== 1) {
-      throw new TypeError(`[${a}] and [${b}] do not broadcast`);
+      throw new TypeError(`[${a}] and [${b}] cannot be broadcast`);
     }
     return left === 1 ? right : left;
   });
 }
 
-/** `shape` with one dimension replaced. */
+/** Returns `shape` with one dimension replaced. */
 export const withDim = (shape: Shape, axis: number, dim: number): Shape =>
   shape.map((old, i) => (i === axis ? dim : old));
 
@@ -67,7 +67,7 @@ export type Plain = Readonly<Record<never, never>>;
 
 export interface Reduction {
   readonly axes: readonly number[];
-  /** Keep reduced dimensions as 1. */
+  /** Whether to keep reduced dimensions, with size 1. */
   readonly keep: boolean;
 }
 
@@ -95,7 +95,8 @@ export interface OpAttributes {
   clip: { readonly low: number; readonly high: number };
   erfGate: Plain;
   /**
-   * op(a) op(b) * alpha + c * beta over matrices; c is optional and broadcasts. `exact`: in f32 whatever others use.
+   * op(a) op(b) * alpha + c * beta over matrices; c is optional and broadcasts. `exact`: in f32 even if products are in
+   * half precision.
    */
   gemm: {
     readonly exact: boolean;
@@ -104,7 +105,7 @@ export interface OpAttributes {
     readonly alpha: number;
     readonly beta: number;
   };
-  /** op(a) op(b) * alpha over stacks of matrices, whose leading dimensions broadcast. */
+  /** op(a) op(b) * alpha over stacks of matrices; leading dimensions broadcast. */
   matmul: { readonly transA: boolean; readonly transB: boolean; readonly alpha: number };
   reshape: { readonly shape: Shape };
   transpose: { readonly order: readonly number[] };
@@ -113,7 +114,7 @@ export interface OpAttributes {
   split: { readonly axis: number; readonly sizes: readonly number[] };
   slice: { readonly axis: number; readonly start: number; readonly end: number };
   pad: { readonly axis: number; readonly before: number; readonly after: number };
-  /** The first input, once the second one has been computed. */
+  /** Returns the first input, no earlier than the second one is computed. */
   after: Plain;
   reduceSum: Reduction;
   reduceMean: Reduction;
@@ -125,26 +126,26 @@ export interface OpAttributes {
   not: Plain;
   where: Plain;
   cast: { readonly to: DType };
-  /** Whole slices of the first input along its axis 0, one per index. */
+  /** Selects entries of the first input along axis 0, one per index. */
   gather: Plain;
-  /** Rows added into zeros at their indices: the transpose of `gather`. */
+  /** Adds rows into zeros at their indices: the transpose of `gather`. */
   scatterRows: { readonly rows: number };
-  /** One element of every row. */
+  /** Selects one element of every row. */
   pick: Plain;
   oneHot: { readonly depth: number; readonly to: DType };
   softmax: Plain;
   logSoftmax: Plain;
   crossEntropy: Plain;
-  /** Cross-entropy behind a last layer whose logits are made for at most so many rows at once. */
+  /** Cross-entropy after a last layer, with the logits of at most `rows` rows in memory at a time. */
   slicedCrossEntropy: { readonly rows: number };
   standardize: { readonly epsilon: number };
-  // tensors that are held in few bits
-  /** f32 (or f64) numbers of f16, or of blocks of 8 or 4 bits with their scales and offsets. */
+  // quantized tensors
+  /** Converts f16, or blocks of 8 or 4 bits with scales and offsets, to f32 (or f64). */
   widen: { readonly to: 'f32' | 'f64' };
-  /** Cross-entropy behind such a last layer, of which at most so many rows are widened at once. */
+  /** Cross-entropy after a quantized last layer, with at most `rows` of its rows widened at a time. */
   piecedCrossEntropy: { readonly rows: number };
   causalAttention: { readonly scale: number };
-  /** A position sees so many positions up to itself; 0 is all of them. */
+  /** `window`: positions that each position attends to, including itself; 0 means all before it. */
   groupedAttention: { readonly scale: number; readonly window: number };
   rmsNorm: { readonly epsilon: number };
   rotary: Plain;
@@ -156,9 +157,9 @@ export type OpName = keyof OpAttributes;
 export interface OpRule<A> {
   readonly infer: (inputs: readonly ValueType[], attributes: A) => readonly ValueType[];
   readonly emit: (emission: Emission<A>) => void;
-  /** Gradients of the inputs, or in words why gradients stop here. */
+  /** Derivative: the gradients of the inputs, or the reason why gradients stop here. */
   readonly derive: Derive<A> | string;
-  /** Results after the first are kept for the derivative and have none of their own. */
+  /** Results after the first are only saved for the derivative and have no gradient. */
   readonly saves?: true;
 }
 
@@ -167,7 +168,7 @@ export type OpRules = { readonly [K in OpName]?: OpRule<OpAttributes[K]> };
 
 export type Derive<A> = (derivation: Derivation<A>) => readonly (Value | undefined)[];
 
-/** One recorded op with the gradients of the loss by its results. */
+/** A recorded op, with the gradients of the loss by its results. */
 export interface Derivation<A> {
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
@@ -176,7 +177,7 @@ export interface Derivation<A> {
   readonly grad: Value;
   /** Gradients by all results; undefined is zero. */
   readonly grads: readonly (Value | undefined)[];
-  /** Whether anybody needs the gradient by input `i`. */
+  /** Reports whether the gradient by input `i` is needed. */
   wants(i: number): boolean;
 }
 
@@ -190,21 +191,21 @@ export interface Emission<A> {
   readonly outputs: readonly NamedValue[];
   readonly attributes: A;
   readonly to: Emitter;
-  /** Whether anybody reads output `i`. */
+  /** Reports whether output `i` is used. */
   uses(i: number): boolean;
 }
 
 /**
- * Target kernels: onnxruntime on the CPU (native or WebAssembly), CUDA, or WebGPU. Last bits may differ between them.
+ * Target kernels: onnxruntime on the CPU (native or WebAssembly), CUDA, or WebGPU. Results may differ in the last bits.
  */
 export type GraphTarget = 'cpu' | 'cuda' | 'webgpu';
 
-/** Sink for emitted ONNX nodes. */
+/** Receives the emitted ONNX nodes. */
 export interface Emitter {
   readonly target: GraphTarget;
-  /** Adds a node and names its only result, freshly unless `output` is given. */
+  /** Adds a node and returns the name of its only result; a new name unless `output` is given. */
   node(type: string, inputs: readonly string[], options?: NodeOptions): string;
-  /** A tensor known while building; equal ones are kept once. */
+  /** Adds a constant tensor and returns its name; equal constants are stored once. */
   constant(dtype: DType, shape: Shape, elements: ArrayLike<number>): string;
 }
 
@@ -212,11 +213,11 @@ export interface NodeOptions {
   readonly attributes?: Readonly<Record<string, OnnxAttribute>>;
   readonly outputs?: readonly string[];
   readonly domain?: 'com.microsoft';
-  /** A product that adds things up: in f32 also where products are not. */
+  /** Whether a product computes a sum, and stays in f32 even if products are in half precision. */
   readonly exact?: boolean;
 }
 
-/** An op that is one ONNX node with the same inputs and results. */
+/** Returns an emit function for an op that is one ONNX node with the same inputs and results. */
 export const direct =
   <A>(
     type: string,
@@ -230,12 +231,12 @@ export const direct =
     );
   };
 
-/** One function per input, each called only when its gradient is needed. */
+/** Builds a derivative from one function per input, each called only if its gradient is needed. */
 export const each =
   <A>(...partials: readonly ((derivation: Derivation<A>) => Value)[]): Derive<A> =>
   (derivation) =>
     partials.map((partial, i) => (derivation.wants(i) ? partial(derivation) : undefined));
 
-/** An i64 constant, which is how ONNX takes shapes and axes. */
+/** Adds an i64 constant, the type of shapes and axes in ONNX. */
 export const integers = (to: Emitter, values: readonly number[]): string =>
   to.constant('i64', [values.length], values);

@@ -1,5 +1,6 @@
 /**
- * The ops as functions over values, exported as `ops`. A plain number is a scalar constant of the other operand's type.
+ * The ops as functions over values, exported as `ops`. A number operand becomes a scalar constant of the other
+ * operand's type.
  */
 import type { DType, Shape } from '../onnx.ts';
 import type { OpAttributes, OpName } from './rule.ts';
@@ -7,14 +8,14 @@ import { ANY, frontAxis, isFloat, sameShape, sizeOf, type Value } from './rule.t
 
 export type Operand = Value | number;
 
-/** The one result of an op. */
+/** Records an op and returns its first result. */
 const apply = <K extends OpName>(
   op: K,
   inputs: readonly [Value, ...Value[]],
   attributes: OpAttributes[K],
 ): Value => inputs[0].graph.apply(op, fresh(inputs), attributes)[0]!;
 
-/** A widened value is never kept: it is made anew for every op that reads it, after the op's other operands. */
+/** Widens quantized inputs anew for this op, after its other operands, so that wide values are not kept in memory. */
 function fresh(inputs: readonly Value[]): readonly Value[] {
   const partsOf = (value: Value) => value.graph.partsOf(value);
   const other = inputs.find((value) => !partsOf(value) && value.shape.length > 0);
@@ -25,17 +26,17 @@ function fresh(inputs: readonly Value[]): readonly Value[] {
   });
 }
 
-/** Picks along axis 0, for what is widened among the bits that it is widened from. */
+/** Selects along axis 0; of a widened value before widening, in its parts. */
 function picked(a: Value, pick: (part: Value) => Value): Value {
   const [bits, ...scales] = a.graph.partsOf(a) ?? [];
   return bits ? widen([pick(bits), ...scales.map(pick)], a.dtype as 'f32') : pick(a);
 }
 
-/** A constant of the same element type and graph as `like`. */
+/** Returns a constant of the same element type and graph as `like`. */
 export const constantLike = (like: Value, shape: Shape, elements: ArrayLike<number>): Value =>
   like.graph.constant({ dtype: like.dtype, shape }, elements);
 
-/** `shape` filled with one number. */
+/** Returns a tensor of `shape` filled with one number. */
 export const filled = (like: Value, shape: Shape, fill: number): Value =>
   constantLike(like, shape, new Float64Array(sizeOf(shape)).fill(fill));
 
@@ -78,9 +79,9 @@ export const sigmoid = unary('sigmoid');
 export const relu = unary('relu');
 /** a * (1 + erf a): GELU up to a scaling of its input and result by the square root of 2. */
 export const erfGate = (a: Value): Value => apply('erfGate', [a], {});
-/** Over the last axis. */
+/** Applies to the last axis. */
 export const softmax = unary('softmax');
-/** Over the last axis. */
+/** Applies to the last axis. */
 export const logSoftmax = unary('logSoftmax');
 
 export const square = (a: Value): Value => mul(a, a);
@@ -88,14 +89,14 @@ export const square = (a: Value): Value => mul(a, a);
 export const clip = (a: Value, low: number, high: number): Value =>
   apply('clip', [a], { low, high });
 
-/** `a` where the condition holds, else `b`. */
+/** Returns `a` where the condition holds, else `b`. */
 export const where = (condition: Value, a: Value, b: Value): Value =>
   apply('where', [condition, a, b], {});
 
 export const cast = (a: Value, to: DType): Value =>
   a.dtype === to ? a : apply('cast', [a], { to });
 
-/** The same elements in another shape, one of whose dimensions may be -1: whatever the others leave. */
+/** Returns the same elements in another shape; one dimension may be -1 and is inferred. */
 export const reshape = (a: Value, wanted: Shape): Value => {
   const shape = withoutOpen(a.shape, wanted);
   return sameShape(a.shape, shape) ? a : apply('reshape', [a], { shape });
@@ -103,7 +104,7 @@ export const reshape = (a: Value, wanted: Shape): Value => {
 
 function withoutOpen(from: Shape, to: Shape): Shape {
   const at = to.indexOf(ANY);
-  // what is open until run time stays so
+  // a dynamic dimension is inferred at run time
   if (at < 0 || from.includes(ANY)) return to;
   const [size, rest] = [sizeOf(from), -sizeOf(to)];
   if (to.indexOf(ANY, at + 1) >= 0) throw new TypeError(`[${to}] has more than one -1`);
@@ -128,7 +129,7 @@ export const concat = (parts: readonly [Value, ...Value[]], axis: number): Value
     ? parts[0]
     : apply('concat', parts, { axis: frontAxis(axis, parts[0].shape.length) });
 
-/** Pieces of the given sizes along an axis. */
+/** Splits a value into pieces of the given sizes along an axis. */
 export const split = (a: Value, axis: number, sizes: readonly number[]): readonly Value[] =>
   sizes.length === 1
     ? [a]
@@ -140,14 +141,14 @@ export const slice = (a: Value, axis: number, start: number, end: number): Value
   return front === 0 ? picked(a, cut) : cut(a);
 };
 
-/** Zeros before and after along an axis. */
+/** Adds zeros before and after, along an axis. */
 export const pad = (a: Value, axis: number, before: number, after: number): Value =>
   apply('pad', [a], { axis: frontAxis(axis, a.shape.length), before, after });
 
-/** `a`, computed no earlier than `other`: what is made of it does not lie in memory before. Neither is copied. */
+/** Returns `a`, but no earlier than `other` is computed, so that its consumers run later. Nothing is copied. */
 export const after = (a: Value, other: Value): Value => apply('after', [a, other], {});
 
-/** `build(a)`, whose intermediate values need not be kept: with `recompute` gradients make them again from `a`. */
+/** Returns `build(a)`; with `recompute`, gradients recompute its intermediate values from `a`. */
 export const checkpoint = (a: Value, build: (a: Value) => Value): Value =>
   a.graph.segment(a, build);
 
@@ -159,7 +160,7 @@ const reducing =
     return front.length === 0 ? a : apply(op, [a], { axes: front.sort((x, y) => x - y), keep });
   };
 
-/** Over the axes given, or over all of them. */
+/** Sums over the given axes, or over all. */
 export const reduceSum = reducing('reduceSum');
 export const reduceMean = reducing('reduceMean');
 export const reduceMax = reducing('reduceMax');
@@ -167,15 +168,15 @@ export const reduceMax = reducing('reduceMax');
 export const argMax = (a: Value, axis: number): Value =>
   apply('argMax', [a], { axis: frontAxis(axis, a.shape.length) });
 
-/** `table[index]` for every index: slices along axis 0. */
+/** Returns `table[index]` for every index along axis 0. */
 export const gather = (table: Value, indices: Value): Value =>
   picked(table, (part) => apply('gather', [part, indices], {}));
 
-/** Row i of `values` added into row `indices[i]` of a zero table. */
+/** Adds row i of `values` into row `indices[i]` of a zero table. */
 export const scatterRows = (values: Value, indices: Value, rows: number): Value =>
   apply('scatterRows', [values, indices], { rows });
 
-/** `a[i, indices[i]]` for every row i of a matrix. */
+/** Returns `a[i, indices[i]]` for every row i of a matrix. */
 export const pick = (a: Value, indices: Value): Value => apply('pick', [a, indices], {});
 
 export const oneHot = (indices: Value, depth: number, to: DType): Value =>
@@ -184,11 +185,11 @@ export const oneHot = (indices: Value, depth: number, to: DType): Value =>
 export interface Transposition {
   readonly transA?: boolean;
   readonly transB?: boolean;
-  /** Rounded to f32, as all ONNX attributes are. */
+  /** Factor of the product, rounded to f32 like all ONNX attributes. */
   readonly alpha?: number;
 }
 
-/** a b of stacks of matrices, either transposed first, times alpha. */
+/** Returns a b alpha for stacks of matrices, each optionally transposed first. */
 export function matmul(a: Value, b: Value, options: Transposition = {}): Value {
   const { transA = false, transB = false, alpha = 1 } = options;
   return apply('matmul', [a, b], { transA, transB, alpha: Math.fround(alpha) });
@@ -197,45 +198,45 @@ export function matmul(a: Value, b: Value, options: Transposition = {}): Value {
 interface GemmOptions extends Transposition {
   readonly c?: Value | undefined;
   readonly beta?: number;
-  /** Adds things up: in f32 also where products are in half precision. */
+  /** Whether the product computes a sum, and stays in f32 even if products are in half precision. */
   readonly exact?: boolean;
 }
 
-/** a b alpha + c beta of matrices. */
+/** Returns a b alpha + c beta for matrices. */
 export function gemm(a: Value, b: Value, options: GemmOptions = {}): Value {
   const { c, transA = false, transB = false, alpha = 1, beta = 1, exact = false } = options;
   const factors = { alpha: Math.fround(alpha), beta: Math.fround(beta) };
   return apply('gemm', c ? [a, b, c] : [a, b], { transA, transB, exact, ...factors });
 }
 
-/** -log softmax(logits)[target] of every row. */
+/** Returns -log softmax(logits)[target] for every row. */
 export const crossEntropy = (logits: Value, targets: Value): Value =>
   apply('crossEntropy', [logits, targets], {});
 
 /**
- * The same for logits x weight^T, weight [V, width], at most `rows` rows in memory at once. If the weight is trained,
- * backward makes them again: a third more products instead of all logits.
+ * Cross-entropy for logits x weight^T, weight [V, width], with at most `rows` rows of logits in memory at a time. If
+ * the weight is trained, the backward pass recomputes them: a third more products instead of storing all logits.
  */
 export const slicedCrossEntropy = (x: Value, weight: Value, targets: Value, rows: number): Value =>
   apply('slicedCrossEntropy', [x, weight, targets], { rows });
 
-/** The numbers that a tensor in few bits stands for; see `ops/widening.ts` for its parts. */
+/** Widens a quantized tensor to f32 or f64; see `ops/widening.ts` for its parts. */
 export const widen = (parts: readonly [Value, ...Value[]], to: 'f32' | 'f64'): Value =>
   parts[0].graph.apply('widen', parts, { to })[0]!;
 
-/** Cross-entropy behind a last layer that is widened from few bits, at most `rows` of its rows at a time. */
+/** Cross-entropy after a quantized last layer, with at most `rows` of its rows widened at a time. */
 export const piecedCrossEntropy = (x: Value, weight: Value, targets: Value, rows: number): Value =>
   apply('piecedCrossEntropy', [x, targets, ...(weight.graph.partsOf(weight) ?? [])], { rows });
 
-/** Each row with mean 0 and variance 1. */
+/** Scales each row to mean 0 and variance 1. */
 export const standardize = (a: Value, epsilon: number): Value =>
   apply('standardize', [a], { epsilon });
 
-/** softmax(q k^T * scale) v over the last two axes, where no position sees a later one. */
+/** Returns softmax(q k^T * scale) v over the last two axes, with a causal mask. */
 export const causalAttention = (q: Value, k: Value, v: Value, scale: number): Value =>
   apply('causalAttention', [q, k, v], { scale });
 
-/** The same over (B, A, T, d), with grouped heads of keys and values (B, K, T, d); `window` 0 sees all positions. */
+/** Causal attention of (B, A, T, d) with grouped keys and values (B, K, T, d); `window` 0 means full attention. */
 export const groupedAttention = (
   q: Value,
   k: Value,
@@ -243,20 +244,20 @@ export const groupedAttention = (
   { scale, window = 0 }: { readonly scale: number; readonly window?: number },
 ): Value => apply('groupedAttention', [q, k, v], { scale: Math.fround(scale), window });
 
-/** Rows divided by their root mean square, times a scale for each column. */
+/** Divides rows by their root mean square, and multiplies by a scale per column. */
 export const rmsNorm = (x: Value, scale: Value, epsilon: number): Value =>
   apply('rmsNorm', [x, scale], { epsilon });
 
-/** (B, A, T, d) with elements i and i + d/2 rotated by the angle whose cosine and sine, both (T, d/2), are given. */
+/** Rotates elements i and i + d/2 of (B, A, T, d) by angles given as cosine and sine, both (T, d/2). */
 export const rotary = (x: Value, cos: Value, sin: Value): Value =>
   apply('rotary', [x, cos, sin], {});
 
-/** gate * sigmoid(gate) * up. */
+/** Returns gate * sigmoid(gate) * up. */
 export const swiglu = (gate: Value, up: Value): Value => apply('swiglu', [gate, up], {});
 
 /**
- * Sums what broadcasting repeated, back to `shape`. Leading axes are summed by a product with a row of ones: faster in
- * onnxruntime than ReduceSum, and with the same bits for any number of threads.
+ * Sums a gradient over broadcast axes, back to `shape`. Leading axes are summed by a product with a row of ones, which
+ * is faster in onnxruntime than ReduceSum and gives the same bits for any number of threads.
  */
 export function sumTo(a: Value, shape: Shape): Value {
   if (sameShape(a.shape, shape)) return a;

@@ -1,12 +1,13 @@
 /**
- * Muon (Jordan et al., kellerjordan.github.io/posts/muon, 2024) for the hidden matrices and AdamW for everything else,
- * with one learning rate and one decay, for which orthogonal steps are scaled by their shape (arXiv 2502.16982, where
- * `stepSize` is 0.2):
+ * Muon (Jordan et al., kellerjordan.github.io/posts/muon, 2024) for the hidden matrices, and AdamW for everything else.
+ * Both share one learning rate and one decay; orthogonal steps are scaled by their shape for that (arXiv 2502.16982,
+ * where `stepSize` is 0.2):
  *
  *   m = b m + (1 - b) g;  u = b m + (1 - b) g
  *   p = p (1 - rate * decay) - rate * stepSize * sqrt(max(rows, columns)) * orthogonal(u)
  *
- * The first moment holds the momentum of matrices. Their part of the second one stays 0: all moments have one layout.
+ * The first moment holds the momentum of the matrices. Their part of the second moment stays 0, so that all moments
+ * have the same layout.
  */
 import type { MuonSpec } from '../../run/spec/model-spec.ts';
 import type { Range } from '../../tensor/partial-vector.ts';
@@ -104,9 +105,9 @@ function updateMatrix(
 }
 
 /**
- * Nearly the closest matrix with orthogonal columns of length 1 (rows, if fewer): singular values end between about 0.7
- * and 1.2. It works on the upright form, whose products onnxruntime cuts by rows alone, so that the bits do not depend
- * on the number of threads.
+ * Returns approximately the closest matrix with orthonormal columns (rows, if fewer): singular values end between about
+ * 0.7 and 1.2. It works on the upright form, whose products onnxruntime divides by rows only, so that the bits do not
+ * depend on the number of threads.
  */
 export function orthogonal(matrix: Value): Value {
   const [rows, columns] = matrix.shape;

@@ -1,41 +1,41 @@
-/** Inner optimizers: rates per step outside the graph, updates inside it; learning-rate schedule, SGD and AdamW. */
+/** The interface of inner optimizers (updates in the graph, rates per step outside it), the schedule, SGD and AdamW. */
 import type { AdamWSpec, OptimizerSpec, Schedule, SgdSpec } from '../../run/spec/model-spec.ts';
 import type { Range } from '../../tensor/partial-vector.ts';
 import type { Value } from '../graph/rule.ts';
 import { add, div, minimum, mul, reshape, slice, sqrt, square, sub } from '../graph/verbs.ts';
 
-/** Where a matrix between two hidden layers lies in the flat vectors, row after row. */
+/** Position of a matrix between two hidden layers in the flat vectors, in row-major order. */
 export interface HiddenMatrix extends Range {
   readonly rows: number;
   readonly columns: number;
-  /** How many matrices of equal width its columns hold side by side. */
+  /** Number of matrices of equal width side by side in its columns. */
   readonly abreast: number;
 }
 
-/** Everything an update may look at. All vectors are flat, and all are the same range of the model's. */
+/** Inputs of an update. All vectors are flat and cover the same range of the model's. */
 export interface UpdateInput {
   readonly params: Value;
   readonly gradient: Value;
   /** In the order of `Optimizer.moments`. */
   readonly moments: readonly Value[];
-  /** This step's numbers, scalars in the order `Optimizer.rates` gives them. */
+  /** Rates of this step, scalars in the order of `Optimizer.rates`. */
   readonly rates: readonly Value[];
-  /** What clipping multiplies the gradient with; undefined when nothing is clipped. */
+  /** Factor of the gradient from clipping; undefined without clipping. */
   readonly factor: Value | undefined;
-  /** Where in the model's vectors the range begins. */
+  /** Start of the range in the model's vectors. */
   readonly from: number;
 }
 
 export interface Optimizer {
-  /** Names of the vectors carried from step to step and round to round; all start at zero. */
+  /** Names of the vectors carried from step to step and from round to round; all start at zero. */
   readonly moments: readonly string[];
-  /** Largest norm of the gradient over all parameters; 0 does not clip. */
+  /** Maximum norm of the gradient over all parameters; 0 disables clipping. */
   readonly clipNorm: number;
-  /** Ranges that one update must see whole (matrices), in order; empty where any split is fine. */
+  /** Ranges (matrices) that must not be split between updates, in order; empty if any split is fine. */
   readonly whole: readonly Range[];
-  /** How many numbers `rates` gives. */
+  /** Length of the result of `rates`. */
   readonly rateCount: number;
-  /** Numbers for the global step `step`, when the moments have already seen `seen` steps, both from 0. */
+  /** Returns the rates of global step `step`, if the moments have seen `seen` steps; both from 0. */
   rates(step: number, seen: number): readonly number[];
   update(input: UpdateInput): { readonly params: Value; readonly moments: readonly Value[] };
 }
@@ -45,22 +45,24 @@ export type OptimizerRule<S extends OptimizerSpec> = (
   matrices: readonly HiddenMatrix[],
 ) => Optimizer;
 
-/** Scalars of a vector of rates. */
+/** Splits a vector of rates into scalars. */
 export const scalars = (rates: Value): readonly Value[] =>
   Array.from({ length: rates.shape[0]! }, (_, i) => reshape(slice(rates, 0, i, i + 1), []));
 
 /** Keeps a zero gradient from dividing by zero, as PyTorch's clip_grad_norm_ does. */
 const NORM_EPSILON = 1e-6;
 
-/** Factor that clips a gradient with this sum of squares to the norm `clipNorm`. */
+/** Returns the factor that clips a gradient with this sum of squares to the norm `clipNorm`. */
 export const clipFactor = (squares: Value, clipNorm: number): Value =>
   minimum(div(clipNorm, add(sqrt(squares), NORM_EPSILON)), 1);
 
-/** The same outside a graph. */
+/** Like `clipFactor`, outside a graph. */
 export const clipFactorOf = (squares: number, clipNorm: number): number =>
   Math.min(clipNorm / (Math.sqrt(squares) + NORM_EPSILON), 1);
 
-/** Linear warm-up to `learningRate`, then a cosine down to `finalShare` of it at the last step. Steps count from 0. */
+/**
+ * Returns the learning rate: linear warm-up to `learningRate`, then a cosine to `finalShare` of it at the last step.
+ */
 export function learningRateAt(schedule: Schedule, step: number): number {
   const { learningRate, warmupSteps, totalSteps, finalShare } = schedule;
   if (step < warmupSteps) return (learningRate * (step + 1)) / warmupSteps;
@@ -83,7 +85,8 @@ export const sgd: OptimizerRule<SgdSpec> = ({ schedule, clipNorm }) => ({
 });
 
 /**
- * AdamW (Loshchilov and Hutter, arXiv 1711.05101): decay is applied to every parameter, apart from the gradient.
+ * AdamW (Loshchilov and Hutter, arXiv 1711.05101): weight decay is applied to every parameter, independently of the
+ * gradient.
  *
  *   m = b1 m + (1 - b1) g;  s = b2 s + (1 - b2) g^2
  *   p = p (1 - rate * decay) - rate * (m / (1 - b1^t)) / (sqrt(s / (1 - b2^t)) + epsilon)
@@ -118,7 +121,7 @@ export const adamw: OptimizerRule<AdamWSpec> = (spec) => {
   };
 };
 
-/** A whole power by repeated squaring: the same bits on every engine, unlike `**`. */
+/** Returns an integer power by repeated squaring: the same bits on every engine, unlike `**`. */
 function power(base: number, exponent: number): number {
   let result = 1;
   for (let left = exponent, square = base; left > 0; left = Math.floor(left / 2)) {
@@ -129,8 +132,9 @@ function power(base: number, exponent: number): number {
 }
 
 /**
- * Cuts a flat vector for several threads: at most `count` ranges of `size` elements; a border inside a range of `whole`
- * moves to its nearer end. It depends on sizes alone, so the bits are the same for any number of threads.
+ * Divides a flat vector of `size` elements into at most `count` ranges, for several threads. A border inside a range of
+ * `whole` moves to its nearer end. The result depends on sizes alone, so the bits are the same for any number of
+ * threads.
  */
 export function cutRanges(size: number, count: number, whole: readonly Range[]): readonly Range[] {
   const borders = Array.from({ length: count + 1 }, (_, i) => {

@@ -1,4 +1,4 @@
-/** The inner optimizers by name. A new one is a file, a line here, and its spec in `src/run/spec/model-spec.ts`. */
+/** The inner optimizers by name. To add one: a file, a line here, and its spec in `src/run/spec/model-spec.ts`. */
 import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
 import { muon } from './muon.ts';
 import type { HiddenMatrix, Optimizer, OptimizerRule } from './optimizer.ts';
@@ -9,7 +9,7 @@ type SpecOf = { readonly [O in Name]: Extract<OptimizerSpec, { readonly optimize
 
 const optimizers: { readonly [O in Name]: OptimizerRule<SpecOf[O]> } = { sgd, adamw, muon };
 
-/** The optimizer a spec describes, for a model with these matrices between its hidden layers. */
+/** Returns the optimizer of a spec, for a model with these hidden matrices. */
 export const optimizerOf = <O extends Name>(
   spec: SpecOf[O] & { readonly optimizer: O },
   matrices: readonly HiddenMatrix[],

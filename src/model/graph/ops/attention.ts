@@ -1,6 +1,6 @@
 /**
- * Causal attention, with a head of keys and values for each head of queries or for a group of them; and fused ops of
- * Llama-like decoders: RMSNorm (arXiv 1910.07467), rotary positions (2104.09864), SwiGLU (2002.05202).
+ * Causal attention, with one key-value head per query head or per group of them; and fused ops of Llama-like decoders:
+ * RMSNorm (arXiv 1910.07467), rotary positions (2104.09864), SwiGLU (2002.05202).
  */
 import {
   type Emission,
@@ -30,11 +30,11 @@ import {
   sumTo,
 } from '../verbs.ts';
 
-/** Far below every score: its share of the weight underflows to nothing. */
+/** Score of a masked position; its softmax weight underflows to zero. */
 const NEVER = -1e9;
 /**
- * Score of a hidden position: its share e^-60 is lost in f32 rounding as long as one visible score is above -40. Lower
- * values cost time: onnxruntime's softmax turns everything below -87 into denormal numbers.
+ * Score of a masked position: its weight e^-60 is lost in f32 rounding as long as one visible score is above -40. Lower
+ * scores are slow: onnxruntime's softmax turns everything below -87 into denormal numbers.
  */
 const UNSEEN = -60;
 const UNBOUNDED = 3e38;
@@ -68,7 +68,7 @@ function emitScores(to: Emitter, q: NamedValue, k: NamedValue, scale: number): s
 interface Mask {
   readonly type: ValueType;
   readonly length: number;
-  /** How many positions each one sees, itself included; 0 is all before it. */
+  /** Attention window in positions, including the current one; 0 means all before it. */
   readonly window?: number;
 }
 
@@ -80,7 +80,7 @@ function emitMask(to: Emitter, scores: string, { type, length, window = 0 }: Mas
     : to.node('Min', [scores, constant(UNBOUNDED, UNSEEN)]);
 }
 
-/** One number where a position is seen, on and below the diagonal and inside the window, and another elsewhere. */
+/** Returns a mask matrix: `seen` on and below the diagonal within the window, `unseen` elsewhere. */
 function mask(length: number, window: number, seen: number, unseen: number): Float32Array {
   const square = new Float32Array(length * length).fill(seen);
   for (let row = 0; row < length; row++) {
@@ -91,8 +91,8 @@ function mask(length: number, window: number, seen: number, unseen: number): Flo
 }
 
 /**
- * Queries of a group are stacked, so that each head of keys needs one product. Scores of published models reach far
- * below -60, so those of a row count from its own position, which is always visible.
+ * Stacks the queries of a group, so that each key head needs one product. Scores of published models reach far below
+ * -60, so the scores of a row are relative to that of its own position, which is always visible.
  */
 function emitGrouped(e: Emission<OpAttributes['groupedAttention']>): void {
   const { inputs, outputs, attributes, to } = e;
@@ -118,7 +118,7 @@ function emitGrouped(e: Emission<OpAttributes['groupedAttention']>): void {
   shaped(to.node('MatMul', [weights!.name, v!.name]), o!.shape, o!.name);
 }
 
-/** q (B, heads * groups, T, d) beside k (B, heads, T, d). */
+/** Returns the sizes of q (B, heads * groups, T, d) and k (B, heads, T, d). */
 function sizesOf(q: ValueType, k: ValueType) {
   const [batch, queries, length, size] = q.shape;
   const heads = k.shape[1]!;
@@ -126,7 +126,7 @@ function sizesOf(q: ValueType, k: ValueType) {
   return { batch: batch!, heads, groups, length: length!, size: size! };
 }
 
-/** Gradients by q, k and v. The row sums of dP * P equal those of dO * O, which is a smaller tensor. */
+/** Returns the gradients by q, k and v. The row sums of dP * P equal those of dO * O, which is a smaller tensor. */
 function deriveAttention(
   {
     q,
@@ -149,7 +149,7 @@ function deriveAttention(
 
 const keepLast = { keepdims: { int: 1 } };
 
-/** One operator of onnxruntime; from parts for doubles, whose statistics it keeps as f32, and for other backends. */
+/** Emits onnxruntime's operator; from basic operators for f64, whose statistics it keeps as f32, and other backends. */
 function emitRmsNorm({
   inputs: [x, scale],
   outputs: [y, inverse],
@@ -241,7 +241,7 @@ export const attention = {
         scale?.dtype !== x.dtype ||
         scale.shape.join() !== `${width}`
       ) {
-        throw new TypeError('a norm takes real rows and a scale of their width');
+        throw new TypeError('a norm takes float rows and a scale of their width');
       }
       return [x, { dtype: x.dtype, shape: withDim(x.shape, x.shape.length - 1, 1) }];
     },

@@ -33,7 +33,7 @@ import { emitCut, emitJoin } from './shaping.ts';
 
 const real = ([a]: readonly ValueType[]): readonly ValueType[] => {
   if (!a || !isFloat(a.dtype) || a.shape.length === 0) {
-    throw new TypeError('a real tensor with a last axis is needed');
+    throw new TypeError('a float tensor with at least one axis is needed');
   }
   return [a];
 };
@@ -41,7 +41,7 @@ const real = ([a]: readonly ValueType[]): readonly ValueType[] => {
 const lastAxis = { axis: { int: -1 } };
 const keepLast = { keepdims: { int: 1 } };
 
-/** log softmax of `x`, from the one operator or from parts that every backend has. */
+/** Emits log softmax of `x`, as one operator or from basic operators that every backend has. */
 function emitLogSoftmax(to: Emitter, x: string, output?: string): string {
   const options = output === undefined ? {} : { outputs: [output] };
   if (to.target !== 'webgpu')
@@ -60,7 +60,7 @@ function emitCrossEntropy(e: Emission<Plain>): void {
   emitLosses(e.to, logs!.name, targets!.name, losses!.name);
 }
 
-/** -logs[i, targets[i]] of every row i. */
+/** Emits -logs[i, targets[i]] for every row i. */
 function emitLosses(to: Emitter, logs: string, targets: string, output?: string): string {
   const axes = integers(to, [1]);
   const column = to.node('Unsqueeze', [targets, axes]);
@@ -69,14 +69,14 @@ function emitLosses(to: Emitter, logs: string, targets: string, output?: string)
   return to.node('Neg', [picked], output === undefined ? {} : { outputs: [output] });
 }
 
-/** Where slices of so many rows begin and end. */
+/** Returns the ranges of at most `rows` rows each that cover `total` rows. */
 const slicesOf = (total: number, rows: number): readonly (readonly [from: number, to: number])[] =>
   Array.from({ length: Math.ceil(total / rows) }, (_, i) => [
     i * rows,
     Math.min(total, (i + 1) * rows),
   ]);
 
-/** Losses of each slice and, if the derivative needs it, the slope of a row's loss by the row: (p - onehot) weight. */
+/** Emits the losses range by range and, if the derivative needs it, the gradient by each row: (p - onehot) weight. */
 function emitSliced(e: Emission<OpAttributes['slicedCrossEntropy']>): void {
   const { inputs, outputs, attributes, to } = e;
   const [x, weight, targets] = inputs;
@@ -100,8 +100,8 @@ function emitSliced(e: Emission<OpAttributes['slicedCrossEntropy']>): void {
 }
 
 /**
- * A frozen weight needs only the slopes. For a trained one the logits of a slice are made again once the slice before
- * is done, so that two are never in memory at once.
+ * A frozen weight needs only the saved slopes. For a trained weight, the logits of each range are recomputed after the
+ * range before it, so that two are never in memory at once.
  */
 function deriveSliced(
   d: Derivation<OpAttributes['slicedCrossEntropy']>,
@@ -127,7 +127,7 @@ function deriveSliced(
   ];
 }
 
-/** One LayerNormalization without scale; from parts for doubles, whose kernel returns its statistics as f32. */
+/** Emits LayerNormalization without scale; from basic operators for f64, whose kernel returns its statistics as f32. */
 function emitStandardize(e: Emission<OpAttributes['standardize']>): void {
   const x = e.inputs[0]!;
   const [y, inverse] = e.outputs;

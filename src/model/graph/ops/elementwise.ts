@@ -36,7 +36,7 @@ import {
 
 type Partial = (d: Derivation<Plain>, a: Value, b: Value) => Value;
 
-/** Two operands with their partial derivatives, each summed back over what broadcasting repeated. */
+/** Rule for two operands with their partial derivatives, each summed over broadcast axes. */
 const binary = (type: string, left: Partial, right: Partial): OpRule<Plain> => ({
   infer: ([a, b]) => {
     if (!a || !b || a.dtype !== b.dtype) {
@@ -52,18 +52,18 @@ const binary = (type: string, left: Partial, right: Partial): OpRule<Plain> => (
 });
 
 const floats = ([a]: readonly ValueType[]): readonly ValueType[] => {
-  if (!a || !isFloat(a.dtype)) throw new TypeError(`a real number is needed, not ${a?.dtype}`);
+  if (!a || !isFloat(a.dtype)) throw new TypeError(`a float tensor is needed, not ${a?.dtype}`);
   return [{ dtype: a.dtype, shape: a.shape }];
 };
 
-/** One operand; `slope` is the derivative given input and result. */
+/** Rule for one operand; `slope` is the derivative, given input and result. */
 const unary = (type: string, slope: (x: Value, y: Value) => Value): OpRule<Plain> => ({
   infer: floats,
   emit: direct(type),
   derive: each((d) => mul(d.grad, slope(d.inputs[0]!, d.outputs[0]!))),
 });
 
-/** WebGPU has no kernel for it, and subtracts where a number is below 0 from where it is above. */
+/** Emits Sign; for WebGPU, which has no kernel for it, as (x > 0) - (x < 0). */
 function emitSign({ inputs: [x], outputs: [y], to }: Emission<Plain>): void {
   const outputs = [y!.name];
   if (to.target !== 'webgpu') {
@@ -78,7 +78,7 @@ function emitSign({ inputs: [x], outputs: [y], to }: Emission<Plain>): void {
   to.node('Sub', [above!, below!], { outputs });
 }
 
-/** 1 where the condition holds, else 0. */
+/** Returns 1 where the condition holds, else 0. */
 const indicator = (condition: Value, like: Value): Value => cast(condition, like.dtype);
 
 /** 2 / sqrt(pi), the slope of erf at 0, and its natural logarithm. */
@@ -123,7 +123,7 @@ export const elementwise = {
   ),
   neg: { infer: floats, emit: direct('Neg'), derive: each((d) => neg(d.grad)) },
   abs: unary('Abs', (x) => sign(x)),
-  sign: { infer: floats, emit: emitSign, derive: 'sign is flat wherever it has a slope' },
+  sign: { infer: floats, emit: emitSign, derive: 'the derivative of sign is 0 everywhere' },
   exp: unary('Exp', (_, y) => y),
   log: { infer: floats, emit: direct('Log'), derive: each((d) => div(d.grad, d.inputs[0]!)) },
   sqrt: {
@@ -163,6 +163,6 @@ export const elementwise = {
   },
 } satisfies OpRules;
 
-/** 1 where `wins` holds and 1/2 at a tie, so that both operands share it. */
+/** Returns 1 where `wins` holds and 1/2 at a tie, so that both operands share the gradient. */
 const half = (wins: Value, ties: Value, like: Value): Value =>
   add(indicator(wins, like), mul(indicator(ties, like), 0.5));

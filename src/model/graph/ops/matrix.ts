@@ -12,7 +12,7 @@ import {
 } from '../rule.ts';
 import { gemm, matmul, mul, sumTo, transpose } from '../verbs.ts';
 
-/** Rows and columns of a matrix that may be transposed first. */
+/** Returns rows and columns of a matrix, after an optional transposition. */
 function sides(shape: Shape, transposed: boolean): readonly [rows: number, columns: number] {
   if (shape.length < 2) throw new TypeError(`[${shape}] is not a matrix`);
   const rows = shape[shape.length - 2]!;
@@ -26,17 +26,19 @@ function product(
   { transA, transB }: { readonly transA: boolean; readonly transB: boolean },
 ): readonly [rows: number, columns: number] {
   if (!a || !b || a.dtype !== b.dtype || !isFloat(a.dtype)) {
-    throw new TypeError(`a product takes two real operands of one type`);
+    throw new TypeError(`a product takes two float operands of one type`);
   }
   const [rows, inner] = sides(a.shape, transA);
   const [other, columns] = sides(b.shape, transB);
   if (inner !== other) {
-    throw new TypeError(`[${a.shape}] and [${b.shape}] do not multiply: ${inner} is not ${other}`);
+    throw new TypeError(
+      `[${a.shape}] and [${b.shape}] cannot be multiplied: ${inner} is not ${other}`,
+    );
   }
   return [rows, columns];
 }
 
-/** Only MatMul, Transpose and Mul: for doubles, and for backends without the fused operator. */
+/** Emits MatMul, Transpose and Mul, for f64 and for backends without the fused operator. */
 function emitPlainMatmul({
   inputs: [a, b],
   outputs: [y],

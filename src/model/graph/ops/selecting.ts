@@ -35,14 +35,15 @@ import {
 } from '../verbs.ts';
 
 const compared = ([a, b]: readonly ValueType[]): readonly ValueType[] => {
-  if (!a || !b || a.dtype !== b.dtype) throw new TypeError('only equal types compare');
+  if (!a || !b || a.dtype !== b.dtype)
+    throw new TypeError('a comparison takes two values of one type');
   return [{ dtype: 'bool', shape: broadcast(a.shape, b.shape) }];
 };
 
 const comparison = (type: string): OpRule<Plain> => ({
   infer: compared,
   emit: direct(type),
-  derive: 'true and false have no slope',
+  derive: 'booleans have no derivative',
 });
 
 const kept = (shape: readonly number[], axes: readonly number[]): readonly number[] =>
@@ -65,21 +66,21 @@ const emit =
     });
   };
 
-/** A value of the reduced shape, repeated over the axes that were folded. */
+/** Repeats a value of the reduced shape over the reduced axes. */
 const expandReduced = (value: Value, like: Value, axes: readonly number[]): Value =>
   expand(reshape(value, kept(like.shape, axes)), like.shape);
 
-/** Up to this many rows a table's gradient is one product with one-hot rows; beyond, rows are added one by one. */
+/** Maximum rows of a table whose gradient is one product with one-hot rows; in larger tables rows are scattered. */
 const SMALL_TABLE = 1024;
 
 function indices(value: ValueType | undefined): ValueType {
   if (value?.dtype !== 'i32' && value?.dtype !== 'i64') {
-    throw new TypeError(`indices are whole numbers, not ${value?.dtype}`);
+    throw new TypeError(`indices must be integers, not ${value?.dtype}`);
   }
   return value;
 }
 
-/** Compares with 0, 1, 2, ...: as fast as the OneHot operator and known to every backend. */
+/** Emits comparisons with 0, 1, 2, ...: as fast as the OneHot operator and available on every backend. */
 function emitOneHot(e: Emission<OpAttributes['oneHot']>): void {
   const { depth, to: dtype } = e.attributes;
   const [rows, y] = [e.inputs[0]!, e.outputs[0]!];
@@ -98,7 +99,7 @@ export const selecting = {
   not: {
     infer: ([a]) => [a!],
     emit: direct('Not'),
-    derive: 'true and false have no slope',
+    derive: 'booleans have no derivative',
   },
   where: {
     infer: ([condition, a, b]) => {
@@ -152,7 +153,7 @@ export const selecting = {
         outputs: [y!.name],
       });
     },
-    derive: 'a position is a whole number',
+    derive: 'an argmax is an integer and has no derivative',
   },
   gather: {
     infer: ([table, rows]) => [
@@ -215,10 +216,10 @@ export const selecting = {
   },
   oneHot: {
     infer: ([rows], { depth, to }) => {
-      if (!isFloat(to)) throw new TypeError(`one-hot rows are real numbers, not ${to}`);
+      if (!isFloat(to)) throw new TypeError(`one-hot rows must be floats, not ${to}`);
       return [{ dtype: to, shape: [...indices(rows).shape, depth] }];
     },
     emit: emitOneHot,
-    derive: 'an index is a whole number',
+    derive: 'an index is an integer and has no derivative',
   },
 } satisfies OpRules;

@@ -18,7 +18,7 @@ import {
 } from '../rule.ts';
 import { concat, filled, pad, reshape, slice, split, sumTo, transpose } from '../verbs.ts';
 
-/** A node whose last input is the target shape. */
+/** Returns an emit function for a node whose last input is the target shape. */
 const shaped =
   (type: string) =>
   ({ inputs: [a], outputs: [y], attributes, to }: Emission<{ shape: readonly number[] }>) => {
@@ -38,7 +38,7 @@ function inferConcat(parts: readonly ValueType[], axis: number): readonly ValueT
 }
 
 /**
- * A value once another is computed: it waits for none of the other's dimensions and keeps its shape. Nothing is copied,
+ * Emits a value that depends on another one without using its elements; shape and elements stay. Nothing is copied,
  * except bytes on WebGPU.
  */
 export function emitAfter(to: Emitter, a: NamedValue, other: string, output?: string): string {
@@ -76,10 +76,10 @@ export function emitCut(
 
 const isReal = (dtype: DType): boolean => isFloat(dtype) || dtype === 'f16';
 
-/** The standard promises a shader of WebGPU 8 buffers, one of which is the whole of the pieces. */
+/** Maximum pieces joined at once: a WebGPU shader has at least 8 buffers, one of them for the result. */
 const MOST_PIECES = 7;
 
-/** Values one after the other along an axis; on WebGPU a few at a time. */
+/** Concatenates values along an axis; on WebGPU a few at a time. */
 export function emitJoin(
   to: Emitter,
   pieces: readonly string[],
@@ -147,7 +147,7 @@ export const shaping = {
         order.length !== a!.shape.length ||
         ![...order].sort((x, y) => x - y).every((axis, i) => axis === i)
       ) {
-        throw new TypeError(`[${order}] is no order of the axes of [${a!.shape}]`);
+        throw new TypeError(`[${order}] is not a permutation of the axes of [${a!.shape}]`);
       }
       return [{ dtype: a!.dtype, shape: order.map((axis) => a!.shape[axis]!) }];
     },
@@ -167,7 +167,7 @@ export const shaping = {
   expand: {
     infer: ([a], { shape }) => {
       if (!sameShape(broadcast(a!.shape, shape), shape)) {
-        throw new TypeError(`[${a!.shape}] does not expand to [${shape}]`);
+        throw new TypeError(`[${a!.shape}] cannot be expanded to [${shape}]`);
       }
       return [{ dtype: a!.dtype, shape }];
     },
@@ -203,7 +203,7 @@ export const shaping = {
   slice: {
     infer: ([a], { axis, start, end }) => {
       if (start < 0 || end > a!.shape[axis]! || start >= end) {
-        throw new TypeError(`${start}..${end} is no part of axis ${axis} of [${a!.shape}]`);
+        throw new TypeError(`${start}..${end} is not a range of axis ${axis} of [${a!.shape}]`);
       }
       return [{ dtype: a!.dtype, shape: withDim(a!.shape, axis, end - start) }];
     },
@@ -232,7 +232,7 @@ export const shaping = {
   after: {
     infer: ([a, other]) => {
       if (a!.shape.length === 0 || other!.shape.length === 0) {
-        throw new TypeError('scalars cannot wait or be waited for');
+        throw new TypeError('after takes values with at least one axis');
       }
       return [a!];
     },

@@ -1,6 +1,6 @@
 /**
- * Tensors in few bits: f16, or blocks of 32 integers of a row in 8 or 4 bits that share an f16 scale and, in 4 bits, an
- * f16 offset. A byte has two 4-bit values: i of the block in the low half, i + 16 in the high one.
+ * Quantized tensors: f16, or blocks of 32 values of a row in 8 or 4 bits that share an f16 scale and, for 4 bits, an
+ * f16 offset. A byte holds two 4-bit values: value i of the block in the low half, i + 16 in the high half.
  */
 import {
   type Emission,
@@ -18,13 +18,13 @@ import { emitAfter, emitCut } from './shaping.ts';
 /** Values of a block. */
 export const BLOCK = 32;
 
-/** Shape of the numbers that the parts of a tensor stand for: with an offset there are two in each byte. */
+/** Returns the shape of the widened tensor; with an offset, each byte holds two values. */
 const wideShape = ([bits, , offset]: readonly ValueType[]): readonly number[] => {
   const { shape } = bits!;
   return offset ? [...shape.slice(0, -1), 2 * shape.at(-1)!] : shape;
 };
 
-/** The same, for parts that fit together only. */
+/** Like `wideShape`, but throws if the parts do not fit together. */
 function widened(parts: readonly ValueType[]): readonly number[] {
   const [bits, ...given] = parts;
   const { dtype, shape } = bits!;
@@ -36,7 +36,7 @@ function widened(parts: readonly ValueType[]): readonly number[] {
     given.some((part) => part.dtype !== 'f16' || part.shape.join() !== blocks)
   ) {
     throw new TypeError(
-      `[${shape}] of ${dtype} is no tensor in few bits with ${given.length} scales`,
+      `[${shape}] of ${dtype} is not a quantized tensor with ${given.length} scales`,
     );
   }
   return wide;
@@ -44,7 +44,7 @@ function widened(parts: readonly ValueType[]): readonly number[] {
 
 type Part = Pick<NamedValue, 'name' | 'dtype' | 'shape'>;
 
-/** The numbers, by operators that every onnxruntime has; its own blocked ones are slower on the CPU. */
+/** Emits the widened values with basic operators; onnxruntime's block operators are slower on the CPU. */
 function emitWiden(
   to: Emitter,
   parts: readonly Part[],
@@ -76,13 +76,15 @@ function emitWiden(
 }
 
 interface Scaled {
-  /** Two values lie in a byte. */
+  /** Whether each byte holds two values. */
   readonly isHalved: boolean;
-  /** One for each block, with these dimensions after them. */
+  /** Returns the scales, one per block, reshaped with these trailing dimensions. */
   scale(dims: readonly number[]): string;
 }
 
-/** Values (blocks, 32) of bytes times their block's scale. GPUs have no bit kernels: halves of bytes are f32 there. */
+/**
+ * Emits values (blocks, 32) times the scale of their block. GPUs lack bit kernels: half bytes are split in f32 there.
+ */
 function emitScaled(to: Emitter, bytes: string, { isHalved, scale }: Scaled): string {
   if (to.target === 'cpu' || (to.target === 'cuda' && !isHalved)) {
     return to.node('DequantizeLinear', [isHalved ? emitHalves(to, bytes) : bytes, scale([])], {
@@ -91,7 +93,7 @@ function emitScaled(to: Emitter, bytes: string, { isHalved, scale }: Scaled): st
   }
   const real = to.node('Cast', [bytes], { attributes: { to: { int: 1 } } });
   const number = (value: number) => to.constant('f32', [], [value]);
-  // signed bytes are held 128 higher there
+  // signed bytes are stored as value + 128 there
   if (!isHalved) return to.node('Mul', [to.node('Sub', [real, number(128)]), scale([1])]);
   const high = to.node('Floor', [to.node('Mul', [real, number(1 / 16)])]);
   const low = to.node('Sub', [real, to.node('Mul', [high, number(16)])]);
@@ -99,7 +101,7 @@ function emitScaled(to: Emitter, bytes: string, { isHalved, scale }: Scaled): st
   return to.node('Mul', [values, scale([1])]);
 }
 
-/** Bytes (blocks, 16) as whole numbers (blocks, 32). */
+/** Splits bytes (blocks, 16) into integers (blocks, 32). */
 function emitHalves(to: Emitter, bytes: string): string {
   const low = to.node('BitwiseAnd', [bytes, to.constant('u8', [], [15])]);
   const high = to.node('BitShift', [bytes, to.constant('u8', [], [4])], {
@@ -111,8 +113,8 @@ function emitHalves(to: Emitter, bytes: string): string {
 const keepLast = { keepdims: { int: 1 } };
 
 /**
- * The layer piece by piece, as in attention without its scores (arXiv 2205.14135): the largest logit so far, the sum of
- * exponentials relative to it and, for the derivative, the mean of the layer's rows by those.
+ * Computes the layer piece by piece, like FlashAttention (arXiv 2205.14135): it tracks the largest logit so far, the
+ * sum of exponentials relative to it and, for the derivative, the mean of the layer's rows weighted by those.
  */
 function emitPieced(e: Emission<OpAttributes['piecedCrossEntropy']>): void {
   const { inputs, outputs, attributes, to } = e;
@@ -162,7 +164,7 @@ interface Piece {
   readonly dtype: Part['dtype'];
 }
 
-/** Some rows of a tensor in few bits, widened no earlier than `other` is computed. */
+/** Emits a range of rows of a quantized tensor, widened no earlier than `other` is computed. */
 function emitPiece(
   to: Emitter,
   parts: readonly Part[],
@@ -180,7 +182,7 @@ function emitPiece(
   return name;
 }
 
-/** The rows at these indices. */
+/** Emits the rows at these indices, widened. */
 function emitRows(to: Emitter, parts: readonly Part[], rows: Part, dtype: Part['dtype']): string {
   const pieceRows = parts.map(({ name, dtype: type, shape }) => ({
     name: to.node('Gather', [name, rows.name]),
@@ -198,7 +200,7 @@ export const widening = {
     emit: ({ inputs, outputs: [y], to }) => {
       emitWiden(to, inputs, y!);
     },
-    derive: 'a tensor in few bits is frozen',
+    derive: 'a quantized tensor is frozen',
   },
   piecedCrossEntropy: {
     infer: ([x, targets, ...parts]) => {
