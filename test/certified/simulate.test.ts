@@ -83,7 +83,8 @@ describe('a simulated run', () => {
     expect(played.failures).toEqual([]);
     expect(played.rounds.map(({ finished, accepted }) => [finished, accepted])).toEqual([[66, 4]]);
     const join = played.sent.byKind[7818]!;
-    expect(played.receivedByKind[7818]!).toBeLessThan(8 * join);
+    // four members with a seat, each of which receives a join live and at most in two rechecks
+    expect(played.receivedByKind[7818]!).toBeLessThanOrEqual(4 * 3 * join);
     const { ok, lines } = await replayRun({ events: played.events(), beacons: [] });
     expect([ok, lines.map(({ checked }) => checked)]).toEqual([true, ['full']]);
   });

@@ -100,6 +100,8 @@ const THROTTLE_MS = 60_000;
 const RECHECK_MS = 60_000;
 /** Wait before the second recheck: a relay may answer the first one before it has stored what it accepted. */
 const SECOND_RECHECK_MS = 3000;
+/** The second recheck requests events dated this long before the relay caught up: clocks of authors differ. */
+const SECOND_RECHECK_FROM_MS = 5000;
 const QUERY_MS = 60_000;
 const RECONCILE_MS = 20_000;
 /** Maximum values in one filter list that every relay accepts. */
@@ -270,17 +272,19 @@ export class RelayReader {
     void this.#recheck(standing, asking);
   }
 
-  /** Requests the last minute again, at once and after SECOND_RECHECK_MS. */
+  /** Requests the last minute again, and the last seconds once more after SECOND_RECHECK_MS. */
   async #recheck(standing: Standing, asking: Asking): Promise<void> {
     const { clock } = this.#options;
-    const recent = since(clock.now() - RECHECK_MS, standing.feed.filters);
-    await this.#query(standing, recent);
+    const caughtUpMs = clock.now();
+    const { filters } = standing.feed;
+    await this.#query(standing, since(caughtUpMs - RECHECK_MS, filters));
     try {
       await clock.sleep(SECOND_RECHECK_MS, this.#signal);
     } catch {
       return; // closed while waiting
     }
-    if (this.#isCurrent(standing, asking)) await this.#query(standing, recent);
+    if (!this.#isCurrent(standing, asking)) return;
+    await this.#query(standing, since(caughtUpMs - SECOND_RECHECK_FROM_MS, filters));
   }
 
   /** Requests new events only, and finds missing stored ones by NIP-77. */

@@ -181,7 +181,7 @@ describe('what arrives between the stored query and the live subscription', () =
     expect(queriesOf(socket)).toEqual([first]);
     await clock.advance(1);
     const [, second] = queriesOf(socket);
-    expect(socket.sent).toContainEqual(['REQ', second, { ...filter, since: START - 60 }]);
+    expect(socket.sent).toContainEqual(['REQ', second, { ...filter, since: START - 5 }]);
     socket.hear('EVENT', second, lost);
     socket.hear('EOSE', second);
     expect(heard).toEqual([lost]);
