@@ -47,8 +47,8 @@ const nativeCommands: Readonly<Record<string, () => Promise<Command>>> = {
 /** Loads one of our commands by name; otherwise all commands and those of the Python reference, for help and errors. */
 async function loadCommands(name: string | undefined): Promise<readonly Command[]> {
   if (name === '--version' || name === '-V') return [];
-  const own = name !== undefined && Object.hasOwn(nativeCommands, name) && nativeCommands[name];
-  if (own) return [await own()];
+  const load = name !== undefined && Object.hasOwn(nativeCommands, name) && nativeCommands[name];
+  if (load) return [await load()];
   const { pythonCommands } = await import('../python/commands/index.ts');
   const all = await Promise.all(Object.values(nativeCommands).map((load) => load()));
   return [...all, ...pythonCommands.map((build) => build())];

@@ -81,10 +81,10 @@ export function trainedSlices(
   }: { readonly tier: number; readonly sliceCount: number; readonly round: number },
 ): readonly number[] | undefined {
   if (tier > run.count) return undefined;
-  const own = sliceCountOfTier(run.count, tier);
-  const slices = Array.from({ length: own }, (_, slice) => slice);
-  if (sliceCount === own) return slices;
-  return sliceCount === 2 ** run.count ? [...slices, helperSlice(run, tier, round)] : undefined;
+  const tierSlices = sliceCountOfTier(run.count, tier);
+  const slices = Array.from({ length: tierSlices }, (_, slice) => slice);
+  if (held === tierSlices) return slices;
+  return held === 2 ** run.count ? [...slices, helperSlice(run, tier, round)] : undefined;
 }
 
 /** Returns the numbers below `count` in the order of one cycle. */

@@ -376,9 +376,9 @@ describe('a worker of a run', () => {
     const spec = sampleSpec();
     const asked = { rounds: 5, innerSteps: 3, hidden: [4], heartbeatInterval: 7, run: 'mine' };
     expect(contradictions(spec, asked)).toEqual([
-      { name: 'hidden', asked: '[4]', spec: '[32]' },
-      { name: 'innerSteps', asked: '3', spec: '80' },
-      { name: 'run', asked: '"mine"', spec: JSON.stringify(runIdOf(spec)) },
+      { name: 'hidden', requested: '[4]', spec: '[32]' },
+      { name: 'innerSteps', requested: '3', spec: '80' },
+      { name: 'run', requested: '"mine"', spec: JSON.stringify(runIdOf(spec)) },
     ]);
   });
 

@@ -227,10 +227,10 @@ const unfit = (message: string, instead: string): ConfigError =>
 /** Returns the trained tensors: the adapter or the full model; the slices of a tier joined into ordinary matrices. */
 function learnedOf({ values }: TrainedRun, base: BaseModel): Learned {
   const { pretrained, adapter, spec, model } = base;
-  const own = valuesByName(modelLayout(model), values);
+  const trained = valuesByName(modelLayout(model), values);
   const tensors = adapter ? loraTensors(spec, adapter) : modelOf(spec).tensors;
   const named = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const sliceOf = (name: string) => own.get(name);
+  const sliceOf = (name: string) => trained.get(name);
   return { pretrained, adapter, valuesOf: (name) => joinSlices(named.get(name)!, sliceOf)! };
 }
 
@@ -243,9 +243,9 @@ const valuesByName = ({ slots }: Layout, values: Float32Array) =>
  */
 function baseName(base: string, { tier, pretrained }: BaseModel): string {
   const name = isHubReference(base) ? parseHubReference(base).repository : resolve(base);
-  const own = tier?.spec.tiers.own ?? 0;
-  if (own === 0) return name;
-  return tier?.strategy === 'sliced' ? resolve(pretrained.name) : `${name}-tier${own}`;
+  const tierIndex = tier?.spec.tiers.own ?? 0;
+  if (tierIndex === 0) return name;
+  return tier?.strategy === 'sliced' ? resolve(pretrained.name) : `${name}-tier${tierIndex}`;
 }
 
 /** Writes an own model as a state file; a tier becomes a narrower model with ordinary matrices. */
@@ -271,10 +271,10 @@ async function writeModelState(
   const slices = valuesByName(modelLayout(spec), values);
   const narrow = ofTier(spec);
   const layout = modelLayout(narrow);
-  const own = new Map(modelOf(narrow).tensors.map((tensor) => [tensor.name, tensor]));
+  const narrowTensors = new Map(modelOf(narrow).tensors.map((tensor) => [tensor.name, tensor]));
   const joined = new Float32Array(layout.size);
   for (const { name, offset } of layout.slots) {
-    joined.set(joinSlices(own.get(name)!, (slice) => slices.get(slice))!, offset);
+    joined.set(joinSlices(narrowTensors.get(name)!, (slice) => slices.get(slice))!, offset);
   }
   await writeStateFile(path, { layout, values: joined });
   writeOut(`${path}: feed-forward layers ${narrow.ffn} wide (--set ffn=${narrow.ffn})\n`);

@@ -123,9 +123,9 @@ async function showOther(
     names.filter((name) => command.getOptionValueSource(name) === 'cli' && !isSetting(name)),
   );
   const evaluation = run.isFolder ? await keptSlice(run.path) : undefined;
-  const asked = { ...flags, evaluation, signal };
-  if (model === 'vit') await showGuesses(run, asked);
-  else await showForecast(run, asked);
+  const request = { ...flags, evaluation, signal };
+  if (model === 'vit') await showGuesses(run, request);
+  else await showForecast(run, request);
   return true;
 }
 
@@ -170,7 +170,7 @@ async function write(
 ): Promise<void> {
   const { tokenizer } = writer;
   const ends = endsOf(base);
-  const asked = chat ? await question(base, prompt) : plain(writer, base, prompt);
+  const promptTokens = chat ? await question(base, prompt) : plain(writer, base, prompt);
   const stream = createTextStream((tokens) => tokenizer.decode(tokens));
   let text = '';
   const show = (part: string) => {
@@ -178,7 +178,7 @@ async function write(
     else text += part;
   };
   if (!chat) show(prompt.trimStart());
-  const request = { ...choice, prompt: asked, seed, ends, signal };
+  const request = { ...choice, prompt: promptTokens, seed, ends, signal };
   await writer.write(request, (token) => {
     if (!ends.has(token)) show(stream.push(token));
   });

@@ -60,7 +60,7 @@ export const watch = (): Command =>
           reach,
           ({ relays, signal }) =>
             new Promise<void>((resolve, reject) => {
-              const told = createPrinter(flags);
+              const print = createPrinter(flags);
               signal.addEventListener('abort', () => reject(signal.reason), { once: true });
               followRun(location.run, {
                 relays,
@@ -72,7 +72,7 @@ export const watch = (): Command =>
                 onFailed: reject,
                 beacon: (spec) => beaconSource(spec, flags),
                 onPicture(picture) {
-                  told(picture);
+                  print(picture);
                   if (picture.isCaughtUp && (flags.once || picture.open === undefined)) resolve();
                 },
               }).catch(reject);
@@ -83,7 +83,7 @@ export const watch = (): Command =>
 
 /** Prints each thing once: the run, each decided round, and the open round whenever its line changes. */
 function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
-  let told = -1;
+  let printed = -1;
   let lastLine = '';
   return (picture) => {
     if (!picture.isCaughtUp) return;
@@ -91,16 +91,16 @@ function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => v
       writeOut(`${safeJson(picture)}\n`);
       return;
     }
-    if (told < 0) writeOut(`${headOf(picture)}\n`);
+    if (printed < 0) writeOut(`${headOf(picture)}\n`);
     const ready = picture.rounds.length - (isMeasured(picture) ? 0 : 1);
-    for (const round of picture.rounds.slice(Math.max(0, told), ready)) {
+    for (const round of picture.rounds.slice(Math.max(0, printed), ready)) {
       writeOut(`${roundLine(round)}\n`);
     }
-    told = Math.max(told, ready);
+    printed = Math.max(printed, ready);
     const now = picture.open ? openLine(picture.open) : endLine(picture);
     if (now !== lastLine) writeOut(`${now}\n`);
     lastLine = now;
-    if (once && told >= 0) for (const line of workerLines(picture)) writeNote(line);
+    if (once && printed >= 0) for (const line of workerLines(picture)) writeNote(line);
   };
 }
 

@@ -113,7 +113,7 @@ export async function openSource(
   const { run } = options;
   if (file !== undefined) {
     const isFolder = await stat(file).then(
-      (found) => found.isDirectory(),
+      (stats) => stats.isDirectory(),
       () => false,
     );
     return readArchiveFile(isFolder ? eventsIn(file) : file);
@@ -197,8 +197,8 @@ export async function writeRecord(
   await mkdir(join(folder, 'states'), { recursive: true });
   const keep = (state: RecordedState, bytes: Uint8Array) =>
     writeAtomically(join(folder, stateIn(state)), bytes);
-  const { record: found, report } = await recordRun(archive, options, { every, keep });
-  const record = { ...found, eventsSha256: await sha256Of(eventsIn(folder)) };
+  const { record: replayed, report } = await recordRun(archive, options, { every, keep });
+  const record = { ...replayed, eventsSha256: await sha256Of(eventsIn(folder)) };
   await writeAtomically(join(folder, RECORD), utf8(recordText(record)));
   const files = [
     { file: eventsIn(folder), name: 'run' },
@@ -230,8 +230,8 @@ export interface OpenedRecord {
  * Reads and checks a run folder; undefined if the path is not a folder. Throws `events/record` if there is no record.
  */
 export async function openRecord(folder: string): Promise<OpenedRecord | undefined> {
-  const found = await stat(folder).catch(() => undefined);
-  if (!found?.isDirectory()) return undefined;
+  const stats = await stat(folder).catch(() => undefined);
+  if (!stats?.isDirectory()) return undefined;
   const file = join(folder, RECORD);
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new ConfigError('events/record', `${folder} is not a run folder: it has no ${RECORD}`, {

@@ -4,13 +4,13 @@
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import {
   type FindOptions,
-  findRun as findRunHere,
+  findRun as findRunPlain,
   type LocateOptions,
-  locateRun as locateRunHere,
+  locateRun as locateRunPlain,
   type ResolvedRun,
   type RunLocation,
 } from '../../node/join/find-run.ts';
-import { type RelayReach, withRelays as withRelaysHere } from '../../node/net/relays.ts';
+import { type RelayReach, withRelays as withRelaysPlain } from '../../node/net/relays.ts';
 import { writeNote } from '../../terminal/output.ts';
 
 const onNotice = writeNote;
@@ -20,14 +20,14 @@ export const withRelays = <T>(
   urls: readonly string[],
   reach: RelayReach,
   work: (relaySession: RelaySession) => Promise<T>,
-): Promise<T> => withRelaysHere(urls, { onNotice, ...reach }, work);
+): Promise<T> => withRelaysPlain(urls, { onNotice, ...reach }, work);
 
 /**
  * Reads a spec file, or fetches the run from relays. Throws if there is no such run or it does not match the address.
  */
 export const findRun = (source: string, options: FindOptions): Promise<ResolvedRun> =>
-  findRunHere(source, { onNotice, ...options });
+  findRunPlain(source, { onNotice, ...options });
 
 /** Resolves an id, an address, or the name of a run on this machine. */
 export const locateRun = (source: string, options: LocateOptions): Promise<RunLocation> =>
-  locateRunHere(source, { onNotice, ...options });
+  locateRunPlain(source, { onNotice, ...options });

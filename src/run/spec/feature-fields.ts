@@ -193,7 +193,7 @@ export const sizeLists = field(
 export const bit = field('0 or 1', (json): json is 0 | 1 => json === 0 || json === 1);
 
 /** A round of the run, or -1. */
-export const roundAsked = field('a round, or -1', (json): json is number => isWhole(json, -1));
+export const roundOrNone = field('a round, or -1', (json): json is number => isWhole(json, -1));
 
 const MEMBERS = ['content', 'created_at', 'id', 'kind', 'pubkey', 'sig', 'tags'];
 

@@ -26,7 +26,7 @@ import {
   millionths,
   rerunCommitment,
   rosterIndices,
-  roundAsked,
+  roundOrNone,
   scored,
   scoreList,
   sizeLists,
@@ -92,7 +92,9 @@ export const features = {
       ['work', 'stake'].includes(String((admission as { kind?: unknown } | undefined)?.kind)),
   },
   beacon: {
-    says: 'a public value that no participant can choose is mixed into the randomness of each round',
+    says:
+      'a public value that no participant can choose is mixed into the randomness of each ' +
+      'round',
   },
   defer: {
     says: 'a contribution that comes one round late is listed by the next outcome',
@@ -179,7 +181,7 @@ export const features = {
     member: {
       wants: bit('1 where it wants seats'),
       before: bit('the same before the last outcome'),
-      asked: roundAsked(
+      asked: roundOrNone(
         'the round of the outcome that its last wish follows; -1 for the run itself',
       ),
     },
@@ -191,7 +193,7 @@ export const features = {
     join: { by: delegationField },
     member: {
       principal: keyOrNone('in whose name it takes part; empty where in its own'),
-      until: roundAsked('the last round in which it may; -1 where in its own name'),
+      until: roundOrNone('the last round in which it may; -1 where in its own name'),
     },
   },
   start: {
@@ -257,15 +259,15 @@ type FieldValue<T> = T extends FeatureField<infer V> ? V : never;
 export interface FeatureSet {
   readonly names: readonly string[];
   /** Reads `features` of a content: exactly the fields of this run, or a refusal that names the first other field. */
-  read<P extends FeatureContent>(content: P, said: unknown): Result<FeatureValues<P>>;
+  read<P extends FeatureContent>(content: P, json: unknown): Result<FeatureValues<P>>;
 }
 
 /** Returns the set of these features. */
 export function featureSet(names: readonly string[], table: FeatureTable = features): FeatureSet {
   return {
     names,
-    read(content, said) {
-      const read = readFeatures(names, table, content, said as Json | undefined);
+    read(content, json) {
+      const read = readFeatures(names, table, content, json as Json | undefined);
       return read.ok ? ok(read.value as FeatureValues<typeof content>) : read;
     },
   };
@@ -274,7 +276,7 @@ export function featureSet(names: readonly string[], table: FeatureTable = featu
 /** Accepts any features unchecked: for contents of a run whose spec is unknown, or that this program wrote. */
 export const anyFeatures: FeatureSet = {
   names: Object.keys(features),
-  read: (_, said) => ok((said ?? {}) as never),
+  read: (_, json) => ok((json ?? {}) as never),
 };
 
 /** Contents outside certified runs have no features. */
@@ -287,15 +289,15 @@ function readFeatures(
   names: readonly string[],
   table: FeatureTable,
   content: FeatureContent,
-  said: Json | undefined,
+  json: Json | undefined,
 ): Result<JsonObject> {
   const wrong = (at: string, why: string) => refuse('wrong-features', `features.${at}`, why);
   const expected = names.filter((name) => table[name]?.[content] !== undefined);
-  if (said === undefined && expected.length === 0) return ok({});
-  const all = said ?? {};
+  if (json === undefined && expected.length === 0) return ok({});
+  const all = json ?? {};
   if (!isJsonObject(all)) return wrong(content, 'features are not an object');
   const other = Object.keys(all).find((name) => !expected.includes(name));
-  if (other !== undefined || said === undefined || expected.length === 0) {
+  if (other !== undefined || json === undefined || expected.length === 0) {
     const what = other ?? expected[0] ?? 'none';
     return wrong(what, `features of this ${content} are ${expected.join(', ') || 'none'}`);
   }

@@ -159,24 +159,24 @@ export const presets = {
  * Returns how requested settings change the preset: the reference's wire format, a single worker, tiers, or a large
  * model. Only presets that pack into one event are adapted.
  */
-function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
+function fitting(preset: PartialSettings, requested: PartialSettings): PartialSettings {
   const isPacked = packsForOneEvent(preset);
-  if (asked.profile === 'nostrain/0')
+  if (requested.profile === 'nostrain/0')
     return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;
-  const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
-  const { tiers = 0, rule = usualAggregation.rule } = asked;
+  const isAlone = requested.sync?.strategy === 'strict' && requested.sync.workers === 1;
+  const { tiers = 0, rule = usualAggregation.rule } = requested;
   if (ruleForms[rule] !== 'mean')
-    return { ...(isPacked && comparable), hostile: hostileOf(asked, rule) };
+    return { ...(isPacked && comparable), hostile: hostileOf(requested, rule) };
   if (isPacked && (isAlone || tiers > 0)) return alone;
-  return preset === gpt && !sharesRotated(asked) ? inHalves : {};
+  return preset === gpt && !sharesRotated(requested) ? inHalves : {};
 }
 
-function sharesRotated(asked: PartialSettings): boolean {
+function sharesRotated(requested: PartialSettings): boolean {
   const chosen = [...Object.keys(rotated), ...unmeasuredWithRotated];
-  const { width = 0, layers = 0, ffn = 0 } = { ...gpt, ...asked };
+  const { width = 0, layers = 0, ffn = 0 } = { ...gpt, ...requested };
   // without embeddings, which are few
   const parameters = layers * width * (4 * width + 2 * ffn);
-  return parameters <= MAX_ROTATED_PARAMETERS && chosen.every((name) => !(name in asked));
+  return parameters <= MAX_ROTATED_PARAMETERS && chosen.every((name) => !(name in requested));
 }
 
 /** Returns a quarter of the named or awaited workers, at least one; 0 if their number is unknown. */
@@ -191,5 +191,5 @@ export const requestedModel = ({ model, base }: PartialSettings): Settings['mode
   model ?? (base ? 'pretrained' : undefined);
 
 /** Returns the requested settings over their preset, adapted to them. */
-export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
-  completeSettings(preset, fitting(preset, asked), asked);
+export const combineSettings = (preset: PartialSettings, requested: PartialSettings): Settings =>
+  completeSettings(preset, fitting(preset, requested), requested);

@@ -72,9 +72,9 @@ export function readSpec(value: unknown, table: FeatureTable = features): RunSpe
   const names = readFeatureNames(memberOf(value, 'features', '', FEATURES), table);
   const owned = ownedSpecFields(table);
   const isFree = (name: string) => owned.every((each) => each.name !== name);
-  const own = owned.filter(({ feature }) => names.includes(feature));
+  const named = owned.filter(({ feature }) => names.includes(feature));
   refuseOfOtherFeature(value, table, names);
-  refuseUnknown(value, [...topNames.filter(isFree), ...own.map(({ name }) => name)], '');
+  refuseUnknown(value, [...topNames.filter(isFree), ...named.map(({ name }) => name)], '');
   const evaluation = memberOf(value, 'evaluation', '', 'an object, or null');
   const free = Object.fromEntries(Object.entries(plainFields).filter(([name]) => isFree(name)));
   const spec = {
@@ -160,9 +160,9 @@ function readOwned(value: Untyped, table: FeatureTable, names: readonly string[]
   const read = ownedSpecFields(table).map(({ name, feature, field }) => {
     if (!names.includes(feature)) return [name, field.absent] as const;
     memberOf(value, name, '', `present where features names ${feature}`);
-    const said = field.read(value, name);
-    if (JSON.stringify(said) !== JSON.stringify(field.absent)) return [name, said] as const;
-    throw wrong(name, said, `something else where features names ${feature}`);
+    const member = field.read(value, name);
+    if (JSON.stringify(member) !== JSON.stringify(field.absent)) return [name, member] as const;
+    throw wrong(name, member, `something else where features names ${feature}`);
   });
   return Object.fromEntries(read);
 }
@@ -233,12 +233,12 @@ function isSameVariant(name: string, before: Untyped, value: Untyped): boolean {
 }
 
 /** Returns the settings of a worker in a run; the spec overrides what the worker requests. */
-export function settingsOf(spec: RunSpec, asked: PartialSettings): Settings {
+export function settingsOf(spec: RunSpec, requested: PartialSettings): Settings {
   const { training, profile, timing, start, input, tiers, pace } = spec;
   return completeSettings(
     presets[training.model],
     { roundTimeout: timing.graceMaxMs / 1000 },
-    asked,
+    requested,
     training,
     start?.adapter ?? {},
     inputSettings(input),
@@ -256,17 +256,20 @@ export interface Contradiction {
 }
 
 /** Returns all requested settings that differ from the spec. */
-export function contradictions(spec: RunSpec, asked: PartialSettings): readonly Contradiction[] {
-  const said = writeSettings({
+export function contradictions(
+  spec: RunSpec,
+  requested: PartialSettings,
+): readonly Contradiction[] {
+  const fixed = writeSettings({
     ...spec.training,
     ...spec.start?.adapter,
     ...inputSettings(spec.input),
     run: runIdOf(spec),
     profile: spec.profile,
   });
-  const wanted = writeSettings(asked);
+  const wanted = writeSettings(requested);
   return [...namesIn('training', 'adapter', 'input'), ...namesIn('name')].flatMap((name) => {
-    const [a, b] = [JSON.stringify(wanted[name]), JSON.stringify(said[name])];
+    const [a, b] = [JSON.stringify(wanted[name]), JSON.stringify(fixed[name])];
     return a === undefined || a === b ? [] : [{ name, requested: a, spec: b ?? 'nothing' }];
   });
 }

@@ -42,10 +42,10 @@ export function canonicalSpec(spec: RunSpec, table: FeatureTable = features): st
     training: writeSettings(training),
     placement: placement && writePlacement(placement),
   };
-  const said = Object.entries(written).filter(([name]) =>
+  const present = Object.entries(written).filter(([name]) =>
     silent.every((each) => each.name !== name),
   );
-  return canonicalJson(toJson(Object.fromEntries(said)));
+  return canonicalJson(toJson(Object.fromEntries(present)));
 }
 
 /** SHA-256 of the canonical text in UTF-8. */
@@ -56,7 +56,7 @@ function toJson(value: unknown): Json {
   if (typeof value === 'boolean' || value === null) return value;
   if (Array.isArray(value)) return value.map(toJson);
   if (typeof value !== 'object') throw new TypeError(`no JSON form of ${typeof value}`);
-  return Object.fromEntries(Object.entries(value).map(([name, held]) => [name, toJson(held)]));
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, toJson(member)]));
 }
 
 const DAY = 86_400;

@@ -259,41 +259,41 @@ function readScaling(rope: Untyped): Pick<LlamaSpec['rope'], 'scaling'> {
 }
 
 /** Throws a ConfigError (`base/other`) that names the first file by which a base is not the one of a run. */
-export function assertSameBase(found: BaseIdentity, wanted: BaseIdentity): void {
+export function assertSameBase(actual: BaseIdentity, wanted: BaseIdentity): void {
   for (const { name, bytes, sha256 } of wanted.files) {
-    const same = found.files.find((each) => partOf(each.name) === partOf(name));
+    const same = actual.files.find((each) => partOf(each.name) === partOf(name));
     if (same === undefined) throw otherBase(`it has no ${name}`);
     if (same.sha256 === sha256) continue;
     const sizes = same.bytes === bytes ? '' : `${same.bytes} bytes, not ${bytes}; `;
     throw otherBase(`${name} differs: ${sizes}its SHA-256 is ${same.sha256}, not ${sha256}`);
   }
   const parts = new Set(wanted.files.map(({ name }) => partOf(name)));
-  const extra = found.files.find(({ name }) => !parts.has(partOf(name)));
+  const extra = actual.files.find(({ name }) => !parts.has(partOf(name)));
   if (extra !== undefined) throw otherBase(`${extra.name} is not among the files of the run`);
-  assertSameTokenizer(found, wanted);
+  assertSameTokenizer(actual, wanted);
 }
 
 /** Throws a ConfigError (`base/other`) that names the tier whose numbers differ, for workers with slices of a base. */
 export function assertSameSlices(
-  found: Pick<Start, 'rings' | 'tokenizerSha256'>,
+  actual: Pick<Start, 'rings' | 'tokenizerSha256'>,
   wanted: Pick<Start, 'rings' | 'tokenizerSha256'>,
 ): void {
   const sliceHashes = wanted.rings ?? [];
-  found.rings?.forEach((sha256, slice) => {
+  actual.rings?.forEach((sha256, slice) => {
     if (sha256 === sliceHashes[slice]) return;
     const tier = sliceHashes.length - 1 - slice;
     throw otherBase(
       `the weights of tier ${tier} differ: their SHA-256 is ${sha256}, not ${sliceHashes[slice]}`,
     );
   });
-  assertSameTokenizer(found, wanted);
+  assertSameTokenizer(actual, wanted);
 }
 
 function assertSameTokenizer(
-  found: Pick<BaseIdentity, 'tokenizerSha256'>,
+  actual: Pick<BaseIdentity, 'tokenizerSha256'>,
   wanted: Pick<BaseIdentity, 'tokenizerSha256'>,
 ): void {
-  if (found.tokenizerSha256 === wanted.tokenizerSha256) return;
+  if (actual.tokenizerSha256 === wanted.tokenizerSha256) return;
   throw otherBase('its tokenizer differs (tokenizer_config.json or the template of chats)');
 }
 

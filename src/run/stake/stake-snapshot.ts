@@ -1,7 +1,6 @@
 /**
- * Stake snapshot: the table of stakes by key at one block, serialized canonically so that everybody writes the same
- * bytes. Its id is the SHA-256 of those bytes. Where the numbers come from, and what proves them, is the business of
- * its source; see docs/stake.md.
+ * Stake snapshot: the table of stakes by key at one block, in canonical bytes; its id is their SHA-256. How the stakes
+ * are obtained and proved is up to the source; see docs/stake.md.
  */
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
 import {
@@ -23,15 +22,15 @@ export interface StakeRow {
 
 /** Stakes by key at one block of a chain, or from a file. */
 export interface StakeSnapshot {
-  /** CAIP-2: `eip155:1`; `nostrain:file` for numbers that no chain states. */
+  /** CAIP-2 chain id, such as `eip155:1`; `nostrain:file` for stakes that are not from a chain. */
   readonly chain: string;
-  /** How stakes are read: `file`, `registry`, `erc20`, `erc5805`, `psyche`. */
+  /** How stakes are obtained: `file`, `registry`, `erc20`, `erc5805`, `psyche`. */
   readonly strategy: string;
-  /** Canonical JSON text of what the strategy needs to read the same numbers again. */
+  /** Canonical JSON text of the parameters that the strategy needs to derive the same stakes again. */
   readonly params: string;
   readonly height: number;
   readonly blockHash: string;
-  /** What one stake counts: `wei`. */
+  /** Unit of the stakes, such as `wei`. */
   readonly unit: string;
   /** Strictly ascending by key. */
   readonly rows: readonly StakeRow[];
@@ -39,12 +38,12 @@ export interface StakeSnapshot {
 
 /** First bytes of every snapshot; the version is its last part. */
 const TAG = utf8('nostrain/stake/1');
-/** 128 Ki rows are 6 MiB. */
+/** Maximum number of rows: 128 Ki, which is 6 MiB. */
 export const MAX_STAKE_ROWS = 131_072;
 const MAX_PARAMS_BYTES = 4096;
 export const MAX_STAKE = 2n ** 128n - 1n;
 const ROW_BYTES = 48;
-/** Longest canonical form there can be; what is longer is refused before it is read. */
+/** Maximum size of the canonical bytes; larger input is refused before it is parsed. */
 export const MAX_SNAPSHOT_BYTES = 8192 + MAX_STAKE_ROWS * ROW_BYTES;
 
 const CHAIN = /^[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}$/;
@@ -58,7 +57,7 @@ const isCanonicalObject = (text: string): boolean => {
   return canonical.ok && canonical.value === text;
 };
 
-/** Why something is not a snapshot, or undefined: every field has one accepted form. */
+/** Returns why a snapshot is invalid; undefined if it is valid. Every field has exactly one accepted form. */
 export function snapshotIssue(
   snapshot: StakeSnapshot,
 ): { at: string; message: string } | undefined {
@@ -80,7 +79,7 @@ export function snapshotIssue(
   return undefined;
 }
 
-/** The canonical bytes; throws a RangeError for what is no snapshot. */
+/** Returns the canonical bytes. Throws a RangeError if the snapshot is invalid. */
 export function snapshotBytes(snapshot: StakeSnapshot): Uint8Array {
   const issue = snapshotIssue(snapshot);
   if (issue !== undefined) throw new RangeError(issue.message);
@@ -98,10 +97,10 @@ export function snapshotBytes(snapshot: StakeSnapshot): Uint8Array {
   return concatBytes(TAG, ...words, u64(height), fromHex(blockHash)!, prefixed(unit), table);
 }
 
-/** SHA-256 of the canonical bytes: the name by which a run spec and an outcome refer to it. */
+/** Returns SHA-256 of the canonical bytes, by which a run spec and an outcome refer to the snapshot. */
 export const snapshotId = (snapshot: StakeSnapshot): Digest => sha256Hex(snapshotBytes(snapshot));
 
-/** A snapshot of canonical bytes from anyone; never throws, and refuses any other spelling. */
+/** Parses untrusted canonical bytes. Never throws, and refuses any other encoding. */
 export function decodeSnapshot(bytes: Uint8Array): Result<StakeSnapshot> {
   const broken = (message: string) => refuse('bad-snapshot', 'snapshot', message);
   if (bytes.length > MAX_SNAPSHOT_BYTES) return broken(`longer than ${MAX_SNAPSHOT_BYTES} bytes`);
@@ -135,15 +134,15 @@ export function decodeSnapshot(bytes: Uint8Array): Result<StakeSnapshot> {
   return issue === undefined ? ok(snapshot) : refuse('bad-snapshot', issue.at, issue.message);
 }
 
-/** Stake by key. */
+/** Returns stake by key. */
 export const stakeOf = (snapshot: StakeSnapshot): ReadonlyMap<WorkerId, bigint> =>
   new Map(snapshot.rows.map(({ key, stake }) => [key, stake]));
 
-/** Sum of all stakes. */
+/** Returns the sum of all stakes. */
 export const totalStake = (snapshot: StakeSnapshot): bigint =>
   snapshot.rows.reduce((sum, { stake }) => sum + stake, 0n);
 
-/** Rows from stakes in any order: ascending, and without those who have nothing. */
+/** Returns rows from stakes in any order: ascending by key, without zero stakes. */
 export const stakeRows = (stakes: Iterable<readonly [WorkerId, bigint]>): readonly StakeRow[] =>
   [...stakes]
     .filter(([, stake]) => stake > 0n)
@@ -163,7 +162,7 @@ function take(cursor: Cursor, length: number): Uint8Array | undefined {
   return part;
 }
 
-/** A text with its length before it. Bytes beyond ASCII stay visible as what no field accepts. */
+/** Reads a text with its length in front. Non-ASCII bytes become characters that no field accepts. */
 function readText(cursor: Cursor): string | undefined {
   const length = take(cursor, 4);
   if (length === undefined) return undefined;
@@ -197,9 +196,9 @@ function u64(value: number): Uint8Array {
   return out;
 }
 
-/** A field in which two snapshots differ, with both values. */
+/** The first field in which two snapshots differ, with both values. */
 export interface StakeDifference {
-  /** `height`, `rows.<key>`. */
+  /** Path such as `height` or `rows.<key>`. */
   readonly field: string;
   readonly one: string;
   readonly other: string;
@@ -207,7 +206,7 @@ export interface StakeDifference {
 
 const FIELDS = ['chain', 'strategy', 'params', 'height', 'blockHash', 'unit'] as const;
 
-/** Explains the first difference between two snapshots, in hash order; undefined where they are equal. */
+/** Returns the first difference between two snapshots, in hashing order; undefined if they are equal. */
 export function stakeDifference(
   one: StakeSnapshot,
   other: StakeSnapshot,
@@ -226,17 +225,17 @@ export function stakeDifference(
 }
 
 export interface StakeSource {
-  /** For people: `file stakes.json`, `registry 0x… on eip155:1`. */
+  /** Name for messages, such as `file stakes.json` or `registry 0x… on eip155:1`. */
   readonly name: string;
   /**
-   * The snapshot of an epoch. A chain reads it at block base + epoch * period and waits until that block is final; a
-   * source without a chain has epoch 0 alone. Throws a `ChainError` when it cannot say, never returns what it could
-   * not check.
+   * Returns the snapshot of an epoch. A chain reads it at block base + epoch * period and waits until that block is
+   * final; a source without a chain only has epoch 0. Throws a ChainError if the snapshot is not available, and never
+   * returns unverified stakes.
    */
   snapshot(epoch: number, signal: AbortSignal): Promise<StakeSnapshot>;
 }
 
-/** At which blocks a run reads stakes. */
+/** The blocks at which a run reads stakes. */
 export interface SnapshotSchedule {
   /** Height of epoch 0. */
   readonly base: number;
@@ -244,24 +243,24 @@ export interface SnapshotSchedule {
   readonly period: number;
 }
 
-/** The height of an epoch: arithmetic, so that nobody chooses it. */
+/** Returns the height of an epoch by arithmetic, so that no participant can choose it. */
 export function heightOf({ base, period }: SnapshotSchedule, epoch: number): number {
   const height = base + epoch * period;
   if (Number.isSafeInteger(height) && height >= 0) return height;
   throw new RangeError(`epoch ${epoch} has no height`);
 }
 
-/** Strategies that ask what each key of a list has. */
+/** Strategies that read the stakes of a list of keys. */
 const LISTED: readonly string[] = ['erc20', 'erc5805'];
 
-/** Everything a later table says of itself before anybody looks at the chain. */
+/** The fields of a later snapshot that are known without access to the chain. */
 export interface Successor
   extends Pick<StakeSnapshot, 'chain' | 'strategy' | 'params' | 'unit' | 'height'> {
-  /** Whose balances it is of, ascending; undefined where the source itself says who has stake. */
+  /** Keys whose balances it holds, ascending; undefined if the source itself determines the keys. */
   readonly keys: readonly WorkerId[] | undefined;
 }
 
-/** The table at that height, which a round with this roster may name. */
+/** Returns the snapshot at that height which a round with this roster may refer to. */
 export function successorOf(
   first: StakeSnapshot,
   height: number,
@@ -274,7 +273,7 @@ export function successorOf(
   return { chain, strategy, unit, height, keys, params: withKeys(params, keys) };
 }
 
-/** Whether a document is such a table, as far as it shows without the chain. */
+/** Reports whether a snapshot matches the expected one, as far as that can be checked without the chain. */
 export function isSuccessor(table: StakeSnapshot, expected: Successor): boolean {
   const { keys } = expected;
   const fields = ['chain', 'strategy', 'params', 'unit', 'height'] as const;
@@ -283,11 +282,11 @@ export function isSuccessor(table: StakeSnapshot, expected: Successor): boolean 
   return table.rows.every(({ key }) => known?.has(key) ?? true);
 }
 
-/** Names a set of keys, in whatever order they are given. */
+/** Returns a hash of a set of keys, independent of their order. */
 export const keyListHash = (keys: readonly WorkerId[]): string =>
   sha256Hex(concatBytes(utf8('nostrain/keys/1'), fromHex([...new Set(keys)].sort().join(''))!));
 
-/** The same parameters, of other keys. */
+/** Returns the same parameters for other keys. */
 function withKeys(params: string, keys: readonly WorkerId[]): string {
   const parsed = parseJson(params);
   if (!parsed.ok || !isJsonObject(parsed.value)) return params;
@@ -298,7 +297,7 @@ function withKeys(params: string, keys: readonly WorkerId[]): string {
 const MAX_STAKE_JSON = 64 * 1024 * 1024;
 const MEMBERS = 'blockHash chain height id params rows strategy total unit'.split(' ');
 
-/** The document, two spaces of indent, one row per line. */
+/** Returns the document with an indent of two spaces and one row per line. */
 export function formatStakeJson(snapshot: StakeSnapshot): string {
   const { chain, strategy, params, height, blockHash, unit, rows } = snapshot;
   const text = safeJson;
@@ -318,7 +317,7 @@ export function formatStakeJson(snapshot: StakeSnapshot): string {
   ].join('\n')}\n`;
 }
 
-/** Reads a document from anyone: every member is checked, and the id and the total must be those of the rows. */
+/** Parses an untrusted document: checks every member, and that id and total match the rows. */
 export function parseStakeJson(text: string): Result<StakeSnapshot> {
   const broken = (at: string, message: string) => refuse('bad-snapshot', at, `${at} ${message}`);
   if (text.length > MAX_STAKE_JSON) return broken('the document', 'is too long');
@@ -359,14 +358,14 @@ export function parseStakeJson(text: string): Result<StakeSnapshot> {
   return id === real ? ok(snapshot) : broken('id', `is not ${real}, to which the document hashes`);
 }
 
-/** What is not text becomes what no field accepts. */
+/** Returns the text, or an empty text, which no field accepts. */
 const asText = (value: Json | undefined): string => (typeof value === 'string' ? value : '');
 
-/** Parameters as canonical JSON text. */
+/** Returns parameters as canonical JSON text. */
 export const stakeParams = (params: Readonly<Record<string, string | number>>): string =>
   canonicalJson(params);
 
-/** A row as written: decimal text without sign or leading zero. */
+/** Reads a row: decimal text without sign or leading zeros. */
 function rowIn(row: Json): StakeRow | undefined {
   if (!isJsonObject(row) || Object.keys(row).length !== 2) return undefined;
   const { key, stake } = row;

@@ -50,7 +50,7 @@ describe('nostrain model export', () => {
     async (name) => {
       const [folder, file] = [at(`${name}-merged`), at(`${name}.gguf`)];
       const done = await exported(run(name), '--merged', folder, '--gguf', file);
-      const told = TIERED.includes(name) ? /the full model is loaded instead\n$/ : /^$/;
+      const told = TIERED.includes(name) ? /loading the full model instead\n$/ : /^$/;
       expect(done).toMatchObject({ exitCode: 0, stderr: expect.stringMatching(told) });
       expect(done.stdout).toContain(`${folder}: `);
       const text = await sampled(run(name));
@@ -152,7 +152,7 @@ describe('nostrain model export', () => {
     expect(await refused(run('both'), ...lost)).toMatch(/model\/files/);
     expect(await refused('nobody', '--merged', at('x'))).toMatch(/run\/unknown/);
     // a folder with other files, and a second file that is in the way when the first could be written
-    expect(await refused(run('both'), '--merged', base)).toMatch(/export\/exists.*holds files/);
+    expect(await refused(run('both'), '--merged', base)).toMatch(/export\/exists.*contains files/);
     const both = ['--merged', at('x'), '--gguf', join(base, 'config.json')];
     expect(await refused(run('both'), ...both)).toMatch(/export\/exists.*is a file/);
   });
