@@ -83,8 +83,8 @@ export function trainedSlices(
   if (tier > run.count) return undefined;
   const tierSlices = sliceCountOfTier(run.count, tier);
   const slices = Array.from({ length: tierSlices }, (_, slice) => slice);
-  if (held === tierSlices) return slices;
-  return held === 2 ** run.count ? [...slices, helperSlice(run, tier, round)] : undefined;
+  if (sliceCount === tierSlices) return slices;
+  return sliceCount === 2 ** run.count ? [...slices, helperSlice(run, tier, round)] : undefined;
 }
 
 /** Returns the numbers below `count` in the order of one cycle. */

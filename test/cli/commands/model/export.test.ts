@@ -152,7 +152,7 @@ describe('nostrain model export', () => {
     expect(await refused(run('both'), ...lost)).toMatch(/model\/files/);
     expect(await refused('nobody', '--merged', at('x'))).toMatch(/run\/unknown/);
     // a folder with other files, and a second file that is in the way when the first could be written
-    expect(await refused(run('both'), '--merged', base)).toMatch(/export\/exists.*contains files/);
+    expect(await refused(run('both'), '--merged', base)).toMatch(/export\/exists.*has files/);
     const both = ['--merged', at('x'), '--gguf', join(base, 'config.json')];
     expect(await refused(run('both'), ...both)).toMatch(/export\/exists.*is a file/);
   });
