@@ -120,21 +120,21 @@ function weightsOf(
 
 function roundRow(
   index: number,
-  said: RoundEvent | undefined,
+  report: RoundEvent | undefined,
   nameOf: (key: WorkerId) => string,
 ): CertifiedDocument['rounds'][number] {
-  const certified = said?.certified;
+  const certified = report?.certified;
   return {
     index,
     outcome: certified?.result ?? 'void',
     root: certified?.root ?? '',
-    accepted: said?.accepted.length ?? 0,
+    accepted: report?.accepted.length ?? 0,
     rejected: (certified?.rejected ?? []).map(({ worker, reason }) => ({
       worker: nameOf(worker),
       reason,
     })),
     signers: certified?.signers.length ?? 0,
-    seconds: said?.seconds ?? 0,
+    seconds: report?.seconds ?? 0,
   };
 }
 

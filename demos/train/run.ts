@@ -106,10 +106,10 @@ export async function runTrainingDemo(name: TrainingDemo, flags: DemoFlags): Pro
     const wallSeconds = stage.wallSeconds();
     const played = documentOf(log, { names, rounds, corpus: data, wallSeconds });
     const first = join(dir, names[0]!);
-    const found = flags.reference ? { found: await referenceResult(first) } : undefined;
+    const reference = flags.reference ? { found: await referenceResult(first) } : undefined;
     const isWhole = exits.every(({ code }) => code === 0);
     const tuned = isWhole ? await tuning?.after(first) : undefined;
-    return printVerdict(Object.assign(played, found, tuned), exits, stage, saved(dir));
+    return printVerdict(Object.assign(played, reference, tuned), exits, stage, saved(dir));
   });
 }
 
@@ -180,8 +180,8 @@ function printVerdict(
 ): number {
   const { say } = stage;
   const failed = stage.end(document, exits);
-  const { agreed, workers, rounds, wallSeconds, found } = document;
-  for (const line of found ? referenceWords(found) : []) say(line);
+  const { agreed, workers, rounds, wallSeconds, found: reference } = document;
+  for (const line of reference ? referenceWords(reference) : []) say(line);
   if (agreed && !failed) {
     const digest = workers[0]?.stateDigest.slice(0, 16);
     const model = `the same model, bit for bit: ${digest}…`;

@@ -88,8 +88,8 @@ const readText: Read = (bytes, { settings, dealt, evaluation }) => {
   const tokenizer = tokenizers[settings.tokens];
   const { tokens } = tokenizer.encode(bytes);
   const { context, shard } = settings;
-  const held = evaluation && tokenizer.encode(evaluation).tokens;
-  const parts = divideText(tokens, shard, { form: dealt, context, holdout: held });
+  const holdout = evaluation && tokenizer.encode(evaluation).tokens;
+  const parts = divideText(tokens, shard, { form: dealt, context, holdout });
   // the built-in tokenizers have one token per byte of the characters that they know
   return { data: { kind: 'tokens', ...parts }, tokensPerExample: context, bytesPerToken: 1 };
 };
@@ -98,13 +98,13 @@ const readers: Readonly<Record<FormName, Read>> = {
   tokens: readText,
   rows: readText,
   series: (bytes, { settings, dealt, evaluation }) => {
-    const held = evaluation && csvOf(evaluation);
-    const data = divideSeries(csvOf(bytes), { ...settings, form: dealt, holdout: held });
+    const holdout = evaluation && csvOf(evaluation);
+    const data = divideSeries(csvOf(bytes), { ...settings, form: dealt, holdout });
     return { data, tokensPerExample: 1, bytesPerToken: 0 };
   },
   images: (bytes, { settings, evaluation }) => {
-    const held = evaluation && unpackPictures(evaluation);
-    const data = dividePictures(unpackPictures(bytes), settings.shard, held);
+    const holdout = evaluation && unpackPictures(evaluation);
+    const data = dividePictures(unpackPictures(bytes), settings.shard, holdout);
     return { data, tokensPerExample: 1, bytesPerToken: 0 };
   },
 };

@@ -129,7 +129,7 @@ function roundOf(
     forks,
     modelRoot: outcome.modelRoot,
     ledgerRoot: outcome.ledgerRoot,
-    ownLoss:
+    trainingLoss:
       losses.length > 0 ? losses.reduce((sum, loss) => sum + loss, 0) / losses.length : undefined,
     ...sharedAfter(round, roster, byRound, heartbeats),
     problem: invalid && `${invalid.code}: ${invalid.message}`,

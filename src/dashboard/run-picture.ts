@@ -37,7 +37,7 @@ export interface RoundPicture {
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
   /** Mean of the training losses that contributors report. */
-  readonly ownLoss?: number | undefined;
+  readonly trainingLoss?: number | undefined;
   /** Median of the losses of the shared parameters after the round, as workers report them. */
   readonly sharedLoss?: number | undefined;
   readonly bitsPerByte?: number | undefined;

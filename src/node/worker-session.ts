@@ -22,7 +22,7 @@ import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import type { FixedData } from './data/sources.ts';
 import { largestEvent, prepareTask, type Task } from './data/task.ts';
-import { heldModel, openTrainer } from './engine/task-trainer.ts';
+import { openTrainer, storedModel } from './engine/task-trainer.ts';
 import { dataHome } from './files/data-home.ts';
 import { loadKey } from './files/keys.ts';
 import { openRunFolder, type RunLock, takeKeyLock } from './files/run-folder.ts';
@@ -167,8 +167,12 @@ function sendingOf(
   { maxPayloadBytes }: Pick<Protocol, 'maxPayloadBytes'>,
 ) {
   const full = fullModelOf(model);
-  const own = tiersOf(model);
-  const helpers = own?.even && { count: own.count, rotation: helperRotation, tier: own.own };
+  const modelTiers = tiersOf(model);
+  const helpers = modelTiers?.even && {
+    count: modelTiers.count,
+    rotation: helperRotation,
+    tier: modelTiers.own,
+  };
   return {
     run,
     peers,
@@ -214,7 +218,7 @@ async function firstState<M extends object>(
 ): Promise<WorkerState & M> {
   const { settings, start, protocol } = options;
   const seeded = async () =>
-    base ? await base.first(settings.seed) : initialParameters(heldModel(model), settings.seed);
+    base ? await base.first(settings.seed) : initialParameters(storedModel(model), settings.seed);
   const values = start ? startingFrom(start, layout) : await seeded();
   const lossBefore = await evaluate(values, 'shard', { batches: SHARD_BATCHES });
   return protocol.first(genesis({ layout, values }, lossBefore), options);
@@ -238,10 +242,10 @@ function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array 
 
 /** Returns the slices that a worker stores of a model with tiers; a helper stores all of them. */
 function localTiers(model: AnyModel): NonNullable<Plan['tiers']> {
-  const { own, even } = tiersOf(model)!;
+  const { own: tier, even } = tiersOf(model)!;
   const full = fullModelOf(model);
   const { size } = modelLayout(full);
-  return { slices: sliceRanges(heldModel(model)), size, ...(even && { tier: own }) };
+  return { slices: sliceRanges(storedModel(model)), size, ...(even && { tier }) };
 }
 
 const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({

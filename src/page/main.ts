@@ -67,7 +67,7 @@ function withLocal(seen: RunPicture): RunPicture {
     const fromFolder = localRounds.get(round.round);
     return {
       ...round,
-      ownLoss: round.ownLoss ?? fromFolder?.ownLoss,
+      trainingLoss: round.trainingLoss ?? fromFolder?.trainingLoss,
       sharedLoss: round.sharedLoss ?? fromFolder?.sharedLoss,
       bitsPerByte: round.bitsPerByte ?? fromFolder?.bitsPerByte,
       accuracy: round.accuracy ?? fromFolder?.accuracy,
@@ -118,13 +118,13 @@ function newsOf({ rounds, planned, isCaughtUp }: RunPicture): string {
 }
 
 function numbersOf({ rounds, workers, planned, events }: RunPicture): readonly Child[] {
-  const latest = (name: 'sharedLoss' | 'ownLoss' | 'bitsPerByte' | 'accuracy') =>
+  const latest = (name: 'sharedLoss' | 'trainingLoss' | 'bitsPerByte' | 'accuracy') =>
     rounds.findLast((each) => each[name] !== undefined)?.[name];
   const [bits, right] = [latest('bitsPerByte'), latest('accuracy')];
   const sent = workers.reduce((sum, worker) => sum + worker.bytes, 0);
   const all: readonly (readonly [string, string])[] = [
     ['validation loss', formatLoss(latest('sharedLoss'))],
-    ['training loss', formatLoss(latest('ownLoss'))],
+    ['training loss', formatLoss(latest('trainingLoss'))],
     ...(bits === undefined ? [] : [['bits per byte', formatLoss(bits)] as const]),
     ...(right === undefined ? [] : [['of validation pictures right', formatShare(right)] as const]),
     ['rounds decided', `${rounds.length} of ${planned}`],

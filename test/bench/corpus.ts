@@ -52,7 +52,7 @@ async function main(file: string): Promise<void> {
   const seconds = (performance.now() - start) / 1000;
   const grown = memory.stop();
   const { shard } = tokens.data;
-  const [stored, held] = [await stepTime(file, 0), await stepTime(file, usualLimits.held * 4)];
+  const [stored, held] = [await stepTime(file, 0), await stepTime(file, usualLimits.inMemory * 4)];
   const result = {
     megabytes: Number(options.megabytes),
     tokensOfShard: 'length' in shard ? shard.length : shard.tokens.length,
@@ -83,7 +83,7 @@ async function tokensOf(file: string, held: number) {
   const corpus = await openCorpus({ file, cacheDir: folder, allowDownload: false, onNotice });
   return await prepareTokens(corpus, builtInForm(tokenizers.bytes), {
     ...{ context: model.context, shard: { index: 1, count: 4 }, form: 'interleaved' },
-    ...{ folder, onNotice, limits: { ...usualLimits, held } },
+    ...{ folder, onNotice, limits: { ...usualLimits, inMemory: held } },
   });
 }
 

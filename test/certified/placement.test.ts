@@ -156,7 +156,7 @@ const BYTES = 8 * layout.size;
 const HOLDER = /127\.0\.0\.1/;
 const troubles = (notices: readonly string[]) => notices.filter((words) => /mirror|checkpoint|asking|skipped/.test(words)); // biome-ignore format: one line
 
-const newestOf = (holder: RunHolder): ReadonlySet<string> => [...holder.held().values()].at(-1) ?? new Set(); // biome-ignore format: one line
+const newestOf = (holder: RunHolder): ReadonlySet<string> => [...holder.storedChunks().values()].at(-1) ?? new Set(); // biome-ignore format: one line
 
 /** Counts the holders of each chunk of the newest checkpoint. */
 function copiesIn(holders: readonly RunHolder[]): readonly number[] {
@@ -226,7 +226,7 @@ describe('a run with a placement', () => {
     expect(first.from.filter(({ chunks }) => chunks > 0).length).toBeGreaterThan(1);
     expect(troubles(first.notices)).toEqual([]);
 
-    const digest = [...holders[0]!.held().keys()].at(-1)!;
+    const digest = [...holders[0]!.storedChunks().keys()].at(-1)!;
     await expectResumes({ relay, holders, digest, policy: spec.placement! });
     await expectMended(relay, holders);
     await expectOthersThanLiars({ relay, digest, join: joinRun });

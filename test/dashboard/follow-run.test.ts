@@ -143,7 +143,7 @@ describe('a run over a relay', () => {
       await vi.waitFor(() => expect(isOver).toBe(true), 30_000);
       expect(failure).toBeUndefined();
       await worker.close();
-      expect(last!.rounds.map(({ ownLoss }) => ownLoss)).toEqual([2.5, 2.5, 2.5]);
+      expect(last!.rounds.map(({ trainingLoss }) => trainingLoss)).toEqual([2.5, 2.5, 2.5]);
       expect(last!.rounds.map(({ sharedLoss }) => sharedLoss)).toEqual([1.25, 1.25, 1.25]);
       const right = model === 'vit' ? 0.75 : undefined;
       expect(last!.rounds.map(({ accuracy }) => accuracy)).toEqual([right, right, right]);

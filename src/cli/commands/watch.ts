@@ -118,7 +118,7 @@ const short = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
 function roundLine(round: RoundPicture): string {
   const { accepted, roster, signers, committee, sent, result } = round;
   const losses = [
-    round.ownLoss === undefined ? '' : `training ${formatLoss(round.ownLoss)}`,
+    round.trainingLoss === undefined ? '' : `training ${formatLoss(round.trainingLoss)}`,
     round.sharedLoss === undefined ? '' : `validation ${formatLoss(round.sharedLoss)}`,
     round.bitsPerByte === undefined ? '' : `${round.bitsPerByte.toFixed(2)} bits/byte`,
     round.accuracy === undefined ? '' : `${formatShare(round.accuracy)} right`,

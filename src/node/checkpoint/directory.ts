@@ -278,7 +278,7 @@ export interface Announced {
  */
 export async function announce(
   event: SignedEvent,
-  held: readonly Digest[],
+  objects: readonly Digest[],
   directory: Directory,
   search: DirectorySearch,
 ): Promise<Announced> {
@@ -288,7 +288,7 @@ export async function announce(
   const outcomes = (await relays?.publish(event)) ?? [];
   const accepted = new Set<WorkerId>();
   let asks = 0;
-  for (const target of [me, ...held]) {
+  for (const target of [me, ...objects]) {
     const contacts = (await startsOf(target, search)).filter(({ key }) => key !== me);
     const lookup: Lookup = await searchDirectory(target, {
       contacts,

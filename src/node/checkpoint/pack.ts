@@ -142,7 +142,7 @@ class Packing {
       await target.close();
     }
     const hashed = this.#workers.run({ kind: 'hash', file: part, bytes });
-    this.#chunks.push(this.#note(hashed.then(([found]) => this.#name(part, found!))));
+    this.#chunks.push(this.#note(hashed.then(([made]) => this.#name(part, made!))));
     // stays at most four chunks ahead of the threads
     await this.#chunks[index - 4];
   }

@@ -120,7 +120,7 @@ export class RunHolder implements ChunkHolder {
   }
 
   /** Returns the stored chunks by the digest of their manifest. */
-  held(): ReadonlyMap<Digest, ReadonlySet<Digest>> {
+  storedChunks(): ReadonlyMap<Digest, ReadonlySet<Digest>> {
     const { all } = this.#parts.chunks;
     return new Map(all.map(({ digest, chunks }) => [digest, new Set(chunks.keys())]));
   }

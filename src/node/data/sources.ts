@@ -117,7 +117,7 @@ const MOST_BYTES = 2 ** 28;
 export interface OpenSeries {
   readonly series: Series;
   /** Data that all workers evaluate on, if the run has such data. */
-  readonly held?: Series | undefined;
+  readonly holdout?: Series | undefined;
   readonly file?: OpenCorpus;
 }
 
@@ -127,9 +127,9 @@ export async function openSeries(
   sources: CorpusSources,
 ): Promise<OpenSeries> {
   const { sha256, evaluation } = sources.fixed ?? {};
-  const held = evaluation && parseSeriesCsv(new TextDecoder().decode(evaluation));
+  const holdout = evaluation && parseSeriesCsv(new TextDecoder().decode(evaluation));
   if (sources.corpus === undefined && sha256 === undefined) {
-    return held ? { series: held, held } : { series: syntheticSeries(seed) };
+    return holdout ? { series: holdout, holdout } : { series: syntheticSeries(seed) };
   }
   // a series that is too short is reported in steps, not bytes
   const file = await openNamedCorpus({ ...sources, leastBytes: 0 });
@@ -143,7 +143,7 @@ export async function openSeries(
   const pieces: Uint8Array[] = [];
   for await (const piece of file.read()) pieces.push(piece);
   const series = parseSeriesCsv(new TextDecoder().decode(concatBytes(...pieces)));
-  return { series, file, held };
+  return { series, file, holdout };
 }
 
 /** Pictures that are decoded to the same pixels on every machine. */
@@ -152,7 +152,7 @@ export interface OpenPictures {
   /** Digest of the decoded pixels and their classes; absent for synthetic shapes. */
   readonly sha256?: string;
   /** Data that all workers evaluate on, if the run has such data. */
-  readonly held?: Pictures | undefined;
+  readonly holdout?: Pictures | undefined;
 }
 
 /** Opens the named folder and checks it against the run; else the run's evaluation data, or synthetic shapes. */
@@ -160,9 +160,9 @@ export async function openPictures(
   { seed, pixels }: Pick<Settings, 'seed' | 'pixels'>,
   { corpus, fixed = {}, signal }: Pick<Sources, 'corpus' | 'fixed' | 'signal'>,
 ): Promise<OpenPictures> {
-  const held = fixed.evaluation && unpackPictures(fixed.evaluation);
+  const holdout = fixed.evaluation && unpackPictures(fixed.evaluation);
   if (corpus === undefined) {
-    if (held) return { pictures: held, held };
+    if (holdout) return { pictures: holdout, holdout };
     if (fixed.sha256 === undefined) return { pictures: syntheticShapes(seed, pixels) };
     throw new ConfigError('corpus/missing', 'the run trains on a folder of pictures', {
       hint:
@@ -170,9 +170,9 @@ export async function openPictures(
         `FOLDER${fixed.from ? `; the run spec says it is at ${fixed.from}` : ''}`,
     });
   }
-  const pictures = await readPictures(corpus, pixels, signal, held);
+  const pictures = await readPictures(corpus, pixels, signal, holdout);
   const sha256 = toHex(hashPictures(pictures, createNativeSha256));
-  const opened = { pictures, sha256, held };
+  const opened = { pictures, sha256, holdout };
   if (fixed.sha256 === undefined || fixed.sha256 === sha256) return opened;
   throw new ConfigError(
     'corpus/other',

@@ -45,8 +45,10 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
     const { base: opened, openBase: open = openBase, fixed = {} } = sources;
     const isPublished = settings.model === 'pretrained';
     const base = isPublished ? (opened ?? (await open(settings, sources))) : undefined;
-    const own = tokenizers[settings.tokens];
-    const form = base ? publishedForm(base.pretrained, base.tokenizerSha256) : builtInForm(own);
+    const textTokenizer = tokenizers[settings.tokens];
+    const form = base
+      ? publishedForm(base.pretrained, base.tokenizerSha256)
+      : builtInForm(textTokenizer);
     const { context, shard, model: name } = settings;
     const { data, bytesPerToken } = await prepareTokens(await openNamedCorpus(sources), form, {
       context,
@@ -59,7 +61,7 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
     });
     return {
       name,
-      model: base?.model ?? gptSpec(settings, own.vocabulary),
+      model: base?.model ?? gptSpec(settings, textTokenizer.vocabulary),
       data,
       tokensPerExample: context,
       text: { tokenizer: form.tokenizer, bytesPerToken },
@@ -86,23 +88,23 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
     return { name, model, data, tokensPerExample: 1 };
   },
   series: async (settings, sources) => {
-    const { series, held } = await openSeries(settings, sources);
+    const { series, holdout } = await openSeries(settings, sources);
     const form = sources.fixed?.form ?? 'interleaved';
     const { channels } = series;
     return {
       name: settings.model,
       model: patchModel(settings, inputOf(settings, { channels })!),
-      data: divideSeries(series, { ...settings, form, holdout: held }),
+      data: divideSeries(series, { ...settings, form, holdout }),
       tokensPerExample: 1,
     };
   },
   images: async (settings, sources) => {
-    const { pictures, held } = await openPictures(settings, sources);
+    const { pictures, holdout } = await openPictures(settings, sources);
     const { channels, classes } = pictures;
     return {
       name: settings.model,
       model: patchModel(settings, inputOf(settings, { channels, classes: classes.length })!),
-      data: dividePictures(pictures, settings.shard, held),
+      data: dividePictures(pictures, settings.shard, holdout),
       tokensPerExample: 1,
     };
   },

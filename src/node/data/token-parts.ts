@@ -111,8 +111,8 @@ async function readText(
   for await (const piece of read()) pieces.push(piece);
   const { tokens, replaced } = tokenizer.encode(concatBytes(...pieces));
   reportReplaced(name, replaced, tokenizer, onNotice);
-  const held = evaluation && tokenizer.encode(evaluation).tokens;
-  return divideText(tokens, shard, { form, context, holdout: held });
+  const holdout = evaluation && tokenizer.encode(evaluation).tokens;
+  return divideText(tokens, shard, { form, context, holdout });
 }
 
 async function readTokens(
@@ -127,9 +127,9 @@ async function readTokens(
   const { vocabulary } = tokenizer;
   const keepsAll = evaluation !== undefined;
   const parts = divideTokens(file, { ...options, keepsAll, vocabulary });
-  const shard = holdTokens(parts.shard, limits.held);
+  const shard = holdTokens(parts.shard, limits.inMemory);
   const validation = parts.validation
-    ? holdTokens(parts.validation, limits.held)
+    ? holdTokens(parts.validation, limits.inMemory)
     : evaluated(tokenizer.encode(evaluation!).tokens, isMasked(shard));
   assertCounts(shard, `shard ${options.shard.index}/${options.shard.count} of ${corpus.name}`);
   assertCounts(validation, `the validation part of ${corpus.name}`);
@@ -226,9 +226,9 @@ function joined(bounds: readonly number[]): Float64Array {
   return Float64Array.from(all);
 }
 
-/** Loads a part of at most `held` tokens into memory; returns a longer one unchanged. */
-function holdTokens(part: StoredTokens, held: number): TokenPart {
-  if (part.length > held) return part;
+/** Loads a part of at most `most` tokens into memory; returns a longer one unchanged. */
+function holdTokens(part: StoredTokens, most: number): TokenPart {
+  if (part.length > most) return part;
   const reader = openTokens(part);
   try {
     const tokens = storeTokens(reader.tokens(0, part.length), part.vocabulary);

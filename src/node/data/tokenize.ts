@@ -44,14 +44,14 @@ export interface TokenLimits {
   /** Maximum characters of a text that its tokenizer cannot cut. */
   readonly whole: number;
   /** Maximum tokens of a part that is loaded into memory; longer ones are read in windows. */
-  readonly held: number;
+  readonly inMemory: number;
 }
 
 export const usualLimits: TokenLimits = {
   buffer: 2 ** 18,
   line: 2 ** 24,
   whole: 2 ** 26,
-  held: 2 ** 24,
+  inMemory: 2 ** 24,
 };
 
 export interface TokenizeOptions {

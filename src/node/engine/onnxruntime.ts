@@ -54,11 +54,11 @@ export const missingLibraries = async (file: string): Promise<readonly string[]>
   namesMissing(await librariesOf(file));
 
 const namesMissing = (libraries: readonly Needed[]): string[] =>
-  libraries.flatMap(({ name, isFound }) => (isFound ? [] : [name]));
+  libraries.flatMap(({ name, isInstalled }) => (isInstalled ? [] : [name]));
 
 interface Needed {
   readonly name: string;
-  readonly isFound: boolean;
+  readonly isInstalled: boolean;
 }
 
 async function librariesOf(file: string): Promise<readonly Needed[]> {
@@ -69,7 +69,7 @@ async function librariesOf(file: string): Promise<readonly Needed[]> {
   const output = await running.catch(() => ({ stdout: '' }));
   return [...output.stdout.matchAll(/^\s*(\S+) => (.+)$/gm)].map(([, name, path]) => ({
     name: name!,
-    isFound: path !== 'not found',
+    isInstalled: path !== 'not found',
   }));
 }
 

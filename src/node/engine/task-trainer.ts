@@ -43,7 +43,7 @@ export async function openTrainer(
 }
 
 /** Returns the model that a worker stores: its tier, or for a helper the full model. */
-export const heldModel = (model: AnyModel): AnyModel =>
+export const storedModel = (model: AnyModel): AnyModel =>
   tiersOf(model)?.helps ? fullModelOf(model) : model;
 
 /** Wraps the trainer if the worker is a helper; else returns it unchanged. */
@@ -52,15 +52,15 @@ function asHelper(
   model: AnyModel,
   { helperRotation }: Settings,
 ): EngineTrainer {
-  const { count, own, helps } = tiersOf(model) ?? {};
-  if (count === undefined || own === undefined || !helps) return trainer;
+  const { count, own: tier, helps } = tiersOf(model) ?? {};
+  if (count === undefined || tier === undefined || !helps) return trainer;
   const full = fullModelOf(model);
   const slices = sliceRanges(full);
   const run = { count, rotation: helperRotation };
   return helperTrainer(trainer, {
     layout: modelLayout(full),
-    tierEnd: slices[2 ** (count - own) - 1]!.to,
-    sliceRange: (round) => slices[helperSlice(run, own, round)]!,
+    tierEnd: slices[2 ** (count - tier) - 1]!.to,
+    sliceRange: (round) => slices[helperSlice(run, tier, round)]!,
   });
 }
 

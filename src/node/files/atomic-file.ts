@@ -61,6 +61,6 @@ export async function hashFile(
 /** What is at a path; undefined if nothing is there that can be read. */
 export const kindOf = (path: string): Promise<'file' | 'folder' | 'other' | undefined> =>
   stat(path).then(
-    (found) => (found.isFile() ? 'file' : found.isDirectory() ? 'folder' : 'other'),
+    (stats) => (stats.isFile() ? 'file' : stats.isDirectory() ? 'folder' : 'other'),
     () => undefined,
   );

@@ -203,8 +203,8 @@ export async function openFullBaseOf(
   options: OpenBase,
 ): Promise<BaseModel> {
   const base = await openBaseOf(start, settings, options);
-  const { own = 0 } = base.tier?.spec.tiers ?? {};
-  if (own > 0) throw slice(base.name, own, 'recomputing a run');
+  const { own: tier = 0 } = base.tier?.spec.tiers ?? {};
+  if (tier > 0) throw slice(base.name, tier, 'recomputing a run');
   return base;
 }
 

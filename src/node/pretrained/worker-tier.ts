@@ -194,9 +194,9 @@ const numbersIn = (tensors: readonly Pick<FrozenTensor, 'shape'>[]): number =>
 
 /** Returns the notice about the tier that a worker trains. */
 export const tierBanner = (
-  { own, of, width, wholeWidth, share, strategy }: WorkerTier,
+  { own: tier, of, width, wholeWidth, share, strategy }: WorkerTier,
   requested: string,
 ): string =>
-  `tier ${own} of ${of} (requested ${requested}), effective tier ${own}, ` +
+  `tier ${tier} of ${of} (requested ${requested}), effective tier ${tier}, ` +
   `strategy ${strategy}: feed-forward width ${width} of ${wholeWidth}, ` +
   `${(100 * share).toFixed(1)} % of the parameters`;

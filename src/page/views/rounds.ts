@@ -43,7 +43,7 @@ function whyEmpty({ reports, rounds }: RunPicture): string {
 }
 
 const lossesOf = (rounds: readonly RoundPicture[]): readonly ChartSeries[] => [
-  seriesOf(rounds, 'ownLoss', 'training loss of the workers', 'own'),
+  seriesOf(rounds, 'trainingLoss', 'training loss of the workers', 'own'),
   seriesOf(rounds, 'sharedLoss', 'validation loss of the shared model'),
 ];
 
@@ -55,7 +55,7 @@ const MEASURES = [
 
 const seriesOf = (
   rounds: readonly RoundPicture[],
-  measure: 'ownLoss' | 'sharedLoss' | (typeof MEASURES)[number]['name'],
+  measure: 'trainingLoss' | 'sharedLoss' | (typeof MEASURES)[number]['name'],
   name: string,
   className = 'shared',
 ): ChartSeries => ({
@@ -84,7 +84,7 @@ function roundTable(rounds: readonly RoundPicture[]): HTMLElement {
 const COLUMNS: Columns<RoundPicture> = {
   round: ({ round }) => roundNumber(round),
   result: ({ result }) => result,
-  training: ({ ownLoss }) => formatLoss(ownLoss),
+  training: ({ trainingLoss }) => formatLoss(trainingLoss),
   validation: ({ sharedLoss }) => formatLoss(sharedLoss),
   'bits/byte': ({ bitsPerByte }) => formatLoss(bitsPerByte),
   right: ({ accuracy }) => formatShare(accuracy),

@@ -171,7 +171,7 @@ async function state(spec: RunSpec, holder: RunHolder): Promise<Ready> {
   const sign = signer.sign.bind(signer);
   await attachments.publishShare(bytes, sharing, { lifetime, signal: never, sign }).first;
   await relays.close();
-  return { digest: [...holder.held().keys()][0]!, root: packed.manifest.root! };
+  return { digest: [...holder.storedChunks().keys()][0]!, root: packed.manifest.root! };
 }
 
 /** A newcomer; what it has in the end is the certified state, or it throws. */

@@ -60,7 +60,7 @@ describe('a text', () => {
       const source = await corpus('play.txt', play);
       const whole = published.encode(play).tokens;
       const { training, validation } = splitText(whole, { context: 32 });
-      const limits = { ...usualLimits, buffer: 100, held: 0 };
+      const limits = { ...usualLimits, buffer: 100, inMemory: 0 };
       for (const index of [1, 2, 3]) {
         const shard = { index, count: 3 };
         const prepared = await prepareTokens(source, tiny, { ...usual(), shard, form, limits });

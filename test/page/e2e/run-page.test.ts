@@ -29,7 +29,7 @@ const hostileRound: RoundPicture = {
   ...{ joined: [HOSTILE], left: [HOSTILE], faults: [{ worker: HOSTILE, kind: HOSTILE }] },
   ...{ forks: [HOSTILE], modelRoot: HOSTILE, ledgerRoot: HOSTILE, sample: HOSTILE },
   problem: HOSTILE,
-  ...{ ownLoss: 2, sharedLoss: 3 },
+  ...{ trainingLoss: 2, sharedLoss: 3 },
 };
 
 /** What a page would be given if every parser before it failed. */

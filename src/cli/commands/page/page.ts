@@ -233,7 +233,7 @@ function roundOf(summary: CertifiedSummary): RoundPicture {
     faults: (certified?.faults ?? []).map((worker) => ({ worker, kind: 'fault' })),
     modelRoot: summary.digest,
     ledgerRoot: '',
-    ...(Number.isFinite(trainingLoss) && { ownLoss: trainingLoss }),
+    ...(Number.isFinite(trainingLoss) && { trainingLoss }),
     ...(validationLoss !== undefined && { sharedLoss: validationLoss }),
     ...(bitsPerByte !== undefined && { bitsPerByte }),
     ...(accuracy !== undefined && { accuracy }),
