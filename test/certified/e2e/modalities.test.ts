@@ -169,7 +169,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
       ...['run', 'join', file, '--relay', relay.url, ...keyOf(3), '--dir', join(home, 'no')],
     ]);
     expect(refused.stderr).toContain('each worker of this run trains on its own data');
-    expect(refused.stderr).toContain('a CSV with a time column, with --corpus');
+    expect(refused.stderr).toContain('CSV with a time column with --corpus');
     const other = join(home, 'other.csv');
     writeFileSync(other, readText(csv).replace(heading!, 'time,x,y,z'));
     const strange = await runProgram([

@@ -137,7 +137,7 @@ describeWith(anvilMissing)('a chain that misbehaves', () => {
       code: 'chain/too-few',
     });
     await expect(headerAt(accessTo([huge.endpoint]), 1, never)).rejects.toThrow(
-      /over 1048576 bytes/,
+      /larger than 1048576 bytes/,
     );
     for (const { server } of [huge, odd]) server.close();
   });
