@@ -113,7 +113,7 @@ const MOST_DEPTH = 8;
 export const featuresMember: Member<Features, 'optional'> = {
   presence: 'optional',
   says: 'object of objects',
-  doc: 'fields that features of the run add, by the name of the feature; absent if no feature adds any',
+  doc: 'fields that features of the run add, by the name of the feature; absent if empty',
   read: (raw) => {
     if (!isObject(raw) || Object.keys(raw).length === 0) return undefined;
     const isGood = Object.values(raw).every(isObject) && isShallow(raw, MOST_DEPTH);

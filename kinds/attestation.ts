@@ -34,9 +34,9 @@ export const attestation = defineKind({
     },
   ],
   notes: `
-An attestation confirms what a holder reports about itself (kind 37812) if both values are equal. It
-counts for readers that list the signing key as an attestor. The content is canonical JSON, like that
-of a manifest.
+An attestation confirms what a holder reports about itself (kind 37812) if both values are equal.
+It counts for readers that list the signing key as an attestor. The content is canonical JSON, like
+that of a manifest.
 
 <members>
 `,

@@ -31,8 +31,8 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 <members>
 
-It is valid only in runs whose spec has the feature \`sessions\`, only in a join that the session key
-signed, and only with these two tags in this order: a reader of the join restores the event and
+It is valid only in runs whose spec has the feature \`sessions\`, only in a join that the session
+key signed, and only with these two tags in this order: a reader of the join restores the event and
 checks its signature. It permits nothing else: no other run, key or event.
 `,
 });

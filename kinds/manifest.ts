@@ -20,7 +20,7 @@ const members = {
   ),
   base: member(
     hex32,
-    'digest of the state from which the worker started the round; in a certified run its model root',
+    'digest of the state from which the worker started; in a certified run its model root',
   ),
   codec: member(
     pattern(/^[a-z0-9][a-z0-9.+-]{0,63}$/, '1..64 of `a-z`, `0-9`, `.`, `+`, `-`'),
@@ -85,7 +85,7 @@ export const manifest = defineKind({
           : bytes <= CHUNK_BYTES && base64Bytes(payload) === bytes,
     },
     {
-      says: '`need` and `shards` are both present or both absent, and there are more shards than `need`',
+      says: '`need` and `shards` are both present or both absent, with more shards than `need`',
       holds: ({ need, shards }) =>
         (need === undefined) === (shards === undefined) && (need ?? 0) < (shards?.length ?? 1),
     },

@@ -61,8 +61,8 @@ restore these events: they have exactly the tags below in this order, and option
 A view-change vote (\`ballot\`) has all five members of the prepared outcome or none. Two different
 votes of one key for one recovery epoch (\`attempt\`) are a fault.
 
-A \`verdict\` is the claim of one member. The verdicts of a quorum, together in a fault proof (7817),
-expel the accused from the run.
+A \`verdict\` is the claim of one member. The verdicts of a quorum, together in a fault proof
+(7817), expel the accused from the run.
 `;
 
 /** Members of a type in addition to `run` and `type`; those of `together` are all present or all absent. */
@@ -117,7 +117,7 @@ export const memberKind = defineKind({
       holds: (content) => isOfType({ ...content }, content.type),
     },
     {
-      says: '`s` is the run of the content; in a view-change vote a second `s` is its run and round',
+      says: '`s` is the run of the content; in a view-change vote a second one is run and round',
       holds: ({ scope, run, round }) =>
         scope.join() === (round === undefined ? [run] : [run, `${run}/${round}`]).join(),
     },

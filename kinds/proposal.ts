@@ -42,9 +42,9 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 <members>
 
 \`digest\` is the SHA-256 of \`nostrain/outcome/2\` and the body. The body is canonical JSON too,
-kept as text because the digest depends on the exact text. A body that does not fit is sent in chunks
-before the proposal. Any key may serve the chunks, and members vote only after they have all of them.
-A body in chunks that would have fit is refused, so that each body has one form.
+kept as text because the digest depends on the exact text. A body that does not fit is sent in
+chunks before the proposal. Any key may serve the chunks, and members vote only after they have all
+of them. A body in chunks that would have fit is refused, so that each body has one form.
 
 A proposal shares a slot with its author's prepare of the same view: two different contents there
 are a fault, whatever their bodies.

@@ -29,10 +29,10 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 A prepare states that the outcome is valid, that its author has everything the outcome lists, and
 that the author prefers it in this view. A commit states that a quorum prepared the outcome in this
 view, and locks its author on it. A quorum of commits for one digest, in one view of one committee,
-is a certificate. The next outcome lists the commits with their dates and signatures only, so readers
-must be able to restore these events: they have exactly the tags below in this order, and optionally
-one \`nonce\` (NIP-13) at the end. Two different contents in one slot (key, run, round, attempt,
-parent, view, step) are a fault.
+is a certificate. The next outcome lists the commits with their dates and signatures only, so
+readers must be able to restore these events: they have exactly the tags below in this order, and
+optionally one \`nonce\` (NIP-13) at the end. Two different contents in one slot (key, run, round,
+attempt, parent, view, step) are a fault.
 `;
 
 /** 7813: a committee member prepares or commits an outcome. */

@@ -83,7 +83,7 @@ async function fromFile(path: string, options: StartOptions): Promise<PythonStat
       'resume/worker',
       `${path} belongs to worker ${file.worker}, not ${me}`,
       {
-        hint: 'use the key of that worker, or resume from the relays with --resume-latest-checkpoint',
+        hint: 'use the key of that worker, or --resume-latest-checkpoint to resume from the relays',
       },
     );
   }
