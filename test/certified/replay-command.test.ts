@@ -134,7 +134,7 @@ describe('nostrain replay --events', () => {
     expect(elsewhere.stdout).toContain('the outcome of --trust is not in this history');
     const wrong = await runCommand('replay', '--events', file, '--branch', 'abc');
     expect(wrong).toMatchObject({ exitCode: 2 });
-    expect(wrong.stderr).toContain('--branch abc is no outcome');
+    expect(wrong.stderr).toContain('--branch abc is not an outcome');
   });
 
   it('explains its arguments if there are none', async () => {
