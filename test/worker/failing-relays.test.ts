@@ -34,10 +34,10 @@ describe('relays that fail', () => {
     const member = start([a, b]);
     const [one, other] = (await failureOf(member)).split(`; ${b.url} `);
     expect(one).toBe(
-      `no relay took the gradient of round 1: ${a.url} does not want such events (blocked: kind 7810 is not accepted here); use another relay for them`,
+      `no relay took the gradient of round 1: ${a.url} does not accept this kind of event (blocked: kind 7810 is not accepted here); use another relay for such events`,
     );
     expect(other).toMatch(
-      /^takes no event of this size \(.*too large: .* bytes.*\); send smaller events, or use a relay with a higher limit$/,
+      /^does not accept an event of this size \(.*too large: .* bytes.*\); send smaller events, or use a relay with a higher limit$/,
     );
     expect(member.saved.at(-1)?.sent).toBeDefined();
   });
@@ -59,7 +59,7 @@ describe('relays that fail', () => {
     const member = start([forgetful, relay()], { rounds: 11 }, 700);
     await member.finished;
     expect(linesOf(member).findLast((line) => line.includes('of events to'))).toMatch(
-      /to 1 of 2 relays; ws:\S+ takes events and loses them \(.*does not keep events.*\); do not rely on it: use another relay$/,
+      /to 1 of 2 relays; ws:\S+ accepts events and loses them \(.*does not store them.*\); do not rely on it: use another relay$/,
     );
   });
 

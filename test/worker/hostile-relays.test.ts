@@ -48,8 +48,8 @@ describe('a run whose only relay', () => {
     const modes = [
       ['never says a word', 'does not answer queries'],
       ['closes every request', 'closes our subscription (error: shutting down idle subscriptions)'],
-      ['hands nothing out', 'takes events and loses them'],
-      ['wants work that its document does not name', 'wants proof of work'],
+      ['hands nothing out', 'accepts events and loses them'],
+      ['wants work that its document does not name', 'requires proof of work'],
     ] as const;
     const ends = await Promise.all(modes.map(([mode]) => errorOf(hostileModes[mode]!)));
     ends.forEach(({ error, hint, url }, i) => {

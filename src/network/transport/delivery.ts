@@ -216,9 +216,9 @@ function printable(message: string): string {
 }
 
 const byStatus: Readonly<Record<Exclude<PublishStatus, 'refused' | 'pow-needed'>, Case>> = {
-  accepted: { happened: 'took it', next: '' },
+  accepted: { happened: 'accepted it', next: '' },
   malformed: {
-    happened: 'calls it invalid',
+    happened: 'calls the event invalid',
     next: 'its rules are stricter than ours: use another relay, and report this line',
   },
   throttled: {
@@ -226,7 +226,7 @@ const byStatus: Readonly<Record<Exclude<PublishStatus, 'refused' | 'pow-needed'>
     next: 'send less often, or add relays',
   },
   'auth-needed': {
-    happened: 'wants to know who you are',
+    happened: 'requires authentication',
     next: 'use a key that this relay admits, or another relay',
   },
   unreachable: {
@@ -234,7 +234,7 @@ const byStatus: Readonly<Record<Exclude<PublishStatus, 'refused' | 'pow-needed'>
     next: 'check the address, and that a relay listens there',
   },
   'no-verdict': {
-    happened: 'neither took nor refused it',
+    happened: 'neither accepted nor refused it',
     next: 'try again later, or add another relay',
   },
 };
@@ -248,7 +248,7 @@ function caseOf(
 ): Case {
   if (kept === false) {
     return {
-      happened: 'takes events and loses them',
+      happened: 'accepts events and loses them',
       next: 'do not rely on it: use another relay',
     };
   }
@@ -266,19 +266,19 @@ function refusalOf(message: string, isClockOff: boolean): Case {
   }
   if (refuses === 'size' || /^too large: /.test(message)) {
     return {
-      happened: 'takes no event of this size',
+      happened: 'does not accept an event of this size',
       next: 'send smaller events, or use a relay with a higher limit',
     };
   }
   if (refuses === 'kind') {
-    return { happened: 'does not want such events', next: 'use another relay for them' };
+    return { happened: 'does not accept this kind of event', next: 'use another relay for such events' };
   }
   const next = transient ? 'try again later, or add another relay' : 'use another relay';
   return { happened: 'refused it', next };
 }
 
 function workOf(bits: number): Case {
-  const happened = 'wants proof of work';
+  const happened = 'requires proof of work';
   if (bits > MAX_WORK_BITS) {
     return { happened, next: `we do at most ${MAX_WORK_BITS} bits: use another relay` };
   }

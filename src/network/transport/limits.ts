@@ -189,7 +189,7 @@ export class Limits {
       return { status: 'refused', message };
     }
     if (this.#isWorkUseless(kind)) {
-      const message = 'pow: this relay refuses events that have the work it asks for';
+      const message = 'pow: this relay refuses events that have the work it requires';
       return { status: 'pow-needed', message };
     }
     // the description alone does not refuse an event: it may be outdated

@@ -136,7 +136,7 @@ export function hintProblem(url: string): string | undefined {
     return 'an address with a user or a query';
   const number = Number(port || 443);
   const isUsual = number === 80 || number === 443 || number >= 1024;
-  if (!isUsual || OTHER_SERVICES.has(number)) return `port ${number}, where no relay is`;
+  if (!isUsual || OTHER_SERVICES.has(number)) return `port ${number}, which other services use`;
   return PATH.test(pathname) ? undefined : 'an unusual path';
 }
 

@@ -146,7 +146,7 @@ function openManifest(
   const { payload: inside, features: _, scope, x, expiration, ...fields } = received;
   const { need, shards } = fields;
   if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
-    return reject(event, 'too-large', `${shards?.length} shards where ${need} are enough`);
+    return reject(event, 'too-large', `${shards?.length} shards, but ${need} are enough`);
   }
   const actual = manifestOf(event, { ...fields, ...withFeatures(added.value) });
   if (inside === undefined) return accept(actual);

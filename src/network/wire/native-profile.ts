@@ -104,7 +104,10 @@ function localUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): Loca
   return { sealed, manifest: read.value };
 }
 
-/** Maximum uploads at once. One in chunks ends when the next round has been trained; single events may take longer. */
+/**
+ * Maximum uploads at once; another one aborts the oldest. So an upload in chunks may continue while the next round is
+ * trained, but no longer; single events may take longer.
+ */
 const UPLOADS_IN_CHUNKS = 2;
 const UPLOADS_WHOLE = 16;
 

@@ -50,22 +50,22 @@ const line = async (behave: Behave | 'gone', sent?: SignedEvent) =>
   (await read({ [A]: behave }, sent)).lines[0];
 
 test('taken', async () => {
-  expect(await line(says(true, ''))).toBe('wss://a.test took it');
+  expect(await line(says(true, ''))).toBe('wss://a.test accepted it');
 });
 
 describe('refused', () => {
   test.each([
     [
       'blocked: kind 1000 is not taken here',
-      'wss://a.test does not want such events (blocked: kind 1000 is not taken here); use another relay for them',
+      'wss://a.test does not accept this kind of event (blocked: kind 1000 is not taken here); use another relay for such events',
     ],
     [
       'restricted: members only',
-      'wss://a.test does not want such events (restricted: members only); use another relay for them',
+      'wss://a.test does not accept this kind of event (restricted: members only); use another relay for such events',
     ],
     [
       'invalid: unknown tag',
-      'wss://a.test calls it invalid (invalid: unknown tag); its rules are stricter than ours: use another relay, and report this line',
+      'wss://a.test calls the event invalid (invalid: unknown tag); its rules are stricter than ours: use another relay, and report this line',
     ],
     ['mute: nobody listens', 'wss://a.test refused it (mute: nobody listens); use another relay'],
     [
@@ -74,27 +74,27 @@ describe('refused', () => {
     ],
     [
       'invalid: event too large',
-      'wss://a.test takes no event of this size (invalid: event too large); send smaller events, or use a relay with a higher limit',
+      'wss://a.test does not accept an event of this size (invalid: event too large); send smaller events, or use a relay with a higher limit',
     ],
     [
       'auth-required: sign in first',
-      'wss://a.test wants to know who you are (auth-required: sign in first); use a key that this relay admits, or another relay',
+      'wss://a.test requires authentication (auth-required: sign in first); use a key that this relay admits, or another relay',
     ],
     [
       'pow: difficulty 3 is less than 16',
-      'wss://a.test wants proof of work (pow: difficulty 3 is less than 16); use another relay for events over 2048 bytes, work on smaller ones',
+      'wss://a.test requires proof of work (pow: difficulty 3 is less than 16); use another relay for events over 2048 bytes, work on smaller ones',
     ],
     [
       'pow: 28 bits needed',
-      'wss://a.test wants proof of work (pow: 28 bits needed); we do at most 20 bits: use another relay',
+      'wss://a.test requires proof of work (pow: 28 bits needed); we do at most 20 bits: use another relay',
     ],
     [
       'blocked: \u001b[31m\u202egod\u2028\nlike\u0000',
-      'wss://a.test does not want such events (blocked: [31m god like); use another relay for them',
+      'wss://a.test does not accept this kind of event (blocked: [31m god like); use another relay for such events',
     ],
     [
       `blocked: ${'x'.repeat(400)}`,
-      `wss://a.test does not want such events (blocked: ${'x'.repeat(151)}…); use another relay for them`,
+      `wss://a.test does not accept this kind of event (blocked: ${'x'.repeat(151)}…); use another relay for such events`,
     ],
   ])('%j', async (words, expected) => {
     expect(await line(says(false, words))).toBe(expected);
@@ -106,15 +106,15 @@ describe('refused', () => {
       [B]: says(false, 'invalid: never'),
     });
     expect(lines).toEqual([
-      'wss://a.test does not want such events (blocked: no); use another relay for them',
-      'wss://b.test calls it invalid (invalid: never); its rules are stricter than ours: use another relay, and report this line',
+      'wss://a.test does not accept this kind of event (blocked: no); use another relay for such events',
+      'wss://b.test calls the event invalid (invalid: never); its rules are stricter than ours: use another relay, and report this line',
     ]);
   });
 });
 
 test('too large before it is sent', async () => {
   expect(await line(says(true, ''), eventOf('x'.repeat(70_000)))).toBe(
-    'wss://a.test takes no event of this size (too large: the event has 70345 bytes, this relay takes 65536); send smaller events, or use a relay with a higher limit',
+    'wss://a.test does not accept an event of this size (too large: the event has 70345 bytes, this relay takes 65536); send smaller events, or use a relay with a higher limit',
   );
 });
 
@@ -125,7 +125,7 @@ test('one throttles', async () => {
   });
   expect(lines).toEqual([
     'wss://a.test asks us to slow down (rate-limited: at most 5 a minute); send less often, or add relays',
-    'wss://b.test took it',
+    'wss://b.test accepted it',
   ]);
 });
 
@@ -137,7 +137,7 @@ test('unreachable', async () => {
 
 test('no answer', async () => {
   expect(await line(() => {})).toBe(
-    'wss://a.test neither took nor refused it (no answer in time); try again later, or add another relay',
+    'wss://a.test neither accepted nor refused it (no answer in time); try again later, or add another relay',
   );
 });
 
@@ -157,7 +157,10 @@ describe('a clock that is off by an hour', () => {
 
   test('may be that of the one relay that complains', async () => {
     expect(await read({ [A]: early, [B]: says(true, '') })).toEqual({
-      lines: [refuses(A, 'no other relay says so: its clock may be off'), 'wss://b.test took it'],
+      lines: [
+        refuses(A, 'no other relay says so: its clock may be off'),
+        'wss://b.test accepted it',
+      ],
       notice: undefined,
     });
   });
@@ -181,7 +184,7 @@ test('none stores', async () => {
   expect(diagnosePublish(set.status(), await publish(event))).toEqual(
     [A, B].map(
       (url) =>
-        `${url} takes events and loses them (this relay accepts events and does not store them, 2 were missing); do not rely on it: use another relay`,
+        `${url} accepts events and loses them (this relay accepts events and does not store them, 2 were missing); do not rely on it: use another relay`,
     ),
   );
   await set.close();

@@ -289,7 +289,7 @@ describe('work', () => {
     await set.close();
   });
 
-  test('attack: a relay that refuses events that have the work it asks for is given up', async () => {
+  test('attack: a relay that refuses events that have the work it requires is given up', async () => {
     const { clock, sockets, set } = openOne(PUBLIC, {});
     const worked = (content: string) => {
       const draft = { kind: 1000, created_at: 1, tags: [], content };
@@ -305,7 +305,7 @@ describe('work', () => {
     }
     expect(refusals).toEqual([
       ...Array(3).fill('pow: difficulty 8 is asked for'),
-      'pow: this relay refuses events that have the work it asks for',
+      'pow: this relay refuses events that have the work it requires',
     ]);
     expect(set.workFor(1000)).toBe(0);
     await set.close();

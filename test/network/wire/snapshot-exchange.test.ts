@@ -105,7 +105,7 @@ test('a relay that takes no chunk is named, and no event says what is not there'
   const relays = await connect(relay);
   const table = tableOf(2000);
   const words = await publishSnapshot(table, sending(relays, 1));
-  expect(words).toMatch(/1 of 3 chunks taken: takes no event of this size/);
+  expect(words).toMatch(/1 of 3 chunks taken: does not accept an event of this size/);
   const found = await findSnapshot(snapshotId(table), search(relays));
   expect(found).toMatchObject({ ok: false, issue: { message: 'no event carries or names it' } });
 });

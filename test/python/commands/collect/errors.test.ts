@@ -89,7 +89,7 @@ const table: Readonly<Record<string, readonly Case[]>> = {
     [1, 'note.json --relay URL', 'kind 1 is not 33333, 33334 or 33335'],
     [1, 'unsigned.json --relay URL', 'is not signed, so no relay accepts it'],
     [1, `good.json --relay ${DOWN}`, 'could not be reached (connect ECONNREFUSED 127.0.0.1:9)'],
-    [1, 'good.json --relay STRICT', 'does not want such events (blocked: not here [2J)'],
+    [1, 'good.json --relay STRICT', 'does not accept this kind of event (blocked: not here [2J)'],
     [1, `good.json --relay STRICT --relay ${DOWN}`, 'no relay accepted the event'],
     ...wrongNumbers.map(([exit, words, says]): Case => [exit, `good.json ${words}`, says]),
   ],
