@@ -271,7 +271,10 @@ function refusalOf(message: string, isClockOff: boolean): Case {
     };
   }
   if (refuses === 'kind') {
-    return { happened: 'does not accept this kind of event', next: 'use another relay for such events' };
+    return {
+      happened: 'does not accept this kind of event',
+      next: 'use another relay for such events',
+    };
   }
   const next = transient ? 'try again later, or add another relay' : 'use another relay';
   return { happened: 'refused it', next };
