@@ -183,7 +183,7 @@ export const fields = {
     hidden: row('mlp: widths of the hidden layers', sizes(), { default: [32], needs: 'mlp' }),
     tokens: row('how characters become tokens', choice(['chars', 'bytes']), {
       default: 'chars',
-      needs: 'ownText',
+      needs: 'builtInText',
     }),
     seed: row('random seed; must be the same for everyone', whole(), {
       flag: '--seed <n>',

@@ -136,7 +136,8 @@ export interface Requirement {
 }
 
 const OF_TEXT = 'models of text (--model char-gpt, gpt, pretrained)';
-const isOwnTextModel = ({ model }: Settings): boolean => model === 'gpt' || model === 'char-gpt';
+const isBuiltInTextModel = ({ model }: Settings): boolean =>
+  model === 'gpt' || model === 'char-gpt';
 const isOfPatches = ({ model }: Settings): boolean => runDataOf({ model }).input.length > 0;
 const isPretrained = ({ model }: Settings): boolean => model === 'pretrained';
 const isNative = ({ profile }: Settings): boolean => profile === 'nostrain/1';
@@ -150,14 +151,17 @@ export const requirements: Readonly<Record<Need & string, Requirement>> = {
   blocks: {
     goesWith:
       'models of text of our own, forecaster and vit (--model char-gpt, gpt, forecaster, vit)',
-    holds: (settings) => isOwnTextModel(settings) || isOfPatches(settings),
+    holds: (settings) => isBuiltInTextModel(settings) || isOfPatches(settings),
   },
   transformers: {
     goesWith: 'transformers (--model char-gpt, gpt, pretrained, forecaster, vit)',
     holds: (settings) => isOfText(settings) || isOfPatches(settings),
   },
   text: { goesWith: OF_TEXT, holds: isOfText },
-  ownText: { goesWith: 'models of text of our own (--model char-gpt, gpt)', holds: isOwnTextModel },
+  builtInText: {
+    goesWith: 'models of text of our own (--model char-gpt, gpt)',
+    holds: isBuiltInTextModel,
+  },
   context: {
     goesWith: `${OF_TEXT} and --model forecaster`,
     holds: (settings) => isOfText(settings) || settings.model === 'forecaster',

@@ -154,7 +154,7 @@ describe('nostrain model export', () => {
     // a folder with other files, and a second file that is in the way when the first could be written
     expect(await refused(run('both'), '--merged', base)).toMatch(/export\/exists.*has files/);
     const both = ['--merged', at('x'), '--gguf', join(base, 'config.json')];
-    expect(await refused(run('both'), ...both)).toMatch(/export\/exists.*is a file/);
+    expect(await refused(run('both'), ...both)).toMatch(/export\/exists.*already exists/);
   });
 
   it('a run that began from nothing has no base', async () => {
