@@ -427,5 +427,5 @@ class ChunkFetch<C extends AnyChunk> {
 
 const tooMuch = (most: number): CheckpointError =>
   new CheckpointError('checkpoint/too-much', `more than ${most} bytes arrived`, {
-    hint: 'sources repeatedly send wrong or duplicate chunks: name other sources, or raise --max-bytes',
+    hint: 'sources send wrong or duplicate chunks: name other sources, or raise --max-bytes',
   });

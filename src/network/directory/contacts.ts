@@ -145,7 +145,8 @@ export class Contacts {
 }
 
 /**
- * Returns the source with the most entries, of those with more than one, except `friend`; undefined if no source has more than one.
+ * Returns the source with the most entries, of those with more than one, except `friend`; undefined if no source has
+ * more than one.
  */
 function largestOf(sources: readonly AnnouncementSource[]): AnnouncementSource | undefined {
   const counts = new Map<AnnouncementSource, number>();

@@ -257,11 +257,12 @@ class Publishing {
 
   outcome({ status, message }: Foreseen): PublishOutcome {
     const { connection, readBack } = this.#outbox;
+    const { missing } = readBack;
     const tries = { attempts: this.#attempts, delaysMs: this.#delaysMs };
     if (status !== 'accepted' || readBack.stores !== 'no') {
       return { relay: connection.url, status, message, ...tries };
     }
-    const words = `this relay accepts events and does not store them, ${readBack.missing} were missing`;
+    const words = `this relay accepts events and does not store them, ${missing} were missing`;
     const fullMessage = message === '' ? words : `${message}; ${words}`;
     return { relay: connection.url, status, message: fullMessage, ...tries, kept: false };
   }
