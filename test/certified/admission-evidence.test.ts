@@ -197,7 +197,7 @@ describe('admission by trust', () => {
     const { features, tier } = sampleSpec(document);
     expect({ features, tier }).toEqual({ features: ['rule', 'tier', 'trust'], tier: 'verified' });
     expect(() => sampleSpec({ ...document, admission: { kind: 'open' } })).toThrow(
-      /admits everybody/,
+      /must set who may join/,
     );
     expect(() => sampleSpec({ ...document, joinsPerRound: 0 })).toThrow(/joinsPerRound/);
     const both = { ...document.admission, hops: 2, by: 'assertions' };
