@@ -94,7 +94,7 @@ const hasDriver = (): boolean =>
 
 export const CUDA_HINT =
   'run `nostrain doctor --fix cuda` to install the provider for CUDA 13; docs/devices.md says ' +
-  'how to install the other libraries and the driver; or use --device cpu';
+  'how to install the other libraries and the driver; or choose the cpu device';
 
 export const PROVIDER = 'libonnxruntime_providers_cuda.so';
 

@@ -109,7 +109,7 @@ test('marks that are too few, count nothing or lie in one part only are refused'
   const short = { tokens: corpus, counted: answers.subarray(1) };
   await expect(play(some, data(none, some))).rejects.toThrow('no token of the shard data counts');
   await expect(play(some, data(some, none))).rejects.toThrow('validation data counts');
-  await expect(play(some, data(short, some))).rejects.toThrow('as many marks');
+  await expect(play(some, data(short, some))).rejects.toThrow('a mask of the same length');
   await expect(play(some, data(some, corpus))).rejects.toThrow('both parts');
 });
 
