@@ -98,7 +98,7 @@ export async function readPlacementFiles(
           Math.floor(freeBytes / CHECKPOINT_CHUNK_BYTES),
         ]),
   );
-  const holders = attested.map((holder) => ({ ...holder, room: capacities.get(holder.key) }));
+  const holders = attested.map((holder) => ({ ...holder, capacity: capacities.get(holder.key) }));
   const absent = members?.filter((member) => all.every(({ key }) => key !== member)) ?? [];
   return { policy, holders, absent };
 }
