@@ -124,10 +124,10 @@ async function openFile(files: ModelFiles, name: string): Promise<ModelParts> {
   const source = await files.open(name);
   if (!source) throw missing(files, name);
   const file = await openGguf(source);
-  const beside = await readTokenizer(files);
-  const tokenizerFiles = beside ?? readGgufTokenizer(file.metadata, source.name);
+  const external = await readTokenizer(files);
+  const tokenizerFiles = external ?? readGgufTokenizer(file.metadata, source.name);
   return {
-    files: beside ? [name, TOKENIZER] : [name],
+    files: external ? [name, TOKENIZER] : [name],
     ...readGgufModel(file, source.name),
     tokenizerFiles,
     template: undefined,

@@ -55,7 +55,7 @@ export const INDEX = 'model.safetensors.index.json';
 /** Tensors in files that are not weights: tables that programs compute themselves. */
 const COMPUTED = [/\brotary_emb\.inv_freq$/, /\battn\.(bias|masked_bias)$/];
 
-/** Returns the names of the weight files, in order. Throws a ConfigError if there are none. */
+/** Returns the names of the weight files, in order. Throws a ConfigError if the folder has no weights. */
 export async function weightFiles(files: ModelFiles): Promise<readonly string[]> {
   if (await files.open(SINGLE)) return [SINGLE];
   const index = await files.open(INDEX);

@@ -146,7 +146,7 @@ async function forward(ort: Runtime, opened: Opened, inputs: Feed): Promise<Floa
   return floats(results.predictions);
 }
 
-/** Views of the held parameters by name, beside the frozen tensors. */
+/** Opens a reader with views of the current parameters, by name, and the frozen tensors. */
 async function openReader(
   ort: Runtime,
   opened: Opened,

@@ -73,8 +73,8 @@ export async function frozenOf({
 function checkFrozen({ name, shape }: FrozenTensor, elements?: Float32Array): Float32Array {
   const size = shape.reduce((product, dim) => product * dim, 1);
   if (elements?.length === size) return elements;
-  const found = elements === undefined ? 'is missing' : `has ${elements.length} numbers`;
-  throw new ConfigError('training/frozen', `frozen tensor ${name} ${found}; it needs ${size}`, {
+  const problem = elements === undefined ? 'is missing' : `has ${elements.length} numbers`;
+  throw new ConfigError('training/frozen', `frozen tensor ${name} ${problem}; it needs ${size}`, {
     hint: 'pass the frozen tensors that belong to this model',
   });
 }

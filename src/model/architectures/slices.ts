@@ -119,7 +119,7 @@ export function sliceTensor(
   );
 }
 
-/** Joins a tensor from its available slices; undefined if there are none. */
+/** Joins a tensor from its available slices; undefined if the first one is missing. */
 export function joinSlices(
   { name, shape, inner }: Along,
   valuesOf: (name: string) => Float32Array | undefined,

@@ -143,13 +143,13 @@ function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
   const isTier = (tier: number) => Number.isSafeInteger(tier) && tier >= 0;
   if (!isTier(count) || count > MOST_TIERS || !isTier(own) || own > count) {
     throw new ConfigError('model/tiers', `there is no tier ${own} of ${count}`, {
-      hint: `a run has at most ${MOST_TIERS} tiers beside the full model, which is tier 0`,
+      hint: `a run has at most ${MOST_TIERS} tiers in addition to the full model, which is tier 0`,
     });
   }
   if (even && count > MOST_HELPED) {
     throw new ConfigError(
       'model/tiers',
-      `a run with helpers has at most ${MOST_HELPED} tiers beside the full model`,
+      `a run with helpers has at most ${MOST_HELPED} tiers in addition to the full model`,
       {
         hint: 'use fewer --tiers, or --set helperRotation=0',
       },

@@ -56,8 +56,8 @@ export function parseDocument(line: string): Result<Document> {
   const { text, prompt, completion, messages } = value as Readonly<Record<string, unknown>>;
   const isCompletion = prompt !== undefined || completion !== undefined;
   const forms = [text !== undefined, isCompletion, messages !== undefined].filter(Boolean);
-  if (forms.length === 0) return bad(`it has none of ${FORMS}`);
-  if (forms.length > 1) return bad(`it has more than one of ${FORMS}`);
+  if (forms.length === 0) return bad(`has none of ${FORMS}`);
+  if (forms.length > 1) return bad(`has more than one of ${FORMS}`);
   if (messages !== undefined) return parseTurns(messages);
   if (!isCompletion) {
     return typeof text === 'string' && text !== ''

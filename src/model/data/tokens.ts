@@ -90,7 +90,7 @@ export function openTokens(part: TokenPart, openStored: OpenStored): TokenReader
   };
 }
 
-/** Returns the first position at or after `from` with a token that counts; undefined if there is none. */
+/** Returns the first position at or after `from` with a token that counts; undefined if no token does. */
 export function nextCounted(reader: TokenReader, from: number): number | undefined {
   if (!reader.isMasked) return from < reader.length ? from : undefined;
   for (let at = from; at < reader.length; at += SCAN) {
@@ -123,7 +123,7 @@ export interface Tokenizer {
   /** Encodes text, or its UTF-8 bytes. */
   encode(text: string | Uint8Array): Encoded;
   /**
-   * Returns the last position where a text can be cut without changing its tokens; 0 if there is none. Absent if texts
+   * Returns the last position where a text can be cut without changing its tokens, or 0. Absent if texts
    * must not be cut.
    */
   lastCut?(text: string): number;

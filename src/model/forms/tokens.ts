@@ -87,7 +87,7 @@ function hold(
     bound: (on) => Math.max(0, tokensIn(data[on]) - context),
     stride: context,
     offsetsOf,
-    // windows with tokens that count; the moved ones if there are none
+    // windows with tokens that count, or else the moved windows
     evaluationRows: (on, rows) => {
       const fitted = offsetsOf(on, rows);
       const kept = rows.filter((row, i) => row === fitted[i]);
