@@ -45,7 +45,7 @@ export function tiersIn(settings: Partial<TierSettings>): { readonly tiers?: Tie
   const { tiers = 0, tier = 'auto', helper = false, helperRotation = 0 } = settings;
   if (tiers === 0) return {};
   const even = helperRotation > 0 && { even: true, helps: helper };
-  return { tiers: { count: tiers, own: tier === 'auto' ? 0 : Number(tier), ...even } };
+  return { tiers: { count: tiers, tier: tier === 'auto' ? 0 : Number(tier), ...even } };
 }
 
 /** Returns the model of these settings. Without `start` and `input`, sizes are those of synthetic data. */

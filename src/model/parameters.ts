@@ -43,7 +43,7 @@ export function fullModelOf(spec: AnyModel): AnyModel {
   if (!tiers) return spec;
   return spec.architecture === 'own'
     ? spec.ofTier!(0)
-    : ({ ...spec, tiers: { ...tiers, own: 0, helps: false } } as AnyModel);
+    : ({ ...spec, tiers: { ...tiers, tier: 0, helps: false } } as AnyModel);
 }
 
 /** Returns the initial parameters: the same values on every machine for the same model and seed. */

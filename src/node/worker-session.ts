@@ -171,7 +171,7 @@ function sendingOf(
   const helpers = modelTiers?.even && {
     count: modelTiers.count,
     rotation: helperRotation,
-    tier: modelTiers.own,
+    tier: modelTiers.tier,
   };
   return {
     run,
@@ -242,7 +242,7 @@ function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array 
 
 /** Returns the slices that a worker stores of a model with tiers; a helper stores all of them. */
 function localTiers(model: AnyModel): NonNullable<Plan['tiers']> {
-  const { own: tier, even } = tiersOf(model)!;
+  const { tier, even } = tiersOf(model)!;
   const full = fullModelOf(model);
   const { size } = modelLayout(full);
   return { slices: sliceRanges(storedModel(model)), size, ...(even && { tier }) };

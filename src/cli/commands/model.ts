@@ -243,7 +243,7 @@ const valuesByName = ({ slots }: Layout, values: Float32Array) =>
  */
 function baseName(base: string, { tier, pretrained }: BaseModel): string {
   const name = isHubReference(base) ? parseHubReference(base).repository : resolve(base);
-  const tierIndex = tier?.spec.tiers.own ?? 0;
+  const tierIndex = tier?.spec.tiers.tier ?? 0;
   if (tierIndex === 0) return name;
   return tier?.strategy === 'sliced' ? resolve(pretrained.name) : `${name}-tier${tierIndex}`;
 }

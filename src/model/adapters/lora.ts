@@ -61,7 +61,7 @@ export function loraModel(
   if (!tiers) return adapted(spec, adapter, precision);
   const tierModel = { ...adapted(ofTier(spec), adapter, precision, spec.ffn), tiers };
   const ofOther = (tier: number) =>
-    loraModel({ ...spec, tiers: { ...tiers, own: tier } }, adapter, precision);
+    loraModel({ ...spec, tiers: { ...tiers, tier: tier } }, adapter, precision);
   return { ...sliceModel(tierModel, tiers, spec.ffn), ofTier: ofOther };
 }
 

@@ -19,9 +19,9 @@ export const sliceIndexOf = (name: string): number => Number(/\.ring(\d)$/.exec(
 const paddingName = (slice: number): string => `padding.ring${slice}`;
 
 /** Returns the widths of a tier's slices; with two tiers a quarter, a quarter and a half, or (even) four quarters. */
-export function sliceWidths(ffn: number, { count, own, even, helps }: Tiers): readonly number[] {
-  if (even) return Array(2 ** (count - own) + (helps ? 1 : 0)).fill(ffn / 2 ** count);
-  const widths = Array.from({ length: count - own + 1 }, (_, slice) => ffn / 2 ** (count - slice));
+export function sliceWidths(ffn: number, { count, tier, even, helps }: Tiers): readonly number[] {
+  if (even) return Array(2 ** (count - tier) + (helps ? 1 : 0)).fill(ffn / 2 ** count);
+  const widths = Array.from({ length: count - tier + 1 }, (_, slice) => ffn / 2 ** (count - slice));
   return widths.map((width, slice) => (slice === 0 ? width : width / 2));
 }
 
@@ -29,7 +29,7 @@ export function sliceWidths(ffn: number, { count, own, even, helps }: Tiers): re
 const lastSlice = ({ count, even }: Tiers): number => (even ? 2 ** count - 1 : count);
 
 /** Returns the tier with the given number of slices, or the next smaller one. */
-export const tierWith = ({ count, even }: Omit<Tiers, 'own'>, slices: number): number =>
+export const tierWith = ({ count, even }: Omit<Tiers, 'tier'>, slices: number): number =>
   Math.max(0, count - (even ? Math.floor(Math.log2(slices)) : slices - 1));
 
 /** Returns the feed-forward width of the trained model. */

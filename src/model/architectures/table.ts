@@ -139,10 +139,10 @@ function checkSizes(spec: ModelSpec): void {
 /** Maximum tiers in a run with helpers: every slice has a hash in each manifest, and there are 2^tiers slices. */
 const MOST_HELPED = 3;
 
-function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
+function checkTiers(ffn: number, { count, tier, even, helps }: Tiers): void {
   const isTier = (tier: number) => Number.isSafeInteger(tier) && tier >= 0;
-  if (!isTier(count) || count > MOST_TIERS || !isTier(own) || own > count) {
-    throw new ConfigError('model/tiers', `there is no tier ${own} of ${count}`, {
+  if (!isTier(count) || count > MOST_TIERS || !isTier(tier) || tier > count) {
+    throw new ConfigError('model/tiers', `there is no tier ${tier} of ${count}`, {
       hint: `a run has at most ${MOST_TIERS} tiers in addition to the full model, which is tier 0`,
     });
   }
@@ -155,7 +155,7 @@ function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
       },
     );
   }
-  if (helps && own === 0) {
+  if (helps && tier === 0) {
     throw new ConfigError('model/tiers', 'a worker that trains the full model cannot be a helper', {
       hint: 'leave helper out, or train a smaller tier (a higher --tier)',
     });

@@ -52,7 +52,7 @@ function asHelper(
   model: AnyModel,
   { helperRotation }: Settings,
 ): EngineTrainer {
-  const { count, own: tier, helps } = tiersOf(model) ?? {};
+  const { count, tier, helps } = tiersOf(model) ?? {};
   if (count === undefined || tier === undefined || !helps) return trainer;
   const full = fullModelOf(model);
   const slices = sliceRanges(full);

@@ -127,7 +127,7 @@ export async function startFrom(
 ): Promise<Start> {
   const { files, tokenizerSha256, spec, pretrained, from } = base;
   if (count > 0) assertFullModel(pretrained);
-  const tiers = count > 0 ? { count, own: 0 } : undefined;
+  const tiers = count > 0 ? { count, tier: 0 } : undefined;
   const trained = tiers ? { ...spec, tiers } : spec;
   return {
     files,
@@ -203,7 +203,7 @@ export async function openFullBaseOf(
   options: OpenBase,
 ): Promise<BaseModel> {
   const base = await openBaseOf(start, settings, options);
-  const { own: tier = 0 } = base.tier?.spec.tiers ?? {};
+  const { tier = 0 } = base.tier?.spec.tiers ?? {};
   if (tier > 0) throw slice(base.name, tier, 'recomputing a run');
   return base;
 }
@@ -252,7 +252,7 @@ const readers = ({ tensors }: Pretrained): Readonly<Record<string, FrozenNumbers
 
 /** Returns the full model if the worker is a helper, which stores all of it. */
 const fullIfHelping = (spec: DecoderSpec): DecoderSpec =>
-  spec.tiers?.helps ? { ...spec, tiers: { ...spec.tiers, own: 0, helps: false } } : spec;
+  spec.tiers?.helps ? { ...spec, tiers: { ...spec.tiers, tier: 0, helps: false } } : spec;
 
 /** Returns all weights in the layout of the trained model, which may be in slices. */
 async function flatWeights(

@@ -65,7 +65,11 @@ export async function openBaseTier(
   const { base: ffn } = tierOf(opened.config, opened.name);
   return {
     pretrained: helper ? opened : narrowModel(opened, load.slicing),
-    spec: { ...opened.spec, ffn, tiers: { ...tiersIn(settings).tiers, count, own: effectiveTier } },
+    spec: {
+      ...opened.spec,
+      ffn,
+      tiers: { ...tiersIn(settings).tiers, count, tier: effectiveTier },
+    },
     strategy: load.slicing === 0 && effectiveTier > 0 ? 'sliced' : 'universal',
   };
 }

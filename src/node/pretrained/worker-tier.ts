@@ -112,7 +112,7 @@ interface Chosen {
 }
 
 /** Returns the tier of a task. A base that is a slice determines it, whatever was requested. */
-const effectiveTier = ({ model }: Task): number => tiersOf(model)!.own;
+const effectiveTier = ({ model }: Task): number => tiersOf(model)!.tier;
 
 /** Returns a lower bound of the memory of a task; quantized base weights are not counted. */
 const leastBytesOf = ({ model }: Task): number => {
@@ -176,7 +176,7 @@ export function tierShown({ model, base }: Pick<Task, 'model' | 'base'>): Worker
   const ffn = 'ffn' in model ? model.ffn : base?.tier?.spec.ffn;
   if (!tiers || ffn === undefined) return undefined;
   return {
-    own: tiers.own,
+    own: tiers.tier,
     of: tiers.count,
     width: widthIn(ffn, tiers),
     wholeWidth: ffn,

@@ -21,7 +21,7 @@ export interface Tiers {
   /** The smallest tier of the run. */
   readonly count: number;
   /** Tier of this model, from 0, the full model, to `count`. */
-  readonly own: number;
+  readonly tier: number;
   /**
    * True in a run with helpers: all slices are as wide as the smallest tier; `helps`: the model has one slice more than
    * its tier.

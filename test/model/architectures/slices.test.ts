@@ -17,7 +17,7 @@ const batch = 4;
 const corpus = Int32Array.from(chainCorpus(400, 200), (token) => token + 90);
 const at = <S extends TieredSpec>(spec: S, own: number, count = 2): S => ({
   ...spec,
-  tiers: { count, own },
+  tiers: { count, tier: own },
 });
 
 const rowsAndCorpus = {
@@ -75,7 +75,7 @@ describe.each(models)('tiers of $architecture', (spec) => {
       });
       return results.loss![0];
     };
-    expect(await run({ ...spec, ffn: 48, tiers: { count: 1, own: 1 } })).toBe(await run(spec));
+    expect(await run({ ...spec, ffn: 48, tiers: { count: 1, tier: 1 } })).toBe(await run(spec));
   });
 
   test('a step moves no padding', async () => {

@@ -16,7 +16,7 @@ const spec: GptSpec = {
   ...{ architecture: 'gpt', vocabulary: 256, width: 128, layers: 1, heads: 4, context: 64 },
   ffn: 2048,
 };
-const ofTier = (own: number): GptSpec => ({ ...spec, tiers: { count: 2, own } });
+const ofTier = (own: number): GptSpec => ({ ...spec, tiers: { count: 2, tier: own } });
 
 async function packed(model: GptSpec) {
   const layout = modelLayout(model);
