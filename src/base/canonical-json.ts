@@ -16,7 +16,7 @@ export const isJsonObject = (value: Json | undefined): value is JsonObject =>
 /** Maximum nesting depth when parsing; keeps a hostile text from overflowing the stack. */
 const MAX_DEPTH = 100;
 
-/** Returns canonical text: members sorted by UTF-16 code units, no spaces. Throws a RangeError if the value has none. */
+/** Returns canonical text: members sorted by UTF-16 code units, no spaces. Throws a RangeError for other values. */
 export function canonicalJson(value: Json): string {
   if (typeof value === 'string') return canonicalText(value);
   if (typeof value === 'number') {
