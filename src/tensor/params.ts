@@ -29,8 +29,8 @@ export interface Params {
   readonly values: Vector;
 }
 
-/** Maximum parameters of one state: positions of values are 31-bit numbers, and the values take 8 GiB. */
-export const MOST_PARAMETERS = 2 ** 31 - 1;
+/** Maximum parameters of one state, whose 32-bit values take 32 GiB. Larger models are refused before they are built. */
+export const MOST_PARAMETERS = 2 ** 33;
 
 /**
  * Lays tensors end to end in the order given. Throws a ConfigError on an empty list, an empty or repeated name, a bad

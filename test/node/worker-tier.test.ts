@@ -88,7 +88,7 @@ describe('the tier of a session', () => {
 
   it('E-14: who asks for a tier that cannot fit is warned', async () => {
     const notices: string[] = [];
-    const huge = settings({ tiers: 2, tier: '0', width: 2 ** 15, ffn: 2 ** 17, layers: 64 });
+    const huge = settings({ tiers: 2, tier: '0', width: 2 ** 13, ffn: 2 ** 15, layers: 8 });
     await withTier(huge, measuring(notices));
     expect(notices).toHaveLength(1);
     expect(notices[0]).toMatch(
