@@ -29,7 +29,7 @@ export interface Params {
   readonly values: Vector;
 }
 
-/** Maximum parameters of one state, whose 32-bit values take 32 GiB. Larger models are refused before they are built. */
+/** Maximum parameters of one state, 32 GiB of 32-bit values. Larger models are refused before they are built. */
 export const MOST_PARAMETERS = 2 ** 33;
 
 /**

@@ -46,7 +46,7 @@ describe('of a list', () => {
   });
 
   test.each([
-    ['nobody 5', 'line 1: nobody is no npub'],
+    ['nobody 5', 'line 1: nobody is neither an npub nor a hex key'],
     [`${ALICE} -5`, 'line 1: the key must be followed by one whole number'],
     [`${ALICE} 5\n\n${ALICE} 5`, 'line 3'],
   ])('%j is refused with its line', async (text, message) => {

@@ -141,7 +141,7 @@ describe('a worker among others on their own screens', () => {
     peer(away, 'away', 1),
     peer(sent, 'sent', 3),
     { ...told.progress(3, 12, 2.1), steps: 25 } as Parameters<typeof fold>[2],
-    { type: 'notice', message: 'relay away, trying again: wss://relay.example.org: closed (1006)' },
+    { type: 'notice', message: 'relay offline, retrying: wss://relay.example.org: closed (1006)' },
   ]);
   const options = {
     ...{ title: 'run winter', color: false, rows: 30 },

@@ -52,7 +52,7 @@ type Case = readonly [exit: 1 | 2, words: string, says: string];
 const wrongNumbers: readonly Case[] = [
   [2, '--relay URL --timeout soon', '--timeout is "soon"; it must be a number'],
   [1, '--relay URL --relay-retries -1', '--relay-retries is -1; it must be at least 0'],
-  [1, '--relay URL --relay-retry-backoff 3', '--relay-retry-backoff-max 2 is under'],
+  [1, '--relay URL --relay-retry-backoff 3', '--relay-retry-backoff-max 2 is below'],
 ];
 const wrongQueries: readonly Case[] = [
   [2, '--run r', "required option '--relay <url>' not specified"],
