@@ -1,4 +1,7 @@
-/** Certified checkpoint (7812, regular): names the chunks of the state after a certified outcome, for joining. */
+/**
+ * Certified checkpoint (7812, regular): names the chunks of the state after a certified outcome, so that newcomers can
+ * download it.
+ */
 import { canonicalObject, featuresMember, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { roundRules, roundTags } from './_shared.ts';

@@ -1,4 +1,7 @@
-/** Fault proof (7817, regular): two contradictory events of one key (equivocation), or verdicts on one contribution. */
+/**
+ * Fault proof (7817, regular): proves that a key broke the rules, by two of its events that contradict each other
+ * (equivocation) or by verdicts of a quorum on one of its contributions.
+ */
 import { canonicalObject, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { bodyMembers, bodyRules, MOST_CONTENT_BYTES, runScopeRule } from './_shared.ts';

@@ -1,5 +1,5 @@
 /**
- * All kinds by number: what a program in any language must know to take part.
+ * All event kinds of the protocol, by number. A program in another language needs these to take part in a run.
  *
  * @module nostrain/kinds
  */

@@ -1,4 +1,4 @@
-/** Proposal (7814, regular): proposes an outcome to a committee; it counts as its author's prepare. */
+/** Proposal (7814, regular): proposes an outcome to a committee, and counts as its author's prepare vote. */
 import { canonicalObject, listMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import {

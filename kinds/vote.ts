@@ -1,4 +1,4 @@
-/** Vote (7813, regular): a committee member prepares or commits an outcome in one view of a round. */
+/** Vote (7813, regular): a committee member's vote to prepare or to commit an outcome, in one view of a round. */
 import { canonicalObject, featuresMember, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { castMembers, isAscending, roundRules, roundTags } from './_shared.ts';

@@ -1,4 +1,7 @@
-/** Handles EVENT in stages: parse, check for duplicates, judge, store, answer, deliver. */
+/**
+ * Handles EVENT messages in stages: parse, check for duplicates, apply the policies, store, answer, deliver to
+ * subscribers.
+ */
 
 import type { Connection, Core } from './core.ts';
 import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';

@@ -1,4 +1,7 @@
-/** The adversaries of the attack lab: what each hostile worker does to its data, its delta or its payload. */
+/**
+ * The attacks of the attack lab (`nostrain demo byzantine`): how each hostile worker changes its data, its delta or its
+ * payload.
+ */
 import { type Tokens, tokenizers } from 'nostrain';
 
 /** What hostile workers know when they send. They know everything, which is the strongest assumption. */

@@ -1,6 +1,6 @@
 /**
- * Simulates one run of the attack lab, without relays and votes: with the trainers, payloads, norm bound, aggregation
- * rule and outer step of real runs, and hostile workers among honest ones.
+ * Simulates one run of the attack lab (`nostrain demo byzantine`), without relays and votes: with the trainers,
+ * payloads, norm bound, aggregation rule and outer step of real runs, and hostile workers among honest ones.
  */
 import type { Layout, Trainer } from 'nostrain';
 import { deriveKey } from 'nostrain';

@@ -1,4 +1,7 @@
-/** The workers of the attack lab: a small GPT, with a trainer for each shard and each poisoned shard of a text. */
+/**
+ * Opens the workers of the attack lab (`nostrain demo byzantine`): a small GPT with one trainer for each shard of a
+ * text, and for each poisoned shard.
+ */
 import type { Settings, Tokens } from 'nostrain';
 import { initialParameters, presets, tokenizers } from 'nostrain';
 import { createTrainer } from 'nostrain/node';

@@ -1,4 +1,7 @@
-/** The defences of the attack lab: all aggregation rules that fit the number of workers, and screening by loss. */
+/**
+ * The defences of the attack lab (`nostrain demo byzantine`): all aggregation rules that fit the number of workers,
+ * some also after screening, which removes contributions that measurably harm the loss.
+ */
 import { deriveKey, type Trainer } from 'nostrain';
 import { gainOf, Judgment, type MeasuredGain } from '../../src/certified/features/screening.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';

@@ -1,4 +1,7 @@
-/** The table of the attack lab: rows from the battles of several seeds, as text and as a picture. */
+/**
+ * The result table of the attack lab (`nostrain demo byzantine`): one row per attack and defence over all seeds, as
+ * text, JSON or SVG. Also stores results in a file, so that a later call reuses them.
+ */
 
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from 'nostrain';

@@ -1,4 +1,6 @@
-/** Writes the log of a ship, a synthetic text for fine-tuning, from a seeded grammar: equal bytes on every machine. */
+/**
+ * Generates a ship's log, a synthetic text for fine-tuning, from a grammar and a seed: the same bytes on every machine.
+ */
 
 import { deriveKey } from 'nostrain';
 import { utf8 } from '../../src/base/bytes.ts';

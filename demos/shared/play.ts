@@ -1,4 +1,7 @@
-/** Runs the workers of a demo, averaging or as founders of a certified run, and logs their events. */
+/**
+ * Starts the worker processes of a demo, in a run that averages or in a certified run, and logs their events until they
+ * end.
+ */
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
 import type { PartialSettings } from '../../src/run/settings.ts';

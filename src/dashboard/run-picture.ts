@@ -1,4 +1,7 @@
-/** Types of the picture of a certified run that the run page, `nostrain watch` and metrics share: plain data. */
+/**
+ * `RunPicture`: a certified run as plain data, for the run page and `nostrain watch` to display; `picture-of.ts`
+ * computes it.
+ */
 import type { Digest, WorkerId } from '../run/ids.ts';
 
 /** A contribution as its author announced it; the loss is what the author reports. */

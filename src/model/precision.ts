@@ -1,4 +1,7 @@
-/** Tensors of a model in a graph: trained ones as ranges of one flat vector, frozen ones in f32, f16, 8 or 4 bits. */
+/**
+ * Graph inputs for the tensors of a model: trained ones are ranges of one flat vector; frozen ones are stored in f32 or
+ * f16, or quantized by blocks to 8 or 4 bits. Also does the quantizing.
+ */
 
 import { ConfigError } from '../base/errors.ts';
 import type { Precision } from '../run/spec/model-spec.ts';

@@ -1,6 +1,6 @@
 /**
- * When a round closes (sync strategies), and the rule that combines contributions into one step; see
- * `consensus/aggregate`.
+ * The options for closing and aggregating a round: sync strategies, and names, forms and minimum rows of the
+ * aggregation rules. The rules themselves are in `consensus/aggregate`.
  */
 
 /** Aggregation rules. */

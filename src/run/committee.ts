@@ -1,4 +1,7 @@
-/** What is drawn in a run: committees, contributions to recompute, and the beacon that adds randomness. */
+/**
+ * Types of a committee and of a randomness beacon, and the draw of the contributions whose steps are recomputed.
+ * Committees are drawn in `consensus/committee`.
+ */
 
 import { bytes32, taggedHash, u32 } from '../base/hash.ts';
 import type { Digest, WorkerId } from './ids.ts';

@@ -1,6 +1,6 @@
 /**
- * The data of a run, for programs that write or read one: settings, the run spec and its features, ledger, outcome,
- * votes, stake snapshots.
+ * Entry point `nostrain/run`: types, parsers and writers for the data of a run (settings, the run spec and its
+ * features, ledger, outcome, stake snapshots), and the types of votes.
  *
  * @module nostrain/run
  */

@@ -1,6 +1,6 @@
 /**
- * The inner phase of a round: runs H optimizer steps, computes the delta, and seals and saves the gradient. Saves
- * progress every few seconds, so that a restart continues to the same bits.
+ * The inner phase of a round: runs H optimizer steps, computes the delta, packs and signs it ("seals" it), and saves it
+ * before it is published. Also saves unfinished phases at intervals, so that a restart continues to the same bits.
  */
 import type { Clock } from '../base/async.ts';
 import { toHex, utf8 } from '../base/bytes.ts';

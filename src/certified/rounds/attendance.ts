@@ -1,4 +1,7 @@
-/** Tracks whether a worker takes part in rounds: it joins, states its seat wish, falls behind, rests or leaves. */
+/**
+ * Tracks the part that this worker takes in rounds: whether it has joined, is behind, rests for a round or has left.
+ * Sends its joins, with its seat wish if the spec has them.
+ */
 import { ConfigError } from '../../base/errors.ts';
 import { tierOfMember } from '../../consensus/round/seats.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';

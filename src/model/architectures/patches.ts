@@ -1,4 +1,6 @@
-/** Transformers over patches: a forecaster of series, and a vision transformer (ViT). */
+/**
+ * Transformers over patches: one that forecasts time series, and a vision transformer (ViT) that classifies pictures.
+ */
 import { ConfigError } from '../../base/errors.ts';
 import type { ForecasterSpec, VitSpec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';

@@ -1,6 +1,6 @@
 /**
- * The forms of data: rows, series and pictures are in this file, tokens in `tokens.ts`. To add one: a line in the table
- * and in `DataForm`.
+ * The forms of training data (rows, series, pictures; tokens are in `tokens.ts`): for each form the graph inputs, and
+ * the checks of the data. To add one, add a line to the table and to `DataForm`.
  */
 import type { DataForm, ImageForm, RowForm, SeriesForm } from '../architectures/architecture.ts';
 import { type AnyModel, dataFormOf } from '../architectures/table.ts';
