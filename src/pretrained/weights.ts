@@ -1,6 +1,6 @@
 /**
- * Reads the weights of a published model, from one safetensors file or from shards, one tensor at a time, and checks
- * them against the model's list of tensors. Also decodes the number formats of GGUF.
+ * Reads the weights of a published model from safetensors files, one or several, one tensor at a time, and checks them
+ * against the model's list of tensors. Also decodes the number formats of GGUF for `gguf.ts`.
  */
 import { ConfigError, type NostrainError, safeLine } from '../base/errors.ts';
 import type { TensorSpec } from '../model/architectures/architecture.ts';

@@ -1,6 +1,6 @@
 /**
- * Readers of single values: turn the text of a flag or a member of a document into a checked value, or throw a
- * ConfigError.
+ * Rows of the option tables, and readers of single values: a reader turns the text of a flag or a member of a document
+ * into a checked value, or throws a ConfigError.
  */
 import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../base/bytes.ts';

@@ -1,6 +1,6 @@
 /**
- * Stake snapshots on relays, addressed by their hash. A snapshot up to 44 KiB is inside its event; a larger one is in
- * chunks that the event names. Since the id is the hash of the bytes, any publisher is accepted.
+ * Publishes stake snapshots to relays and finds them by their hash. A snapshot up to 44 KiB is inside its event; a
+ * larger one is in chunks that the event names. Since the id is the hash of the bytes, any publisher is accepted.
  */
 import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { toHex } from '../../base/bytes.ts';

@@ -1,4 +1,7 @@
-/** The evaluation slice of a run whose workers have their own data: a text, a CSV, or packed pictures. */
+/**
+ * Checks the evaluation slice (a text, a CSV, or packed pictures) of a run whose workers have their own data: reads the
+ * sizes of its series or pictures, and compares them with those of the model.
+ */
 import { ConfigError } from '../../base/errors.ts';
 import { formOf } from '../../run/data-forms.ts';
 import type { SpecInput } from '../../run/input.ts';

@@ -1,6 +1,7 @@
 /**
- * Sends a payload as chunk events: whole or erasure-coded to given relays, distributed so that each relay gets a share,
- * or the share of one of several keepers.
+ * Sends the chunk events of a payload to relays: the whole payload or one erasure-coded part to each relay
+ * (`sendChunks`), or each chunk to a few relays (`distributeChunks`). If several keepers publish one payload,
+ * `errandsOf` returns the share of one of them.
  */
 import { anySignal, deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';

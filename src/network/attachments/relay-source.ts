@@ -1,7 +1,6 @@
 /**
- * Relays as a source of a whole file's chunks: a chunk is read from the chunk events (kind 7811) that cover its
- * part of the payload, as certified checkpoints and `checkpoint push` publish them. Manifests are events of kind
- * 7819.
+ * A chunk source that reads a file from relays, as certified checkpoints and `checkpoint push` publish it: each chunk
+ * of the file is read from the 44 KiB chunk events (kind 7811) that cover it. Manifests are events of kind 7819.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { packed } from '../../../kinds/packed.ts';

@@ -1,6 +1,6 @@
 /**
- * Holders that a holder server knows: Kademlia's k-buckets (Maymounkov & Mazières 2002) around its own key, and the
- * announced holders of objects, shared fairly among the addresses that announced them.
+ * The tables of a holder server: Kademlia's k-buckets of other holders (Maymounkov & Mazières 2002) around its own key,
+ * and which holders announced which objects, with a limit for each address that announces.
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { HolderRecord } from '../wire/holders.ts';

@@ -1,6 +1,6 @@
 /**
- * The WebSocket connection to one relay: connects while there are holders, reconnects after a loss, and limits what it
- * receives and queues.
+ * The WebSocket connection to one relay: stays connected while a caller holds it, reconnects after a loss, and limits
+ * what it receives and queues.
  */
 
 import {
