@@ -153,7 +153,7 @@ export const createEventSource = (id: Digest, find: FindSnapshot): StakeSource =
   name: `event of snapshot ${id}`,
   async snapshot(epoch, signal) {
     if (epoch !== 0) {
-      const message = `event of snapshot ${id} has no epoch ${epoch}: only a chain has later epochs`;
+      const message = `snapshot ${id} has no epoch ${epoch}: only a chain has later epochs`;
       throw new ChainError('chain/epoch', message);
     }
     const lookup = await find(id, signal);

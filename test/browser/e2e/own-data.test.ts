@@ -71,7 +71,7 @@ const played = [
     mine: csv('mine.csv', 400),
     refused: [
       [csv('hole.csv', 400, (text) => text.replace(/^(7),[^,]+/m, '$1,')), 'has an empty cell'],
-      [csv('other.csv', 400, (text) => text.replace('time', 'when')), 'no column of times'],
+      [csv('other.csv', 400, (text) => text.replace('time', 'when')), 'has no time column'],
     ],
   },
   {
