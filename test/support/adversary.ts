@@ -1,4 +1,4 @@
-/** A relay set for a hostile worker of a test: withholds its votes, or signs each commit twice. */
+/** Wraps the relays of a hostile worker in tests: withholds its votes, or adds a second, contradicting commit. */
 
 import { sha256Hex, utf8 } from 'nostrain/base';
 import { proposal, vote } from 'nostrain/kinds';
@@ -7,14 +7,14 @@ import type { PublishOutcome, RelaySet, SignedEvent, Signer } from 'nostrain/net
 export interface Attack {
   /** Commits to a second, invented outcome from this round on. */
   readonly equivocateFrom?: number;
-  /** Votes and proposals are dated to end after so many seconds. */
+  /** Lifetime of votes and proposals in seconds, after which they expire. */
   readonly lastsSeconds?: number;
   /** Votes and proposals of these rounds are not sent. */
   readonly silentFrom?: number;
   readonly silentTo?: number;
 }
 
-/** The same relays for somebody who does that. */
+/** Returns a relay set that sends through `relays` and misbehaves as `attack` says. */
 export function misbehave(relays: RelaySet, signer: Signer, attack: Attack): RelaySet {
   const { equivocateFrom = Infinity, silentFrom = Infinity, silentTo = -1 } = attack;
   const send: RelaySet['send'] = (made, options) => {
@@ -43,7 +43,7 @@ export function misbehave(relays: RelaySet, signer: Signer, attack: Attack): Rel
   };
 }
 
-/** Of votes and proposals alone. */
+/** Returns the round of a vote or proposal; undefined for other events. */
 function roundOf({ kind, content }: SignedEvent): number | undefined {
   if (kind !== vote.kind && kind !== proposal.kind) return undefined;
   return Number(JSON.parse(content).round);
@@ -66,7 +66,7 @@ function endingSoon(
 const isCommit = ({ kind, content }: SignedEvent): boolean =>
   kind === vote.kind && JSON.parse(content).step === 'commit';
 
-/** A commit of the same key in the same place to an outcome that nobody has. */
+/** Returns a commit in the same slot, signed by the same key, to an outcome that does not exist. */
 function twinOf({ kind, created_at, tags, content }: SignedEvent, signer: Signer): SignedEvent {
   const said = JSON.parse(content);
   const digest = sha256Hex(utf8(said.digest));

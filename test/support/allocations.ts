@@ -1,4 +1,4 @@
-/** Memory for bytes and numbers that a call asks for, counted where it is asked for: no garbage collector comes between. */
+/** Counts the bytes that a call allocates, in the constructors of buffers, so garbage collection does not matter. */
 
 const NAMES = [
   'ArrayBuffer',
@@ -12,7 +12,7 @@ const NAMES = [
   'Float64Array',
 ] as const;
 
-/** The answer, and the bytes of all buffers and typed arrays that were constructed for it; views of what was there are free. */
+/** Returns the result of the call, and the bytes of the buffers and typed arrays it constructed, not counting views. */
 export function countAllocations<T>(call: () => T): { readonly value: T; readonly bytes: number } {
   let bytes = 0;
   const originals = NAMES.map((name) => [name, Reflect.get(globalThis, name)] as const);

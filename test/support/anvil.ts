@@ -1,4 +1,4 @@
-/** A real chain under a test, with what tests do to it; and endpoints that lie about it. */
+/** Starts a real local chain (anvil) for tests, with helpers that change it, and endpoints that lie about it. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -38,7 +38,7 @@ export interface TestChain {
   stop(): Promise<void>;
 }
 
-/** Anvil whose blocks are final two later, unless flags say otherwise. */
+/** Starts anvil. A block is final two blocks later unless the flags say otherwise. */
 export async function startAnvil(...flags: readonly string[]): Promise<TestChain> {
   const usual = flags.includes('--slots-in-an-epoch') ? [] : ['--slots-in-an-epoch', '1'];
   const { url, stop } = await startLocalChain(program!, [...usual, ...flags]);
@@ -61,7 +61,7 @@ export async function startAnvil(...flags: readonly string[]): Promise<TestChain
   };
 }
 
-/** How the sources of a test reach the chain; by default the one endpoint must agree with itself. */
+/** Returns the access to the chain for stake sources in tests; by default all endpoints must agree. */
 export const accessTo = (
   all: readonly Endpoint[],
   need = all.length,
@@ -82,7 +82,7 @@ interface Call {
   readonly params: readonly unknown[];
 }
 
-/** An endpoint between a chain and its reader that alters what it likes of the answer; null fails the call. */
+/** Starts a proxy of the endpoint at `url` that replaces each result with that of `alter`; null fails the call. */
 export async function startLying(
   url: string,
   alter: (call: Call, result: unknown) => unknown,

@@ -1,4 +1,4 @@
-/** A Blossom server in memory, as strict as the pages of the protocol are: for tests of what stores chunks. */
+/** A Blossom server in memory, as strict as its specification, for tests of chunk mirrors. */
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -7,7 +7,7 @@ import { parseEvent, verifyEvent } from 'nostrain/network';
 export interface BlossomServer {
   readonly url: string;
   readonly blobs: Map<string, Buffer>;
-  /** Whose key each upload was signed with. */
+  /** Keys that signed the uploads. */
   readonly uploaders: string[];
   /** Blobs that were read. */
   readonly reads: { count: number };
@@ -59,7 +59,7 @@ export async function startBlossomServer(): Promise<BlossomServer> {
   };
 }
 
-/** The key of a signed leave for this blob; undefined where it is none. */
+/** Returns the key that signed a valid upload authorization for this blob; undefined if the header has none. */
 function signerOfUpload(header: string | undefined, sha256: string): string | undefined {
   const text = /^Nostr (.+)$/.exec(header ?? '')?.[1];
   if (text === undefined) return undefined;

@@ -1,7 +1,7 @@
-/** A module with everything it imports, as one script for browsers and engines without modules. */
+/** Bundles a module and its imports into one script, for browsers and for engines without modules. */
 import { build } from 'esbuild';
 
-/** What the module exports is in the global `entry`. */
+/** Returns the script; it puts the exports of the module into the global `entry`. */
 export async function bundleForBrowser(entryFile: URL): Promise<string> {
   const bundle = await build({
     entryPoints: [entryFile.pathname],

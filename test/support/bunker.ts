@@ -1,4 +1,4 @@
-/** A remote signer (NIP-46) over a relay, as far as tests need one: it answers whoever has its secret, signs, and counts what it signed. */
+/** A remote signer (NIP-46) for tests: answers clients that know its secret, and records the drafts that it signed. */
 import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
 import { systemClock } from 'nostrain/base';
 import { createRelaySet, createSigner, type EventDraft } from 'nostrain/network';
@@ -9,7 +9,7 @@ const KIND = 24_133;
 export interface TestBunker {
   /** bunker://… */
   readonly address: string;
-  /** What it was asked to sign, and signed. */
+  /** Drafts that clients sent and it signed. */
   readonly signed: readonly EventDraft[];
   close(): Promise<void>;
 }
@@ -17,11 +17,11 @@ export interface TestBunker {
 export interface BunkerHabits {
   /** Whose name it signs in. */
   readonly owner: Uint8Array;
-  /** What it does to a draft before it signs it. */
+  /** Changes a draft before it is signed. */
   readonly change?: (draft: EventDraft) => EventDraft;
   /** Sends its owner to this page first. */
   readonly authUrl?: string;
-  /** Refuses to sign with these words. */
+  /** Refuses to sign, with this message. */
   readonly refusal?: string;
 }
 

@@ -1,10 +1,10 @@
-/** Workers of certified runs as processes of the built program. */
+/** Starts workers of certified runs as processes of the built program. */
 
 import { toHex } from 'nostrain/base';
 import type { Relay } from 'nostrain/relay';
 import { type Program, runProgram, startProgram } from './processes.ts';
 
-/** The flags that name the key of a signer with this number. */
+/** Returns the flags that pass the key of test signer `number`. */
 export const keyFlags = (number: number): readonly string[] => [
   '--sec-key',
   toHex(new Uint8Array(32).fill(number)),

@@ -1,4 +1,7 @@
-/** A whole certified run without networking: keys from seeds, synthetic deltas, real signed events, everybody on the committee. */
+/**
+ * Generates the signed events of a certified run without a network: keys from seeds, synthetic deltas, and all members
+ * on the committee.
+ */
 
 import { sha256, utf8 } from 'nostrain/base';
 import {
@@ -54,27 +57,27 @@ import { commitOf, listedJoin, listedLeave } from './certified-messages.ts';
 import { shownIn } from './delegated.ts';
 import { sampleSpec } from './run-spec.ts';
 
-/** What happens in one round; numbers are those of `signerOf`. Everybody of the roster plays by the rules unless said otherwise. */
+/** Events of one round. Numbers are those of `signerOf`; all other members of the roster follow the rules. */
 export interface Round {
   readonly result?: 'final' | 'void';
-  /** Send no manifest in time. */
+  /** Workers that send no manifest in time. */
   readonly absent?: readonly number[];
-  /** Whose manifest of the round before, made only now, is listed as late. */
+  /** Workers whose manifest of the previous round is sent only now and listed as late. */
   readonly late?: readonly number[];
-  /** Send a manifest that starts from other bits; it is listed with the reason. */
+  /** Workers whose manifest starts from other parameters; the outcome rejects it with the reason. */
   readonly elsewhere?: readonly number[];
-  /** Send one in time that the outcome does not list; all votes say so. */
+  /** Workers whose manifest arrives in time, but the outcome does not list it; all votes report that. */
   readonly ignored?: readonly number[];
-  /** Send a manifest whose payload has no value but zeros. */
+  /** Workers whose payload contains only zeros. */
   readonly empty?: readonly number[];
   readonly silent?: readonly number[];
   readonly joins?: readonly number[];
-  /** Whose first join of all is listed once more. */
+  /** Workers whose very first join is listed again. */
   readonly oldJoins?: readonly number[];
   readonly leaves?: readonly number[];
-  /** Votes name as many places as there may be as left out; the next outcome lists them, and of twelve founders has no room for it. */
+  /** Votes report the maximum number of unlisted manifests. The next outcome lists these votes; from 12 founders it grows too large. */
   readonly wordy?: boolean;
-  /** Commits to two outcomes; the proof is listed in the next round. */
+  /** Worker that commits to two outcomes; the next round lists the proof. */
   readonly equivocator?: number;
   /** Whom a proof of failed checks puts out, whose contribution of which round it is about, and who signs the verdicts; `forged` are others' words. */
   readonly convicted?: {
@@ -85,7 +88,7 @@ export interface Round {
   };
   /** View that succeeds. */
   readonly view?: number;
-  /** Recovery epoch that succeeds, from view-change votes of these; everybody without. */
+  /** Recovery epoch that succeeds, after view-change votes of `balloting`; by default of all members. */
   readonly attempt?: number;
   readonly balloting?: readonly number[];
   /** The whole quorum certifies a model root that nobody computed. */
@@ -108,7 +111,7 @@ export interface GeneratedRun {
 }
 
 const START = 1_790_000_000;
-/** Relays drop what is over. */
+/** Lifetime of the events; relays drop expired ones. */
 const KEPT_SECONDS = 20 * 365 * 86_400;
 
 const NUMBERS = Array.from({ length: 12 }, (_, i) => i + 1);
@@ -123,7 +126,7 @@ export const foundersOf = (count: number): readonly WorkerId[] =>
     .map((number) => signerOf(number).publicKey)
     .sort();
 
-/** Founders 1 to 4. */
+/** Returns a spec with founders 1 to 4. */
 export const certifiedSpec = (change: Record<string, unknown> = {}): RunSpec =>
   sampleSpec({
     author: signerOf(1).publicKey,
@@ -148,7 +151,7 @@ export function generateRun(
   rounds: readonly Round[] = eventful,
   spec = certifiedSpec({ late: 'defer' }),
   extra: readonly SignedEvent[] = [],
-  /** The beacon's value after an outcome of this time. */
+  /** Returns the beacon value that follows an outcome of this time. */
   beaconAfter?: (time: number) => Digest,
   /** Only what so many last rounds said is looked at when another is made, so that a long run takes no longer per round than a short one. */
   historyRounds = Number.POSITIVE_INFINITY,
@@ -183,7 +186,7 @@ interface Generating {
   readonly events: SignedEvent[];
   readonly state: Certified;
   readonly before: Certified | null;
-  /** Commits of the round before. */
+  /** Commits of the previous round. */
   readonly votes: ListedVotes | null;
   readonly faults: readonly EventId[];
   readonly delays: ReadonlyMap<number, SignedEvent>;

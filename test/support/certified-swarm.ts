@@ -1,4 +1,4 @@
-/** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
+/** Runs the workers of a certified run in one process over real relays; simple arithmetic replaces training. */
 import { type Clock, systemClock } from 'nostrain/base';
 import type { Entry, Journal, RefreshPort, RunEvent } from 'nostrain/certified';
 import {

@@ -1,4 +1,4 @@
-/** A headless Chromium in tests: the same function runs here and there, and the answers are compared. */
+/** Runs a function in headless Chromium, so that tests can compare its result with that of Node.js. */
 import { existsSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 import { bundleForBrowser } from './bundle.ts';

@@ -1,4 +1,4 @@
-/** Contradictions of every kind that a fault proof can be made of, as unsigned events, and what they are made with. */
+/** Pairs of unsigned events that contradict each other, one for each kind of fault proof. */
 
 import { sha256Hex, utf8 } from 'nostrain/base';
 import { buildMember, buildVote } from 'nostrain/certified/parts';

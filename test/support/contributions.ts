@@ -1,4 +1,4 @@
-/** Contributions for tests, with whatever the test does not care about filled in. */
+/** Builds contributions for tests, with defaults for the fields that a test does not set. */
 import type { Contribution } from 'nostrain/run';
 import { dense } from './vectors.ts';
 

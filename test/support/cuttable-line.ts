@@ -1,4 +1,4 @@
-/** A TCP line to a relay that a test can cut and mend: any relay seems to go away and come back. */
+/** A TCP proxy to a relay that a test can cut and restore, so that the relay seems to go offline and return. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export interface CuttableLine {

@@ -1,4 +1,7 @@
-/** Fixtures of decoders that other programs made: what a case holds, its numbers by the formula in the file, and how far results are off. */
+/**
+ * Reads decoder fixtures that other programs made: the fields of a case, its numbers by the formula in the file, and
+ * the error of a result.
+ */
 import type { Layout } from 'nostrain/tensor';
 
 /** One tensor's gradient, in short. */

@@ -1,4 +1,4 @@
-/** Delegations that tests need, as an owner's signer would have signed them. */
+/** Builds delegations for tests, signed with the owner's key. */
 import { draftDelegation, readDelegation } from 'nostrain/certified/parts';
 import type { Signer } from 'nostrain/network';
 import type { Digest, RunSpec } from 'nostrain/run';

@@ -1,4 +1,4 @@
-/** A demo run by the command line as a user would, and what must be true of one that went well. */
+/** Runs a demo from the command line as a user does, and checks that it succeeded. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunEvent } from 'nostrain/certified';

@@ -1,4 +1,4 @@
-/** A drand chain of a test's own: a key, signatures for any round, and endpoints that serve them, or lie. */
+/** A drand chain for tests: a key, signatures for any round, and endpoints that serve them or lie. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

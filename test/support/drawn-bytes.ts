@@ -1,4 +1,4 @@
-/** Bytes in which nothing repeats, the same every time. */
+/** Returns pseudorandom bytes, which do not compress; the same seed gives the same bytes. */
 export const drawnBytes = (length: number, seed = 1): Uint8Array => {
   let state = seed;
   return Uint8Array.from({ length }, () => {

@@ -1,4 +1,4 @@
-/** Deltas that anybody draws alike, and the scope of payloads made of them. */
+/** Draws reproducible deltas, and defines the scope of payloads made from them. */
 import { deriveKey, philox } from 'nostrain/base';
 import type { PayloadScope } from 'nostrain/network';
 import { CHUNK_LENGTH } from 'nostrain/tensor';

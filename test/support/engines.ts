@@ -1,4 +1,4 @@
-/** Other JavaScript engines than V8's, for tests on demand: the same function runs there, and the answers are compared. */
+/** Runs a function in JavaScript engines other than V8, so that tests on demand can compare the results. */
 import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -1,4 +1,4 @@
-/** The examples in comments of the library and on pages about the library, as tests read them. */
+/** Collects the examples in comments of the library and on its documentation pages, for tests. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

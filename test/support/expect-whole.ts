@@ -1,4 +1,4 @@
-/** What must be true of a run in which nothing was lost. */
+/** Expectations for a run in which nothing was lost. */
 import { expect } from 'vitest';
 import { divergencesOf, type Member, roundsOf } from './swarm.ts';
 

@@ -1,4 +1,4 @@
-/** A chain of a few lines for tests without anvil: genuine headers, and one token whose balances and past votes a test states. */
+/** A minimal chain for tests without anvil: real headers, and a token with balances and past votes set by the test. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { ChainError, fromHex, toHex } from 'nostrain/base';
 import { callData, type Endpoint, encodeRlp, encodeWords, evmAddress } from 'nostrain/chain';

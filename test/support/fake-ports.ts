@@ -1,4 +1,4 @@
-/** A worker's ports without a network, a disk or an engine: what arrives is put there by the test. */
+/** Ports of a worker without network, disk or engine; the test supplies everything that arrives. */
 
 import { type Clock, createNotifier } from 'nostrain/base';
 import type { SignedEvent, Wire } from 'nostrain/network';

@@ -1,4 +1,4 @@
-/** Sockets whose other end is the test: it accepts or refuses connections and says what the relay says. */
+/** Fake sockets: the test plays the relay, accepts or refuses connections, and sends the messages. */
 import type { OpenSocket, Socket } from 'nostrain/network';
 
 export interface FakeSocket extends Socket {

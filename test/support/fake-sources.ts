@@ -1,4 +1,4 @@
-/** Sources in memory, with a line of a certain speed and length each, and faults; on a clock that tests move. */
+/** Chunk sources in memory, each with a bandwidth, a latency and faults, on a clock that the test moves. */
 import { type Clock, sha256Hex } from 'nostrain/base';
 import type { ChunkSource, Piece } from 'nostrain/network';
 import type { ChunkSink } from '../../src/network/chunks/fetch.ts';

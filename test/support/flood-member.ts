@@ -1,4 +1,4 @@
-/** A member of a certified run alone in its process, which says how much memory it takes whenever it is asked. */
+/** Runs one member of a certified run in its own process, which reports its memory use on request. */
 import { type MemberMemory, startMember } from './flood.ts';
 
 const member = await startMember(process.argv[2]!);

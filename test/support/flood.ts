@@ -1,4 +1,7 @@
-/** Strangers who flood a run over an honest relay, and a member that listens: what the member still has of it afterwards, and how much memory it took. */
+/**
+ * Floods a run with events from strangers over an honest relay, and measures how much of them a listening member still
+ * stores afterwards and how much memory it used.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';

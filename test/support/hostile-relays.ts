@@ -1,4 +1,4 @@
-/** What a relay may do wrong beside an honest one without harm to a run: one mode each, by name. */
+/** Misbehaviors of a relay, by name, that must not harm a run that also has an honest relay. */
 import type { RelayOptions } from 'nostrain/relay';
 
 export const hostileModes: Readonly<Record<string, RelayOptions>> = {

@@ -1,18 +1,21 @@
-/** Any bytes decode to finite values or to a refusal, and memory is taken for what was expected, not for what they claim. */
+/** Checks that any bytes decode to finite values or a refusal, with memory bounded by what was expected of them. */
 import { CHUNK_LENGTH } from 'nostrain/tensor';
 import { countAllocations } from './allocations.ts';
 import { type FuzzedPayload, fuzzedPayloads } from './payload-fuzz.ts';
 import { valuesOf } from './vectors.ts';
 
-/** What decoding may take. Compact: indices, places, the kept values of one chunk. Reference's: inflating, indices, values. */
+/**
+ * Returns the maximum bytes that decoding may allocate. Compact: indices, positions, the values of one chunk.
+ * Reference: inflating, indices, values.
+ */
 const capOf = ({ size, format }: FuzzedPayload): number =>
   format === 'nspl'
     ? 2 * size + 8 * Math.ceil(size / CHUNK_LENGTH) + 8 * CHUNK_LENGTH + 64
     : 24 * size + 1024 + INFLATING;
-/** Windows and tables of two inflaters. */
+/** Bytes for the windows and tables of two inflaters. */
 const INFLATING = 90_000;
 
-/** Decodes this many fuzzed payloads and counts the verdicts; throws at the first that is judged wrongly. */
+/** Decodes `count` fuzzed payloads and counts the results by kind. Throws at the first that breaks a limit. */
 export function judgeFuzzed(count: number, seed: number): Map<string, number> {
   const verdicts = new Map<string, number>();
   let n = 0;

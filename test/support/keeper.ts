@@ -1,11 +1,11 @@
-/** What a test file opens is closed after each of its tests, the last first. */
+/** Closes everything that a test opened once the test ends, in reverse order. */
 import { afterEach } from 'vitest';
 
 interface Closable {
   close(): unknown;
 }
 
-/** To be called once in a file; the function it gives hands on what it is given. */
+/** Registers the cleanup; call it once in a file. The returned function registers a thing to close, and returns it. */
 export function createKeeper(): <T extends Closable>(thing: T) => T {
   const opened: Closable[] = [];
   afterEach(async () => {

@@ -1,4 +1,4 @@
-/** Outcomes of any number of rows, and proposals of them; nothing stands behind either. */
+/** Builds outcomes with any number of contributions, and proposals of them; the contributions do not exist. */
 import { type Outcome, outcomeDigest, type Proposal } from 'nostrain/run';
 
 const hex = (number: number): string => number.toString(16).padStart(64, '0');
@@ -6,7 +6,7 @@ const [run, parent, root] = ['1', '2', '3'].map((digit) => digit.repeat(64)) as 
   ...[string, string, string],
 ];
 
-/** Round 3 with so many accepted rows, and rejected ones with these reasons. */
+/** Returns an outcome of round 3 with `rows` accepted contributions, and one rejected contribution per reason. */
 export const outcomeWith = (rows: number, reasons: readonly string[] = []): Outcome => ({
   ...{ run, round: 3, parent, base: root, result: 'final', time: 1_790_000_000 },
   ...{
@@ -29,5 +29,5 @@ export const proposalOf = (outcome: Outcome): Proposal => ({
   ...{ digest: outcomeDigest(outcome), outcome },
 });
 
-/** One whose outcome is in chunks. */
+/** Returns a proposal whose outcome is too large for one event, and so is in chunks. */
 export const largeProposal = (): Proposal => proposalOf(outcomeWith(1400));

@@ -1,4 +1,4 @@
-/** Runs as workers leave them in the data folder, without having trained them. */
+/** Writes run folders like those that workers leave in the data folder, without training. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openRunFolder } from 'nostrain/node';

@@ -1,4 +1,4 @@
-/** The mean of contributions as a round takes it, nothing clipped. */
+/** Computes the mean of contributions as a round does, without clipping. */
 import { weightedMean } from 'nostrain/consensus';
 import type { Contribution } from 'nostrain/run';
 import {

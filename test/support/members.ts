@@ -1,4 +1,4 @@
-/** Keys and weights for tests of draws: the same ones for the same numbers. */
+/** Reproducible keys and weights for tests of committee draws. */
 import { sha256Hex, u32 } from 'nostrain/base';
 import type { Weighted } from 'nostrain/consensus';
 import { taggedHash } from '../../src/base/hash.ts';

@@ -1,4 +1,4 @@
-/** Structured mutation of valid documents, drawn from a seed: what a fuzzer gives to parsers. The same seed gives the same ones. */
+/** Mutates valid documents as input for fuzzed parsers. The same seed gives the same mutations. */
 
 /** Draws integers from 0 to below the number given (mulberry32). */
 export type Draw = (below: number) => number;

@@ -1,4 +1,7 @@
-/** What not every machine has. A test without it is skipped, and its name says why: the summary of a run lists the reasons. */
+/**
+ * Requirements that not every machine meets. A test whose requirement is missing is skipped with the reason in its
+ * name, and the summary of a test run lists the reasons.
+ */
 import { existsSync } from 'node:fs';
 import { describe, it, type TestOptions } from 'vitest';
 

@@ -1,4 +1,4 @@
-/** Outer steps of the reference, round by round. */
+/** Reads the golden vectors of outer steps by the Python reference, round by round. */
 import { type JsonState, readVectors } from './vectors.ts';
 
 interface Stored {

@@ -1,4 +1,4 @@
-/** Files that were made for elsewhere, in memory, and opened again. */
+/** Collects generated files in memory, and opens them again. */
 import { concatBytes } from 'nostrain/base';
 import type { OutFile } from 'nostrain/formats';
 import { type ModelFiles, sourceOf } from '../../src/pretrained/weights.ts';

@@ -1,6 +1,6 @@
 /**
- * Payloads from a stranger, without end: valid ones of every codec with something changed, and noise. The same seed gives the
- * same ones, in any engine.
+ * Generates hostile payloads: mutated valid ones of every codec, and noise. The same seed gives the same payloads in
+ * any engine.
  */
 
 import type { Result } from 'nostrain/base';

@@ -1,4 +1,4 @@
-/** What the golden vectors of the compact payload hold, and the deltas that their large ones are made of. */
+/** Types of the golden vectors of the compact payload, and the deltas that the large vectors encode. */
 import type { Packing } from 'nostrain/network';
 
 interface Large extends Packing {

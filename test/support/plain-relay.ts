@@ -1,4 +1,4 @@
-/** A relay of a few lines for tests of what other relays get wrong: it verifies nothing and answers as it is told. */
+/** A minimal relay for tests of relay bugs: it verifies nothing, and the test chooses its answers. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';

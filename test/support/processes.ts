@@ -1,4 +1,4 @@
-/** The built program as a user starts it: one child process per command, its output kept. */
+/** Starts the built program as a user does: one child process per command, with its output captured. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** A coordinator account as the program would write it, from nothing but the offsets of docs/stake.md. */
+/** Builds the bytes of a Psyche coordinator account from the offsets in docs/stake.md alone. */
 
 export interface FakeClient {
   /** 32 bytes. */

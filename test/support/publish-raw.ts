@@ -1,4 +1,4 @@
-/** Events given to a relay as they are, whatever is wrong with them. */
+/** Publishes events to a relay unchecked, so that a test can send invalid ones. */
 import { WebSocket } from 'ws';
 
 export async function publishRaw(url: string, events: readonly unknown[]): Promise<void> {

@@ -1,4 +1,4 @@
-/** A bare WebSocket that speaks relay frames, to test a relay without our own transport. */
+/** A plain WebSocket client for relay messages, to test a relay without the transport of `src/network`. */
 import { WebSocket } from 'ws';
 
 type Frame = readonly unknown[];

@@ -1,4 +1,4 @@
-/** Events as a store keeps them; made up, so that many cost little. */
+/** Synthetic events in the form that a relay store keeps; unsigned, so that many are cheap to make. */
 import type { Entry, Store } from 'nostrain/relay';
 
 export const NOW = 1_700_000_000;
@@ -10,7 +10,7 @@ const someJson = Buffer.from(
   JSON.stringify({ ...{ id: hexOf(0), pubkey: hexOf(0), created_at: NOW, kind: 1000, tags: [], content: '' }, sig: 'b'.repeat(128) }), // biome-ignore format: one event
 );
 
-/** An event as a store keeps it. */
+/** Returns an event as a store keeps it. */
 export const entryOf = (number: number, author: number, draft: Partial<Entry> = {}): Entry => ({
   ...{ id: hexOf(number), pubkey: hexOf(author), created_at: NOW, kind: 1000, tags: [] },
   ...{ json: someJson, ...draft },

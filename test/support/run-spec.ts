@@ -1,4 +1,4 @@
-/** A whole run spec to change in tests: two founders and a linear model. */
+/** A complete run spec for tests to change: two founders and a linear model. */
 
 import {
   completeDocument,
@@ -13,7 +13,7 @@ import { signerOf } from './signers.ts';
 
 const isShared = (name: string) => sharedNames.some((each) => each === name);
 
-/** The document of a spec with parts replaced, objects member by member; nothing is checked. */
+/** Returns the document of a spec with `change` merged into it, unchecked. */
 export function sampleDocument(change: Untyped = {}): Untyped {
   const { training, ...rest } = change;
   const settings = writeSettings({ ...presets.linear, model: 'linear' });
@@ -30,5 +30,5 @@ export function sampleDocument(change: Untyped = {}): Untyped {
   );
 }
 
-/** The same, read. */
+/** Returns the parsed spec of `sampleDocument(change)`. */
 export const sampleSpec = (change: Untyped = {}): RunSpec => readSpec(sampleDocument(change));

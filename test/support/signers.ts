@@ -4,7 +4,7 @@ import { nativeCrypto } from 'nostrain/node';
 
 const signers = new Map<number, Signer>();
 
-/** A fixed key per number from 1, made once; it signs natively, with the bits that pure JavaScript gives. */
+/** Returns the cached signer with this number, from 1. It signs natively, with the same bits as pure JavaScript. */
 export function signerOf(number: number): Signer {
   const known = signers.get(number);
   if (known) return known;
@@ -17,7 +17,7 @@ export function signerOf(number: number): Signer {
 export const eventOf = (content: string, draft: Partial<EventDraft> = {}): SignedEvent =>
   signerOf(1).sign({ kind: 1000, created_at: 1_700_000_000, tags: [], content, ...draft });
 
-/** The same event with one hex digit of its signature changed: the id still fits, the signature does not. */
+/** Returns the event with one hex digit of its signature changed: the id is still valid, the signature is not. */
 export const forgedTwin = (event: SignedEvent): SignedEvent => ({
   ...event,
   sig: `${event.sig[0] === '0' ? '1' : '0'}${event.sig.slice(1)}`,

@@ -1,4 +1,4 @@
-/** Where the workers of a test play: relays and workers that end with each test. */
+/** Starts relays and workers for a test, and stops them when the test ends. */
 
 import { createRelay, type Relay, type RelayOptions } from 'nostrain/relay';
 import { afterEach } from 'vitest';
@@ -10,7 +10,7 @@ export interface Stage<Options, Member> {
   start(options: Options): Member;
 }
 
-/** To be called where tests are declared. Workers stop before their relays close. */
+/** Registers the cleanup, so call it while tests are declared. Workers stop before their relays close. */
 export function createStage<Options, Member extends { stop(): void }>(
   startMember: (options: Options) => Member,
 ): Stage<Options, Member> {

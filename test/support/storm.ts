@@ -1,4 +1,7 @@
-/** Newcomers who fetch one file at once from one seeder and each other, on a clock that moves by itself: the real choice of sources on lines of memory. */
+/**
+ * Simulates newcomers that download one file at once from one seeder and from each other, with the real choice of
+ * sources, over connections in memory and on a simulated clock.
+ */
 
 import type { Piece } from 'nostrain/network';
 import { fetchChunks } from '../../src/network/chunks/fetch.ts';
@@ -7,7 +10,7 @@ import { createManualClock } from './manual-clock.ts';
 
 export interface Storm {
   readonly joiners: number;
-  /** Others that each knows beside the seeder; all of them unless said. */
+  /** Number of other newcomers that each one knows in addition to the seeder; default all. */
   readonly known?: number;
   readonly chunks?: number;
   /** Bytes a second that each line takes. */
@@ -17,9 +20,9 @@ export interface Storm {
 export interface Weathered {
   readonly isWhole: boolean;
   readonly missing: number;
-  /** Milliseconds until each had all, ascending. */
+  /** Milliseconds until each newcomer had the whole file, ascending. */
   readonly times: readonly number[];
-  /** What the seeder sent, and what each newcomer sent, in lengths of the file. */
+  /** Amount that the seeder sent, as a multiple of the file size; `sent` has that of each newcomer. */
   readonly seeder: number;
   readonly sent: readonly number[];
 }
@@ -27,7 +30,7 @@ export interface Weathered {
 const KB = 1024;
 const COPIES = 3;
 
-/** How long each takes, and who sent how much. */
+/** Runs the download; returns the time of each newcomer, and the amounts sent. */
 export async function storm({
   joiners,
   known,

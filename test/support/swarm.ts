@@ -1,4 +1,4 @@
-/** Workers in one process over real relays, with a trainer that is arithmetic: what the network does to a run, without the wait. */
+/** Runs workers in one process over real relays; arithmetic replaces training, so only the network takes time. */
 import { type Clock, philox, systemClock, unit } from 'nostrain/base';
 import {
   createRelaySet,
@@ -61,7 +61,7 @@ export const sharedCrypto: EventCrypto = {
 };
 
 const signers = new Map<number, Signer>();
-/** The same one every time: to derive a public key is slow. */
+/** Returns a cached signer, because deriving a public key is slow. */
 export function signerOf(index: number): Signer {
   const known = signers.get(index);
   if (known) return known;
@@ -70,10 +70,10 @@ export function signerOf(index: number): Signer {
   return signer;
 }
 
-/** The public key of a worker. */
+/** Returns the public key of worker `index`. */
 export const keyOf = (index: number): string => signerOf(index).publicKey;
 
-/** Its delta does not fit one event. */
+/** A layout whose delta does not fit into one event. */
 export const largeLayout = createLayout([{ name: 'w', shape: [60_000] }]);
 
 /** Moves every parameter by a draw that depends on the worker, the round and the parameter's value. */
@@ -121,11 +121,11 @@ export interface MemberOptions {
   readonly layout?: Layout;
   /** In a run with tiers, where the slices of the full model end. */
   readonly sliceEnds?: readonly number[];
-  /** Default the system's. */
+  /** Default: the system clock. */
   readonly clock?: Clock;
-  /** As `--set relayRate`. */
+  /** Limit of events per minute to a relay, like `--set relayRate`. */
   readonly eventsPerMinute?: number;
-  /** Stands between the worker and its relays. */
+  /** Opens the sockets to relays; a test can intercept messages here. */
   readonly openSocket?: OpenSocket;
 }
 

@@ -1,4 +1,4 @@
-/** A folder of its own for every test of a file, gone afterwards. */
+/** Gives every test of a file its own temporary folder, and removes it afterwards. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

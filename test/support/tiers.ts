@@ -1,4 +1,4 @@
-/** Certified runs of small models with two MatFormer tiers: their specs, and the part of its model that a worker of a tier has. */
+/** Specs of certified runs of small models with two MatFormer tiers, and the parameters of a worker of a tier. */
 import { initialParameters, modelLayout, modelOfRun, readModelConfig } from 'nostrain/model';
 import {
   completeSettings,

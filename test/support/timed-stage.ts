@@ -1,6 +1,6 @@
 /**
- * Workers on a clock that jumps to the next moment somebody waits for as soon as everything before it has happened, over
- * relays in memory: a test reads as over real relays, and no second of it is waited for.
+ * Runs workers over relays in memory on a clock that jumps to the next due timer once all messages are delivered. A
+ * test reads like one over real relays, and its waits take no real time.
  */
 
 import type { Clock } from 'nostrain/base';

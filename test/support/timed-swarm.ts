@@ -1,4 +1,4 @@
-/** Certified workers on one clock that the test moves, over a relay in memory: hours pass in moments, and no time is a matter of luck. */
+/** Runs certified workers over a relay in memory, on a clock that the test moves: hours take moments, reproducibly. */
 
 import type { RelaySet, SignedEvent } from 'nostrain/network';
 import type { RunSpec } from 'nostrain/run';
@@ -13,20 +13,20 @@ export interface TimedSwarm {
   readonly clock: ManualClock;
   /** Everything the relay holds. */
   readonly events: readonly SignedEvent[];
-  /** A line to the relay, on which everything is heard unless said otherwise. */
+  /** Connects to the relay; delivers only events for which `hears` returns true, by default all. */
   connect(hears?: (event: SignedEvent) => boolean): RelaySet;
   start(options: TimedOptions): CertifiedMember;
-  /** Everything that was ever sent is gone: the relay was replaced by an empty one. */
+  /** Deletes everything on the relay, as if an empty relay replaced it. */
   forget(): void;
-  /** Takes in an event from anybody. */
+  /** Stores an event without checking its author. */
   put(event: SignedEvent): void;
-  /** Moves time on until it holds, second by second; the seconds that took. Throws when it does not hold in time. */
+  /** Advances time by seconds until `holds` returns true; returns the seconds. Throws after `atMost` seconds. */
   secondsUntil(holds: () => boolean, atMost: number): Promise<number>;
-  /** Moves time on until all have ended; rejects when one fails, or they do not end in time. */
+  /** Advances time until all members have ended. Rejects if one fails, or one still runs after `atMost` seconds. */
   finish(members: readonly CertifiedMember[], atMost: number): Promise<number>;
 }
 
-/** Workers of this run, whose inner steps take so long. To be called in a test; they stop when it is over. */
+/** Creates a swarm whose inner steps take `trainSeconds`. Call it in a test; the workers stop when the test ends. */
 export function createTimedSwarm(
   spec: RunSpec,
   trainSeconds: number,
@@ -36,7 +36,7 @@ export function createTimedSwarm(
   const relay = createMemoryRelay('ws://memory.test', options);
   async function secondsUntil(holds: () => boolean, atMost: number): Promise<number> {
     for (let seconds = 0; seconds <= atMost; seconds++) {
-      // of what this second brings
+      // no time passes before the first check
       await clock.advance(seconds === 0 ? 0 : 1000);
       if (holds()) return seconds;
     }

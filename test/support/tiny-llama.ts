@@ -1,4 +1,4 @@
-/** A published model as small as one can be, written with this program's own writers: a Llama of one layer over bytes. */
+/** Writes a minimal published model with the writers of this repository: a Llama with one layer and byte tokens. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { initialParameters, modelLayout, readModelConfig } from 'nostrain/model';

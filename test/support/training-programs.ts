@@ -1,4 +1,4 @@
-/** `nostrain run-training` as processes over relays of the test's own; all of them end with each test. */
+/** Runs `nostrain run-training` as processes over relays that the test opens; all of them end with the test. */
 
 import { systemClock, toHex } from 'nostrain/base';
 import { createRelaySet, type SignedEvent } from 'nostrain/network';
@@ -41,7 +41,7 @@ export const workerArgs = (
   ...['--rounds', '6', '--inner-steps', '40', '--report', 'ndjson', ...more],
 ];
 
-/** Everything of a kind the relay holds. */
+/** Returns all events of one kind that the relay stores. */
 export async function storedEvents(url: string, kind: number): Promise<SignedEvent[]> {
   const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
   const events: SignedEvent[] = [];
@@ -56,7 +56,7 @@ export async function storedEvents(url: string, kind: number): Promise<SignedEve
   return events;
 }
 
-/** The digest of the model that a worker ends with. */
+/** Returns the digest of the model with which a worker ended. */
 export async function finalDigest(program: Program): Promise<string> {
   const done = await program.event(({ type }) => type === 'done');
   return done.type === 'done' ? done.digest : '';

@@ -1,4 +1,4 @@
-/** A Merkle-Patricia trie built the naive way, for proofs to be checked against: the root, and every node that is hashed. */
+/** Builds a Merkle-Patricia trie naively, as a reference for proofs: the root, and every node that is hashed. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { encodeRlp, type Rlp } from 'nostrain/chain';
 

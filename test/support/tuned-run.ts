@@ -1,4 +1,4 @@
-/** The folder of a run that fine-tuned a published model, as a worker leaves it, without the training. */
+/** Writes the folder that a worker leaves after fine-tuning a published model, without training. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gptSpec, initialParameters, modelLayout, tokenizers } from 'nostrain/model';
@@ -21,7 +21,7 @@ export interface TunedRun {
   readonly params: Float32Array;
 }
 
-/** Every trained number differs from the base's by up to so much, so that the run writes another text than its base. */
+/** Writes the run. Trained values differ from the base by up to `most`, so that the run generates different text. */
 export async function writeTunedRun(
   dir: string,
   base: string,
@@ -39,7 +39,7 @@ export async function writeTunedRun(
   return { dir, base: opened, params };
 }
 
-/** The folder of a run that trained a model of text of our own; returns the folder. */
+/** Writes the folder of a run that trained a text model from scratch; returns the folder. */
 export async function writeOwnRun(dir: string, asked: PartialSettings): Promise<string> {
   const unused = { run: 'own', relay: [], model: 'char-gpt' } as const;
   const settings = completeSettings(presets['char-gpt'], unused, asked);

@@ -1,20 +1,20 @@
-/** What the compiler says of TypeScript in pages and comments, as a reader's editor would. */
+/** Type-checks TypeScript examples in pages and comments, as a reader's editor does. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 interface Block {
-  /** What its complaints begin with. */
+  /** Prefix of its error messages. */
   readonly name: string;
   readonly code: string;
 }
 
-/** Files of the library and of packages, parsed once in a process. */
+/** Parsed files of the library and of packages; each is parsed once per process. */
 const parsed = new Map<string, ts.SourceFile | undefined>();
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Returns the type errors of modules that lie in no file. They import `nostrain` by its name and see its sources. */
+/** Returns the type errors of modules that exist only in memory; their imports of `nostrain` resolve to its sources. */
 export function typeErrors(blocks: readonly Block[]): readonly string[] {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   const { options } = ts.parseJsonConfigFileContent({ ...config, include: [] }, ts.sys, root);

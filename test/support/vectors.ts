@@ -1,4 +1,4 @@
-/** Golden vectors by file name, and the two state forms they use. */
+/** Reads golden vectors by file name, and converts the two forms of states in them. */
 import { readFileSync } from 'node:fs';
 import {
   addPartial,
@@ -17,7 +17,7 @@ export interface JsonState {
 export const readVectors = <T>(name: string): T =>
   JSON.parse(readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'));
 
-/** A JSON state as f64 parameters, in the order given or by name. */
+/** Returns a JSON state as f64 parameters, in the given order or by name. */
 export function toParams(
   { parameters }: JsonState,
   order = Object.keys(parameters).sort(),
@@ -37,7 +37,7 @@ export const dense = (values: ArrayLike<number>, sign = 1): PartialVector =>
     values: Float64Array.from(values, (value) => sign * value),
   });
 
-/** What it says of each value; zeros where it says nothing. */
+/** Returns the value of each parameter; 0 for values that the vector lacks. */
 export function valuesOf(partial: PartialVector): Float64Array {
   const out = new Float64Array(partial.size);
   addPartial(out, partial, 1);

@@ -1,4 +1,4 @@
-/** What a program holds, counted in entries of its Maps and Sets instead of bytes: the same on every machine. */
+/** Measures what a program retains, in entries of its Maps and Sets: unlike bytes, the same on every machine. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
@@ -6,14 +6,14 @@ type Collection = Map<unknown, unknown> | Set<unknown>;
 
 interface Made {
   readonly ref: WeakRef<Collection>;
-  /** Its stack says where; undefined for what is none of the program's. */
+  /** The stack of its construction, or the place read from it; undefined if it is not the program's. */
   place: Error | string | undefined;
 }
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Where a collection of the program is made; undefined for those of relays, of the simulator and of packages. */
+/** Returns where a collection was constructed; undefined for those of relays, the simulator and packages. */
 function placeOf({ stack = '' }: Error): string | undefined {
   const frames = stack.split('\n').slice(1);
   const own = frames.filter(
@@ -44,7 +44,7 @@ export function watchCollections() {
   globalThis.Map = WatchedMap as MapConstructor;
   globalThis.Set = WatchedSet as SetConstructor;
   return {
-    /** Entries of all that are still held, by where they are made. */
+    /** Entries of all collections that are still reachable, by the place of construction. */
     sizes(): ReadonlyMap<string, number> {
       collectGarbage();
       made = made.filter(({ ref, place }) => place !== undefined && ref.deref());

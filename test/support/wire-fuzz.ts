@@ -1,4 +1,4 @@
-/** Every parser of the wire and of the relay, each with valid inputs to start from: what is run against any number of changed ones. */
+/** Fuzz targets: every parser of the wire and of the relay, with valid inputs that a fuzzer mutates. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { nip77 } from 'nostr-tools';
 import { concatBytes, fromHex, NostrainError, toHex, utf8 } from 'nostrain/base';
@@ -62,7 +62,7 @@ import { type Draw, mutateBytes, mutateJson, mutateText, pick, textOf } from './
 import { play, rulesOf } from './run-history.ts';
 import { sampleSpec } from './run-spec.ts';
 
-/** A parser with inputs; `run` throws only where it is wrong. */
+/** A parser and its inputs. `run` throws only if the parser has a bug. */
 export interface Target {
   readonly name: string;
   run(draw: Draw): void;
@@ -92,7 +92,7 @@ const events = [...samples, ...chunks.slice(0, 1)];
 const limits = { maxContainerBytes: 1 << 20, maxValues: 1 << 16 };
 const claims = { run: RUN, nowSeconds: 1_790_000_000 };
 
-/** All that is ever read of an event that came over a relay. */
+/** Calls every parser that reads an event from a relay. */
 function readEvent(event: SignedEvent): void {
   const bodyOf = () => utf8(outcomeBody(outcomeWith(2)));
   kinds[event.kind as keyof typeof kinds]?.parse(event);
@@ -145,7 +145,7 @@ const bytesTarget = (
   read: (bytes: Uint8Array, draw: Draw) => void,
 ): Target => ({ name, run: (draw) => read(mutateBytes(pick(seeds, draw), draw), draw) });
 
-/** Errors of ours are answers where a person's own file or flag is read. */
+/** Accepts errors of this program as results, for parsers of the user's own files and flags. */
 const orTyped =
   <T>(read: (input: T) => unknown) =>
   (input: T): void => {
@@ -203,7 +203,7 @@ function clientSide(own: readonly { readonly id: string; readonly created_at: nu
 const opening = clientSide(known.slice(3)).initiate();
 const answer = finish(reconcile(ids, opening));
 
-/** What both sides of a sync answer to a message that makes no sense: an error, at once. */
+/** Accepts the immediate error with which both sides of a sync answer an invalid message. */
 const orRefused = (read: () => unknown): void => {
   try {
     read();
@@ -228,7 +228,7 @@ const sized = (bytes: Uint8Array, length: number): Uint8Array => {
   out.set(bytes.subarray(0, length));
   return out;
 };
-/** As if a committee had certified these very bytes. */
+/** Returns the root of these bytes, as if a committee had certified them. */
 const rootOf = (bytes: Uint8Array): string =>
   toHex(nativeSha256(concatBytes(utf8('nostrain/ledger/2'), bytes)));
 const ledger = play(rulesOf(), {}, {});
