@@ -92,7 +92,7 @@ near.addSubnet('fe80::', 10, 'ipv6');
 export interface Source {
   /** The unit of counting: an IPv4 address, or the /64 of an IPv6 one. */
   readonly address: string;
-  /** Whether it is in a loopback or private network, where many users share an address. */
+  /** Whether the address is in a loopback or private network, where many users share one. */
   readonly isNear: boolean;
 }
 

@@ -15,7 +15,7 @@ const NAME_CHARS = 200;
 const [STEP, MARK_UNITS] = [128, 5] as const;
 
 export class Tombstones {
-  /** Until which `created_at`, in seconds, events of this name are deleted. */
+  /** For each name: events up to this `created_at`, in seconds, are deleted. */
   readonly #until = new Map<string, number>();
   readonly #shares = new FairShares<string>(MAX_MARKS);
 

@@ -24,13 +24,13 @@ export interface Scene {
 
 export interface Adversary {
   readonly name: string;
-  /** What it does, in words that follow "hostile workers". */
+  /** Description of the attack, in words that follow "hostile workers". */
   readonly says: string;
   /** False if it builds its message from the messages of others. */
   readonly trains: boolean;
   /** Changes its data before it trains. */
   poison?(shard: Tokens, vocabulary: number): Tokens;
-  /** What it sends instead of what it learned. */
+  /** Returns the delta that it sends instead of its own. */
   delta?(scene: Scene): Float64Array;
   /** Changes the bytes of its payload. */
   payload?(bytes: Uint8Array, scene: Scene): Uint8Array;

@@ -237,7 +237,7 @@ export const sizes = (): Reader<readonly number[]> =>
     return isGood && numbers.length > 0 ? numbers : undefined;
   });
 
-/** What a yes or no takes. */
+/** Accepted values of `yesNo`. */
 export const SWITCH = 'true or false';
 
 /** Yes or no; a flag that starts with `--no-` means no. */

@@ -308,9 +308,8 @@ export const attributes: readonly Attribute[] = ['region', 'tier'];
 /** A worker that can store objects, as the placement rules see it. */
 export interface Holder {
   readonly key: WorkerId;
-  /** Its region. */
   readonly region: string;
-  /** Its trust tier. */
+  /** Trust tier. */
   readonly tier: string;
   /** Relative share of the placed objects; 0 means no more objects. */
   readonly weight: number;

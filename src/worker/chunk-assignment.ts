@@ -28,7 +28,7 @@ export interface Division {
   /** Number of fragments of the model; each round moves one, in turn. */
   readonly fragments: number;
   readonly size: number;
-  /** Slices of a run with tiers, and which of the `beside` workers have each; the roster has the full model. */
+  /** In a run with tiers: the slices, each with the `beside` workers that have it. The roster has the full model. */
   readonly slices?: readonly AssignedSlice[] | undefined;
 }
 

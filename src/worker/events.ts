@@ -53,7 +53,7 @@ export interface WorkerTier {
   readonly strategy: 'sliced' | 'universal';
 }
 
-/** What a worker reports, in order. */
+/** Events that a worker reports, in order. */
 export type WorkerEvent =
   | {
       readonly type: 'hello';

@@ -66,7 +66,7 @@ export interface RoundStrategy<S extends WorkerState = WorkerState> {
   prepare(state: S): Promise<Standpoint<S>>;
   /** Returns the digest of the shared state for heartbeats: equal digests mean equal bits. */
   digestOf(state: S): Digest;
-  /** In a run with tiers, of each slice that this worker has; what it calls the state is the first one then. */
+  /** In a run with tiers: returns the digest of each slice that this worker has; `digestOf` then returns the first. */
   sliceDigestsOf?(state: S): readonly Digest[] | undefined;
   /**
    * Returns the number of members of a certified run, whose heartbeats name no cohort and are rarer the more members

@@ -75,11 +75,17 @@ export interface Round {
   /** Workers whose very first join is listed again. */
   readonly oldJoins?: readonly number[];
   readonly leaves?: readonly number[];
-  /** Votes report the maximum number of unlisted manifests. The next outcome lists these votes; from 12 founders it grows too large. */
+  /**
+   * Votes report the maximum number of unlisted manifests. The next outcome lists these votes; with 12 founders it does
+   * not fit into one event.
+   */
   readonly wordy?: boolean;
   /** Worker that commits to two outcomes; the next round lists the proof. */
   readonly equivocator?: number;
-  /** Whom a proof of failed checks puts out, whose contribution of which round it is about, and who signs the verdicts; `forged` are others' words. */
+  /**
+   * A fault proof that ejects `culprit` for its contribution to round `checked`, with verdicts signed by `by`; the
+   * verdicts of `forged` have an invalid signature.
+   */
   readonly convicted?: {
     readonly culprit: number;
     readonly checked: number;
@@ -136,7 +142,7 @@ export const certifiedSpec = (change: Record<string, unknown> = {}): RunSpec =>
     training: { rounds: 8, momentum: 0.5, outerLearningRate: 0.7, ...Object(change.training) },
   });
 
-/** One of each: a late worker, a void round, a newcomer, an equivocator and the proof against it, a leaver, two failed views. */
+/** Rounds with one of each: a late worker, a void round, a newcomer, an equivocator and the proof against it, a leaver, two failed views. */
 export const eventful: readonly Round[] = [
   {},
   { absent: [4], joins: [5] },
@@ -153,7 +159,7 @@ export function generateRun(
   extra: readonly SignedEvent[] = [],
   /** Returns the beacon value that follows an outcome of this time. */
   beaconAfter?: (time: number) => Digest,
-  /** Only what so many last rounds said is looked at when another is made, so that a long run takes no longer per round than a short one. */
+  /** Number of past rounds that each new round is made from; a limit keeps the time per round constant in long runs. */
   historyRounds = Number.POSITIVE_INFINITY,
 ): GeneratedRun {
   const author = signerOf(1);
@@ -269,7 +275,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
   };
 }
 
-/** A second commit of a voter, to nothing that exists, and the proof of both. */
+/** Returns the proof of two commits by one voter; the second is to an outcome that does not exist. */
 function accuse(at: Generating, number: number, first: SignedEvent, commit: Commit): EventId {
   const second = buildMessage({ ...commit, digest: 'f'.repeat(64) }, life(at.state.round));
   const draft = buildFault(
@@ -280,7 +286,7 @@ function accuse(at: Generating, number: number, first: SignedEvent, commit: Comm
   return keep(at, signerOf(1).sign(draft)).id;
 }
 
-/** Verdicts of members side by side. */
+/** Returns the id of a fault proof that contains the verdicts. */
 function convictionOf(at: Generating, { convicted }: Round): readonly EventId[] {
   if (convicted === undefined) return [];
   const { culprit, checked, by, forged = [] } = convicted;

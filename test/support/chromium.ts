@@ -9,10 +9,10 @@ const PROGRAM = '/usr/bin/chromium';
 const missing: Missing = existsSync(PROGRAM)
   ? undefined
   : `${PROGRAM} is not installed; that takes: apt-get install --no-install-recommends chromium`;
-/** Every request for this is answered with an empty page; localhost, so that the page may use everything secure ones may. */
+/** Address of the empty test page; on localhost a page may use everything that secure pages may. */
 const PAGE = 'http://localhost/';
 
-/** A test that needs Chromium; where there is none it is skipped and says how to get it. */
+/** Declares a test that needs Chromium; without it, the test is skipped and its name says how to install it. */
 export function itInChromium(name: string, test: () => Promise<void>, timeout?: number): void {
   itWith(missing)(name, test, timeout === undefined ? {} : { timeout });
 }

@@ -82,7 +82,7 @@ const WEBGPU_TYPES = { f16: 'f32', i8: 'u8' } as const;
 const deviceElement = (dtype: DType) => (element: number) =>
   dtype === 'i8' ? element + 128 : halfToNumber(numberToHalf(element));
 
-/** Declares an input or output. Each dynamic dimension gets a name of its own, so that none must equal another. */
+/** Declares an input or output. Each dynamic dimension gets a unique name, so that no two must be equal. */
 const declared = ([name, { dtype, shape }]: readonly [
   string,
   { readonly dtype: DType; readonly shape: Shape },

@@ -48,7 +48,7 @@ export interface Piece extends Hashes {
   readonly group: number;
   /** Its row among the chunks and parity chunks of its group. */
   readonly row: number;
-  /** Where it begins in the file; undefined of a parity chunk. */
+  /** Offset in the file, in bytes; undefined for a parity chunk. */
   readonly offset: number | undefined;
 }
 

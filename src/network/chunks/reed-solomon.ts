@@ -13,7 +13,7 @@ export interface ErasureCode {
   readonly parity: number;
 }
 
-/** Most data and parity shards of one group together: the field has 256 elements. */
+/** Maximum data and parity shards of a group together: the field has 256 elements. */
 export const MOST_SHARDS = 256;
 
 /** One row of factors for each sum, one column for each source. */

@@ -6,15 +6,15 @@ import { concatBytes } from '../../base/bytes.ts';
 import { NostrainError } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
 
-/** What is asked for: a chunk, a parity chunk or a manifest, by its hash. */
+/** A chunk, parity chunk or manifest to request by its hash. */
 export interface Blob {
   readonly sha256: Digest;
   readonly bytes: number;
-  /** Where a chunk begins in its file; undefined for parity and manifests. */
+  /** Offset of the chunk in its file, in bytes; undefined for parity chunks and manifests. */
   readonly offset: number | undefined;
 }
 
-/** Where chunks are downloaded from. */
+/** A source of chunks. */
 export interface ChunkSource<C = Blob> {
   /** Address without secrets, for errors and reports. */
   readonly name: string;

@@ -61,7 +61,7 @@ export function watchOutcomes(
   return { taken, settled };
 }
 
-/** As `watchOutcomes`, and also reports the outcomes so far at any time. */
+/** Like `watchOutcomes`, but also reports the outcomes so far at any time. */
 export function trackOutcomes(
   event: SignedEvent,
   outcomes: readonly Promise<PublishOutcome>[],

@@ -72,7 +72,7 @@ export interface RelaySet {
   readonly readRelays: readonly string[];
   /** Sends to every relay; returns one outcome each, in that order. Rejects only with `signal.reason`. */
   publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]>;
-  /** As `publish`, with one promise per relay. */
+  /** Like `publish`, but returns one promise per relay. */
   send(event: SignedEvent, options?: SendOptions): readonly Promise<PublishOutcome>[];
   /**
    * Delivers stored and live events of `readRelays`, or of the relays in `only`, until closed; survives reconnects.

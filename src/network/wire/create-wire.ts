@@ -206,7 +206,7 @@ function hearHeartbeats(
  */
 const MOST_DATES = 256;
 
-/** After a restart, the last heartbeat of the process before may be dated slightly ahead. */
+/** Seconds by which the last heartbeat of the previous process may be dated ahead after a restart. */
 const RESTART_SECONDS = 2;
 
 function createSignsOfLife(

@@ -97,7 +97,7 @@ function named<T extends object>(fields: T | undefined, { names }: FeatureSet): 
   return fields && (Object.fromEntries(kept) as T);
 }
 
-/** Reads an update that an earlier process sealed. Throws a TypeError if it is not one of ours. */
+/** Reads an update that an earlier process sealed. Throws a TypeError if it is not valid. */
 function localUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): LocalUpdate {
   const read = readManifest(sealed.event, sha256, features);
   if (!read.ok) throw new TypeError(`not a manifest of this worker: ${read.rejection.detail}`);

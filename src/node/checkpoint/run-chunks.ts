@@ -211,7 +211,7 @@ export interface AnsweredHolders {
 const WAIT_MS = 5000;
 /** Maximum number of keys in one filter. */
 const MOST_AUTHORS = 256;
-/** With fewer holders from relays than this, holders are asked for others. */
+/** If relays name fewer holders than this, the known holders are asked for more. */
 const ENOUGH = 3;
 /** Maximum number of holders that chunks are requested from. */
 const MOST_HOLDERS = 64;

@@ -270,7 +270,7 @@ function answerOf(message: IncomingMessage): HttpAnswer {
 
 export interface LocatedManifest {
   readonly manifest: FileManifest;
-  /** The folder or address that it came from, where its chunks may be too; undefined if found by digest. */
+  /** Folder or address it came from, which may also have its chunks; undefined if it was found by digest. */
   readonly beside: string | undefined;
 }
 

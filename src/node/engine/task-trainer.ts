@@ -66,7 +66,7 @@ function asHelper(
 
 export interface RecomputationOptions {
   readonly corpus?: string | undefined;
-  /** By default as many as the author of the steps used. */
+  /** Number of threads; by default that of the author of the steps. */
   readonly threads?: number | undefined;
   readonly openBase: BaseModel | undefined;
   /** Path of the base model. */

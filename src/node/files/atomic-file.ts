@@ -58,7 +58,7 @@ export async function hashFile(
   return hash.digest('hex');
 }
 
-/** What is at a path; undefined if nothing is there that can be read. */
+/** Returns the type of the entry at a path; undefined if it is missing or unreadable. */
 export const kindOf = (path: string): Promise<'file' | 'folder' | 'other' | undefined> =>
   stat(path).then(
     (stats) => (stats.isFile() ? 'file' : stats.isDirectory() ? 'folder' : 'other'),

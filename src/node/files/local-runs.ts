@@ -29,7 +29,7 @@ export interface LocalRun {
   readonly state: 'running' | 'finished' | 'stopped';
   /** The folder of the run. */
   readonly dir: string;
-  /** The folder of the worker: the same as `dir`, except in demos. */
+  /** Folder of the worker; equals `dir` except in demos. */
   readonly worker: string;
   readonly run: string | undefined;
   readonly model: string | undefined;

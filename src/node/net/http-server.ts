@@ -67,7 +67,7 @@ const USED = ['', '.asyncify'].flatMap((build) =>
   ['mjs', 'wasm'].map((ending) => `ort-wasm-simd-threaded${build}.${ending}`),
 );
 
-/** Returns `dist/browser`, whether this runs from sources or from the build. */
+/** Returns the path of `dist/browser`, from sources as well as from the build. */
 const pageFolder = (): string => {
   const built = import.meta.url.endsWith('.ts') ? '../../../dist/browser' : '../../../browser';
   return fileURLToPath(new URL(built, import.meta.url));

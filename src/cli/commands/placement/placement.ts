@@ -53,7 +53,7 @@ interface ShownRule {
   /** Path of the rule in the document. */
   readonly rule: string;
   readonly needed: string;
-  /** What the object with the fewest has. */
+  /** The value of the object that has the fewest. */
   readonly has: string;
   readonly holds: boolean;
 }
@@ -68,7 +68,7 @@ interface ClassDocument {
   /** Why the rule as written cannot be satisfied. */
   readonly unsatisfied?: Unsatisfied;
   readonly rules: readonly ShownRule[];
-  /** In the order of the draw, holders of the first object first. */
+  /** Holders in the order of the draw, those of the first object first. */
   readonly holders: readonly ShownHolder[];
   /** Holder keys by object; the first holder of each is the first to ask. */
   readonly objects: readonly (readonly WorkerId[])[];
