@@ -67,7 +67,7 @@ export interface SpecOptions {
   readonly timing?: Untyped;
 }
 
-/** A spec with short times; workers wait for each other all the same. */
+/** Returns a spec with short times; workers still wait for each other. */
 export function certifiedSpec(options: SpecOptions): RunSpec {
   const { founders, rounds, training = {}, document = {}, timing = {} } = options;
   const settings = completeSettings(presets.linear, {
@@ -101,7 +101,7 @@ export function certifiedSpec(options: SpecOptions): RunSpec {
   );
 }
 
-/** What a worker leaves behind when its process is killed. */
+/** Data on disk that survives when the process of a worker is killed. */
 export interface Disk {
   state: CertifiedState | undefined;
   entry: Entry | undefined;
@@ -117,16 +117,16 @@ export interface CertifiedMember {
   readonly events: RunEvent[];
   readonly disk: Disk;
   readonly finished: Promise<CertifiedState>;
-  /** As a kill: nothing is said any more, what is on disk stays. */
+  /** Stops like a killed process: sends nothing more, and keeps the disk. */
   stop(): void;
 }
 
 export interface CertifiedOptions {
   readonly index: number;
-  /** Their addresses, or a set that is open. */
+  /** Addresses of relays, or an open relay set. */
   readonly relays: readonly string[] | RelaySet;
   readonly spec: RunSpec;
-  /** Default the system's. */
+  /** Default: the system clock. */
   readonly clock?: Clock;
   readonly layout?: Layout;
   /** Parameters to start from; default zeros. */
@@ -157,7 +157,7 @@ export interface CertifiedOptions {
   readonly attack?: Attack;
   /** Documents of stakes: read from a chain, found, published. */
   readonly refresh?: RefreshPort;
-  /** The beacon's value after an outcome of this time. */
+  /** Returns the beacon value that follows an outcome of this time. */
   readonly beacon?: (time: number) => Promise<string>;
   /** The outcome whose branch somebody chose. */
   readonly through?: string;
@@ -327,7 +327,7 @@ export const certifiedRounds = ({ events }: CertifiedMember) =>
 export const rootsOf = (member: CertifiedMember) =>
   certifiedRounds(member).map(({ certified }) => certified!.root);
 
-/** Resolves once the worker has finished so many rounds. */
+/** Resolves once the worker has finished `count` rounds. */
 export const finishedRounds = (member: CertifiedMember, count: number): Promise<void> =>
   until(member, () => certifiedRounds(member).length >= count);
 
@@ -341,7 +341,7 @@ async function until(member: CertifiedMember, holds: () => boolean): Promise<voi
   }
 }
 
-/** As a kill of its process: what is on disk stays. */
+/** Stops a worker like a killed process, and keeps its disk. */
 export async function kill(member: CertifiedMember): Promise<void> {
   member.stop();
   await member.finished.catch(() => undefined);

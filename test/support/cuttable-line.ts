@@ -2,9 +2,9 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export interface CuttableLine {
-  /** The relay's address by way of this line. */
+  /** Address of the relay through this proxy. */
   readonly url: string;
-  /** Ends what is connected and refuses what comes. */
+  /** Closes all connections and refuses new ones. */
   cut(): void;
   mend(): void;
   close(): Promise<void>;

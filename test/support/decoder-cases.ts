@@ -38,7 +38,7 @@ export function createDraw(seed: number, { scale = 1 / 2 ** 17, norms = NORMS } 
     return state >>> 16;
   };
   return {
-    /** So many draws, from 0 to 65535. */
+    /** Returns `length` draws from 0 to 65535. */
     numbers: (length: number): readonly number[] => Array.from({ length }, next),
     parameters({ size, slots }: Pick<Layout, 'size' | 'slots'>): Float32Array {
       const params = new Float32Array(size);

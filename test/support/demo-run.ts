@@ -14,7 +14,7 @@ export interface DemoRun {
   readonly rounds: readonly Extract<RunEvent, { type: 'round' }>[];
 }
 
-/** Starts a demo over these relays; the answer resolves once it ended well: exit 0, every worker counted once by all. */
+/** Starts a demo over these relays. Resolves once it succeeded: exit code 0, and each worker counted once by all. */
 export function startDemo(
   name: 'linear' | 'gpt' | 'finetune',
   relays: readonly string[],

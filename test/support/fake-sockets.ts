@@ -4,7 +4,7 @@ import type { OpenSocket, Socket } from 'nostrain/network';
 export interface FakeSocket extends Socket {
   readonly url: string;
   bufferedAmount: number;
-  /** Messages sent by us, parsed. */
+  /** Parsed messages that the client sent. */
   readonly sent: readonly (readonly unknown[])[];
   accept(): void;
   refuse(message?: string): void;

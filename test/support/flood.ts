@@ -80,7 +80,7 @@ interface Flood {
   readonly wellMade: number;
 }
 
-/** A relay that takes what is sent here. */
+/** Starts a relay that accepts the flood. */
 const startRelay = () =>
   createRelay({ maxEventBytes: 4 << 20, limits: { maxStoredBytes: 8 << 20 } });
 

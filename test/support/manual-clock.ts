@@ -8,7 +8,7 @@ export interface ManualClock extends Clock {
   wakeNext(untilMs: number): Promise<boolean>;
   /** Every wait asked for so far, in order. */
   readonly sleeps: readonly number[];
-  /** How many sleepers are waiting now. */
+  /** Number of sleepers that wait now. */
   readonly pending: number;
 }
 

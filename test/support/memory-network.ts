@@ -12,7 +12,7 @@ import { hostOf, Session } from '../../relay/session.ts';
 export interface LocalRelay {
   readonly url: string;
   stats(): Readonly<Counts>;
-  /** Ends all connections and refuses new ones until `mend`. */
+  /** Closes all connections and refuses new ones until `mend`. */
   cut(): void;
   mend(): void;
   close(): Promise<void>;

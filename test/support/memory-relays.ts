@@ -1,6 +1,6 @@
 /**
- * One relay in memory, as the relay sets of any number of workers: it keeps everything, replaces what is addressable, deletes what authors
- * ask it to (NIP-09, NIP-62), and is never slow.
+ * One relay in memory that any number of workers reach through relay sets: it stores every event, replaces addressable
+ * ones, deletes at the request of authors (NIP-09, NIP-62), and answers without delay.
  */
 
 import { systemClock } from 'nostrain/base';

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { describe, it, type TestOptions } from 'vitest';
 
-/** Why a test cannot run here, in words; undefined where it can. */
+/** Reason why a test cannot run on this machine; undefined if it can. */
 export type Missing = string | undefined;
 
 const named = (name: string, missing: Missing) =>

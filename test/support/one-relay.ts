@@ -34,7 +34,7 @@ export function openOne(
   return { clock, sockets, set, status };
 }
 
-/** The frames of one verb that were sent over this socket. */
+/** Returns the frames with one verb that were sent over this socket. */
 export const sentWith = (socket: FakeSocket, verb: string): readonly (readonly unknown[])[] =>
   socket.sent.filter(([name]) => name === verb);
 

@@ -21,7 +21,7 @@ export interface Habits {
   answer?(event: PlainEvent): readonly [boolean, string] | 'hang-up' | undefined;
   /** Whether an accepted event is brought for a filter, besides those asked for by id. */
   brings?(event: PlainEvent, filter: Readonly<Record<string, unknown>>): boolean;
-  /** What it says of itself. */
+  /** Its NIP-11 document. */
   readonly info?: unknown;
   /** Milliseconds its clock is ahead. */
   readonly aheadMs?: number;

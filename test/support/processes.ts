@@ -65,7 +65,7 @@ export function startProgram(
   };
 }
 
-/** Runs a command to its end. */
+/** Runs a command until it exits. */
 export async function runProgram(args: readonly string[], home?: string, cwd?: string) {
   const { exit, output } = startProgram(args, home, cwd);
   return { code: await exit, ...output };

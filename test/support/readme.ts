@@ -1,4 +1,4 @@
-/** README and the pages that go on from it, as a test reads them: their command lines, and the flags they speak of. */
+/** Extracts the command lines and the flags from README and the pages that continue it, for tests. */
 import { readFileSync } from 'node:fs';
 
 /** In the order in which their commands are run. */

@@ -1,4 +1,4 @@
-/** A replay as a page in a browser runs it: events in, roots out. Bundled for Chromium, and called in Node beside it. */
+/** Replays events to roots as a browser page does. It is bundled for Chromium, and also called in Node.js to compare. */
 
 import { gather, genesisOf, replay, specsOf, startOf } from 'nostrain/certified/parts';
 import { type SignedEvent, verifyEvent } from 'nostrain/network';

@@ -1,4 +1,4 @@
-/** A certified run of the tests' swarm, replayed from what a relay holds. */
+/** Replays a certified run of the test swarm from the events that a relay stores. */
 import { systemClock } from 'nostrain/base';
 import {
   type Certified,
@@ -18,7 +18,7 @@ import { CHUNK_LENGTH, type Layout } from 'nostrain/tensor';
 import type { ReplayEnd } from '../../src/certified/decisions/replay.ts';
 import { smallLayout } from './swarm.ts';
 
-/** How a relay is reached. */
+/** Options for connecting to a relay. */
 export type Line = Pick<RelaySetOptions, 'openSocket' | 'clock'>;
 
 /** Round 0 of the tests' swarm: parameters that are zero where no others are given. */
