@@ -1,4 +1,4 @@
-/** Replays events to roots as a browser page does. It is bundled for Chromium, and also called in Node.js to compare. */
+/** Replays events to roots as a browser page does; bundled for Chromium, and also called in Node.js to compare. */
 
 import { gather, genesisOf, replay, specsOf, startOf } from 'nostrain/certified/parts';
 import { type SignedEvent, verifyEvent } from 'nostrain/network';
