@@ -6,7 +6,7 @@ import type { ListedJoin, ListedLeave } from '../../src/run/listed.ts';
 import { withFeatures } from '../../src/run/spec/features.ts';
 
 /** The message in a generated event; throws if it has another type. */
-export function messageOf<T extends ProtocolMessage['type']>(
+function messageOf<T extends ProtocolMessage['type']>(
   event: SignedEvent,
   run: Digest,
   type: T,
