@@ -6,11 +6,7 @@ import type { ListedJoin, ListedLeave } from '../../src/run/listed.ts';
 import { withFeatures } from '../../src/run/spec/features.ts';
 
 /** The message in a generated event; throws if it has another type. */
-function messageOf<T extends ProtocolMessage['type']>(
-  event: SignedEvent,
-  run: Digest,
-  type: T,
-) {
+function messageOf<T extends ProtocolMessage['type']>(event: SignedEvent, run: Digest, type: T) {
   const features = type === 'join' ? anyFeatures : undefined;
   const message = toProtocolMessage(event, run, undefined, undefined, features);
   if (message?.type !== type) throw new Error(`${event.id} is no ${type}`);
