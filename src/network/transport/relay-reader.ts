@@ -11,6 +11,7 @@ import type { EoseHint, EventFrame, Filter, RelayFrame } from './frames.ts';
 import type { Handed, Inbox } from './inbox.ts';
 import { createReconciliation, mayHaveMore, type Page, readOn, since } from './missing-events.ts';
 
+/** What a subscription reports: events, refusals, and how far each relay has been read. */
 export interface SubscriptionHandlers {
   /** Called once per verified event. The set of remembered ids is bounded, so an old event may come again. */
   onEvent(event: SignedEvent, relay: string): void;
