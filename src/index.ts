@@ -46,7 +46,7 @@ export { createSigner, type SignedEvent, type Signer } from './network/event.ts'
 export type { EventCrypto } from './network/event-crypto.ts';
 export type { Mine, WorkDraft } from './network/proof-of-work.ts';
 export type { FetchInfo, RelayInfo } from './network/transport/limits.ts';
-export type { PublishOutcome, SendOptions } from './network/transport/outbox.ts';
+export type { PublishOutcome, SendOptions } from './network/transport/publish-outcome.ts';
 export {
   createRelaySet,
   type RelaySet,

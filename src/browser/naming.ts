@@ -29,8 +29,8 @@ export interface NamingOptions extends SessionOf {
 }
 
 /**
- * Returns the stored or given delegation; null for the tab's own key. Throws `tab/name` with a draft to sign if there
- * is none.
+ * Returns the stored or given delegation; null for the tab's own key. Throws `tab/name` with a draft to sign if no
+ * delegation is stored or given.
  */
 export async function nameOf(
   { sessions, training }: RunSpec,

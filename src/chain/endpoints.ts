@@ -9,7 +9,7 @@ export interface PostOptions {
   readonly maxBytes: number;
 }
 
-/** Returns the response body. Throws a ChainError if there is none. */
+/** Returns the response body. Throws a ChainError if the request fails. */
 export type Post = (url: string, body: string, options: PostOptions) => Promise<string>;
 export type Get = (url: string, options: PostOptions) => Promise<string>;
 
@@ -237,7 +237,7 @@ export async function agree<T>(
   );
 }
 
-/** Returns the first answer that proves itself. Throws `chain/unproved`, listing all failures, if there is none. */
+/** Returns the first answer that proves itself. Throws `chain/unproved` with all failures if no answer does. */
 export async function firstProved<T>(
   { all }: Endpoints,
   what: string,

@@ -5,7 +5,8 @@
  */
 export { createEndpoint, createGet, createPost, type Endpoint } from './endpoints.ts';
 export { callData, encodeRlp, encodeWords, type Rlp } from './evm/encoding.ts';
-export { createRegistrySource, createTokenSource, evmAddress } from './evm/stake-sources.ts';
+export { createRegistrySource } from './evm/stake-sources.ts';
+export { createTokenSource, evmAddress } from './evm/token-source.ts';
 export {
   type DeployedRegistry,
   requestExit,

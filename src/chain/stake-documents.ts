@@ -14,7 +14,8 @@ import {
 } from '../run/stake/stake-snapshot.ts';
 import type { ChainAccess } from './evm/blocks.ts';
 import { dataOf } from './evm/encoding.ts';
-import { createRegistrySource, createTokenSource } from './evm/stake-sources.ts';
+import { createRegistrySource } from './evm/stake-sources.ts';
+import { createTokenSource } from './evm/token-source.ts';
 
 function readKey(text: string): WorkerId | undefined {
   if (isHex32(text)) return text;

@@ -44,9 +44,8 @@ export type { Mine, WorkDraft } from './proof-of-work.ts';
 export { type Filter, matchesFilter, parseFrame } from './transport/frames.ts';
 export { Handed, Inbox } from './transport/inbox.ts';
 export type { FetchInfo, RelayInfo } from './transport/limits.ts';
-export type { PublishOutcome, SendOptions } from './transport/outbox.ts';
+export type { PublishOutcome, SendOptions } from './transport/publish-outcome.ts';
 export { defaultQuota } from './transport/rates.ts';
-export type { SubscribeOptions, SubscriptionHandlers } from './transport/relay-reader.ts';
 export {
   createRelaySet,
   type RelaySet,
@@ -61,6 +60,7 @@ export {
   withoutSecrets,
 } from './transport/relay-urls.ts';
 export type { OpenSocket, Socket } from './transport/socket.ts';
+export type { SubscribeOptions, SubscriptionHandlers } from './transport/subscription.ts';
 export { createWire } from './wire/create-wire.ts';
 export { buildHolder, type HolderOffer } from './wire/holders.ts';
 export { type LocalManifest, type Manifest, readManifest, toManifest } from './wire/manifests.ts';

@@ -35,7 +35,7 @@ const MB = 1e6;
 const built = async <T>(path: string): Promise<T> =>
   (await import(new URL(`../../dist/src/${path}.js`, import.meta.url).href)) as T;
 const { createHttpSource } = await built<typeof import('../../src/network/chunks/http-source.ts')>('network/chunks/http-source'); // biome-ignore format: one line
-const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/sources.ts')>('node/checkpoint/sources'); // biome-ignore format: one line
+const { createAskHttp } = await built<typeof import('../../src/node/net/ask-http.ts')>('node/net/ask-http'); // biome-ignore format: one line
 const { fetchFolder } = await built<typeof import('../../src/node/checkpoint/fetch-folder.ts')>('node/checkpoint/fetch-folder'); // biome-ignore format: one line
 const { readManifest } = await built<typeof import('../../src/node/checkpoint/folder.ts')>('node/checkpoint/folder'); // biome-ignore format: one line
 const { createNativeBlake3 } = await built<typeof import('../../src/node/checkpoint/chunk-work.ts')>('node/checkpoint/chunk-work'); // biome-ignore format: one line

@@ -12,7 +12,8 @@ import {
 } from 'nostrain/network';
 import { packFile } from 'nostrain/node/parts';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type FetchEvent, type FetchOptions, fetchChunks } from '../../src/network/chunks/fetch.ts';
+import { fetchChunks } from '../../src/network/chunks/fetch.ts';
+import type { FetchEvent, FetchOptions } from '../../src/network/chunks/fetch-options.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { createFakeSource, createMemoryStore } from '../support/fake-sources.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

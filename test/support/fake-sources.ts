@@ -1,7 +1,7 @@
 /** Chunk sources in memory, each with a bandwidth, a latency and faults, on a clock that the test moves. */
 import { type Clock, sha256Hex } from 'nostrain/base';
 import type { ChunkSource, Piece } from 'nostrain/network';
-import type { ChunkSink } from '../../src/network/chunks/fetch.ts';
+import type { ChunkSink } from '../../src/network/chunks/fetch-options.ts';
 import { type Blob, SourceError } from '../../src/network/chunks/source.ts';
 import { drawnBytes } from './drawn-bytes.ts';
 import type { ManualClock } from './manual-clock.ts';

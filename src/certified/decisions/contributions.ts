@@ -65,10 +65,7 @@ export function previousRoundParametersOf(
   return valid({ spec, run, ...before, layout: params.layout, stakes: stakes.value });
 }
 
-/**
- * Returns the value of a ruling on stakes that must be available: a round opens only once its stakes are. Throws a
- * TypeError otherwise.
- */
+/** Returns the value of a ruling on stakes. Throws a TypeError if they are missing: no round opens then. */
 export function unwrapRuling<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
   throw new TypeError('the stakes of an open round are missing');

@@ -14,8 +14,7 @@ import type { EventCrypto, Sha256 } from '../../network/event-crypto.ts';
 import { type Sending, watchOutcomes } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
-import type { Manifest } from '../../network/wire/manifests.ts';
-import type { Rejection, RejectReason } from '../../run/contribution.ts';
+import type { RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { type FeatureSet, type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -42,31 +41,9 @@ import {
 } from './certified-events.ts';
 import { type CheckpointedState, publishCheckpoint } from './checkpoints.ts';
 import { buildFault, proofBody } from './faults.ts';
+import { answering, type Hearing, type Listening, type RoundListening } from './hearing.ts';
 import { KeptEvents, Resending } from './kept-events.ts';
 import { buildRun, isServable, specLifetime } from './runs.ts';
-
-export interface Hearing {
-  /**
-   * Called for each arriving message, several times for the same one; `wasRequested` is true for answers to a request.
-   */
-  take(message: ProtocolMessage, wasRequested?: boolean): void;
-  /** Called for an event with a wrong id or signature; the relay is at fault, not the key it names. */
-  refuse?(rejection: Rejection, id: EventId | undefined): void;
-  onCaughtUp?(): void;
-}
-
-export interface Listening {
-  /** True once every reachable relay has sent its stored events. */
-  readonly caughtUp: boolean;
-  resubscribe(): void;
-  /** Ends the subscription and its downloads. */
-  close(): void;
-}
-
-export interface RoundListening extends Listening {
-  /** Downloads the payload of a manifest; undefined if its hash is wrong or the round closes first. */
-  pull(manifest: Manifest): Promise<Uint8Array | undefined>;
-}
 
 /** An event of this worker, signed but not sent. */
 export interface LocalEvent {
@@ -401,8 +378,3 @@ export class Control {
     this.#bodies.bring({ event, apart, onReceived }, this.#latest, hear.wasRequested);
   }
 }
-
-const answering = (hearing: Hearing): Hearing => ({
-  take: (message) => hearing.take(message, true),
-  refuse: (rejection, id) => hearing.refuse?.(rejection, id),
-});

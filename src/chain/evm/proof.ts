@@ -139,8 +139,8 @@ const EMPTY_ROOT = toHex(keccak_256(encodeRlp(new Uint8Array(0))));
 const ABSENT = ok(undefined);
 
 /**
- * Returns the value under a key, or undefined if the trie proves that there is none. Refuses nodes that do not lead
- * from the root to either; nodes off the path are ignored.
+ * Returns the value under a key, or undefined if the trie proves that the key has no value. Refuses nodes that do
+ * not lead from the root to either; nodes off the path are ignored.
  */
 export function proveTrieValue(
   root: Uint8Array,

@@ -167,7 +167,7 @@ export function readAccountSig(text: string): string | undefined {
   return bytes?.length === 64 ? toHex(bytes) : undefined;
 }
 
-/** Returns why a link is unusable, whoever signed it; undefined if it is sound. */
+/** Returns why a link is unusable, apart from its signature; undefined if it is sound. */
 export function linkIssue(link: Link): string | undefined {
   if (fromBase58(link.account) === undefined) return `${link.account} is not a Solana account`;
   if (link.expires <= link.made) return 'it expires before it is made';

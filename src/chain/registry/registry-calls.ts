@@ -209,13 +209,13 @@ function statementOf({ kind, created_at, tags, content, sig }: SignedEvent): Dyn
 
 const MINUS_ONE = 2n ** 256n - 1n;
 
-/** Returns a number that fits the contract's type; 0 if there is none. */
+/** Returns a number that fits the contract's type; 0 if the value is absent. */
 const count = (value: Json | undefined = 0): bigint | undefined =>
   /^\d{1,19}$/.test(String(value)) ? BigInt(String(value)) : undefined;
 
 const NOTHING = '00'.repeat(32);
 
-/** Returns 32 bytes; zeros if there are none. */
+/** Returns 32 bytes; zeros if the value is absent. */
 const hex = (value: Json | undefined = NOTHING): Uint8Array | undefined =>
   typeof value === 'string' && isHex32(value) ? fromHex(value) : undefined;
 

@@ -9,7 +9,7 @@ import { systemClock } from '../../base/async.ts';
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes, formatCount, formatSeconds } from '../../base/numbers.ts';
-import type { FetchEvent } from '../../network/chunks/fetch.ts';
+import type { FetchEvent } from '../../network/chunks/fetch-options.ts';
 import { createBlossomSource } from '../../network/chunks/http-source.ts';
 import {
   type FileManifest,
@@ -33,12 +33,12 @@ import {
 } from '../../node/checkpoint/folder.ts';
 import { pushToRelays } from '../../node/checkpoint/push-relays.ts';
 import type { NamedSource } from '../../node/checkpoint/sources.ts';
-import { createAskHttp } from '../../node/checkpoint/sources.ts';
 import { writeAtomically } from '../../node/files/atomic-file.ts';
 import { dataHome } from '../../node/files/data-home.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import type { TrainingFiles } from '../../node/join/join-run.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
+import { createAskHttp } from '../../node/net/ask-http.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { hashBase } from '../../run/spec/start.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';

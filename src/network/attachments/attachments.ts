@@ -17,7 +17,7 @@ import {
   type Sending,
   watchOutcomes,
 } from '../transport/delivery.ts';
-import type { PublishOutcome } from '../transport/outbox.ts';
+import type { PublishOutcome } from '../transport/publish-outcome.ts';
 import {
   type ChunkSending,
   distributeChunks,

@@ -4,7 +4,8 @@
  */
 import { anySignal, deferred, onAbort } from '../../base/async.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { type ChunkSink, fetchChunks } from '../chunks/fetch.ts';
+import { fetchChunks } from '../chunks/fetch.ts';
+import type { ChunkSink } from '../chunks/fetch-options.ts';
 import {
   type Assembly,
   chunkLength,

@@ -125,7 +125,7 @@ export class Contacts {
       if (largest === undefined || largest === source) return;
       holders.delete([...holders].find(([, each]) => each.source === largest)![0]);
     }
-    if (holders.size === 0 && !this.#makeSpace(source)) return;
+    if (!this.#holders.has(object) && !this.#makeSpace(source)) return;
     holders.set(record.key, { record, source });
     this.#holders.set(object, holders);
   }

@@ -5,7 +5,7 @@
 import type { SignedEvent } from '../event.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../proof-of-work.ts';
 import { judgeAnswer, type PublishStatus } from './answers.ts';
-import type { PublishOutcome, SendOptions } from './outbox.ts';
+import type { PublishOutcome, SendOptions } from './publish-outcome.ts';
 import type { RelaySet, RelayStatus } from './relay-set.ts';
 
 /** Relays that accepted an event, and messages of the others. */

@@ -10,13 +10,7 @@ import {
 } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { SignedEvent, Signer } from '../event.ts';
-import {
-  type AnswerVerdict,
-  isRateNotice,
-  judgeAnswer,
-  type PublishAnswer,
-  type PublishStatus,
-} from './answers.ts';
+import { type AnswerVerdict, isRateNotice, judgeAnswer, type PublishAnswer } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
 import type { RelayFrame } from './frames.ts';
 import {
@@ -27,6 +21,7 @@ import {
   PUBLIC_EVENT_BYTES,
   type RelayLimits,
 } from './limits.ts';
+import type { PublishOutcome, SendOptions } from './publish-outcome.ts';
 import { PUBLIC_EVENTS_PER_MINUTE, type Token, TokenBucket } from './rates.ts';
 import {
   askFor,
@@ -37,29 +32,6 @@ import {
   type Stores,
 } from './relay-checks.ts';
 import { isPrivateRelay } from './relay-urls.ts';
-
-/** Outcome of sending one event to one relay. */
-export interface PublishOutcome {
-  readonly relay: string;
-  readonly status: PublishStatus;
-  /** The relay's message, or our description if it sent none. */
-  readonly message: string;
-  readonly attempts: number;
-  readonly delaysMs: readonly number[];
-  /** False if the relay accepted the event but is known not to store events; counts as refused. */
-  readonly kept?: false;
-}
-
-/** Options of `RelaySet.publish`. */
-export interface SendOptions {
-  /** Stops waiting. Without a signal, a relay that keeps requesting pauses is eventually given up. */
-  readonly signal?: AbortSignal | undefined;
-  readonly only?: readonly string[] | undefined;
-  /** Drops the event instead of queueing it: the outcome is `throttled` if the rate limit allows no event now. */
-  readonly skipWhenBusy?: boolean | undefined;
-  /** Low priority: at a relay with a rate limit, all other events go first. */
-  readonly isPatient?: boolean | undefined;
-}
 
 export interface OutboxOptions {
   readonly clock: Clock;

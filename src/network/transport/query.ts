@@ -7,7 +7,7 @@ import { type Clock, createNotifier, notifiedOrDeadline, onAbort } from '../../b
 import type { SignedEvent } from '../event.ts';
 import type { ConnectionState } from './connection.ts';
 import type { Filter } from './frames.ts';
-import type { SubscribeOptions, SubscriptionHandlers } from './relay-reader.ts';
+import type { SubscribeOptions, SubscriptionHandlers } from './subscription.ts';
 
 export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAuthor'> {
   readonly waitMs: number;

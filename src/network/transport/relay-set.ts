@@ -9,23 +9,13 @@ import { MAX_WORK_BITS } from '../proof-of-work.ts';
 import { type ConnectionOptions, RelayConnection } from './connection.ts';
 import type { Filter } from './frames.ts';
 import { Handed, Inbox } from './inbox.ts';
-import {
-  createParcel,
-  Outbox,
-  type OutboxOptions,
-  type OutboxStatus,
-  type PublishOutcome,
-  type SendOptions,
-} from './outbox.ts';
+import { createParcel, Outbox, type OutboxOptions, type OutboxStatus } from './outbox.ts';
+import type { PublishOutcome, SendOptions } from './publish-outcome.ts';
 import { type QueryOptions, type QueryResult, queryRelays } from './query.ts';
 import { defaultQuota } from './rates.ts';
-import {
-  type ReaderCounts,
-  RelayReader,
-  type SubscribeOptions,
-  type SubscriptionHandlers,
-} from './relay-reader.ts';
+import { type ReaderCounts, RelayReader } from './relay-reader.ts';
 import { namesOf, parseRelayUrls } from './relay-urls.ts';
+import type { SubscribeOptions, SubscriptionHandlers } from './subscription.ts';
 
 /** Options of `createRelaySet`. */
 export interface RelaySetOptions

@@ -10,9 +10,9 @@ import {
   trackOutcomes,
   watchLater,
 } from '../transport/delivery.ts';
-import type { SubscriptionHandlers } from '../transport/relay-reader.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';
+import type { SubscriptionHandlers } from '../transport/subscription.ts';
 import { createNativeProfile } from './native-profile.ts';
 import { createRelayTroubles } from './relay-troubles.ts';
 import { isPeer, MAX_WORKERS, type OpenInbox, openRoundInbox } from './round-inbox.ts';

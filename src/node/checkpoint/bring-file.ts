@@ -7,7 +7,7 @@ import { extname, join } from 'node:path';
 import { systemClock } from '../../base/async.ts';
 import { toHex, utf8 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
-import type { FetchEvent } from '../../network/chunks/fetch.ts';
+import type { FetchEvent } from '../../network/chunks/fetch-options.ts';
 import { type FileManifest, manifestDigest, manifestText } from '../../network/chunks/manifest.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
 import type { Digest } from '../../run/ids.ts';

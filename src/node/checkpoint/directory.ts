@@ -21,14 +21,14 @@ import {
 } from '../../network/directory/directory.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
-import type { PublishOutcome } from '../../network/transport/outbox.ts';
+import type { PublishOutcome } from '../../network/transport/publish-outcome.ts';
 import type { QueryOptions, QueryResult } from '../../network/transport/query.ts';
 import { isPublicIp } from '../../network/transport/relay-urls.ts';
 import { type HolderRecord, holderFilter, newestHolders } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
-import { addressOf } from './holder-server.ts';
-import { createAskHttp } from './sources.ts';
+import { createAskHttp } from '../net/ask-http.ts';
+import { addressOf } from '../net/remote-address.ts';
 
 const PATH = /^\/directory\/([0-9a-f]{64})?$/;
 /** Time limit of one request, in milliseconds. */

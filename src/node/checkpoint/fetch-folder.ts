@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { systemClock } from '../../base/async.ts';
 import { toHex, utf8 } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
-import type { ChunkSink } from '../../network/chunks/fetch.ts';
-import { type Fetched, type FetchOptions, fetchChunks } from '../../network/chunks/fetch.ts';
+import { fetchChunks } from '../../network/chunks/fetch.ts';
+import type { ChunkSink, Fetched, FetchOptions } from '../../network/chunks/fetch-options.ts';
 import {
   erasureGroups,
   type FileManifest,

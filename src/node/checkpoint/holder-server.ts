@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { type AddressInfo, isIPv6, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { Readable, Transform } from 'node:stream';
 import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
@@ -20,6 +20,7 @@ import {
 import { isPublicIp } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';
 import { nativeSha256 } from '../native/sha256.ts';
+import { addressOf, Tally } from '../net/remote-address.ts';
 import { chunkFile, pieceFileState } from './folder.ts';
 
 export interface HolderOptions {
@@ -164,21 +165,6 @@ interface Content {
   readonly type?: string;
   /** Hash of a chunk; undefined for content whose serving is not limited. */
   readonly sha256?: Digest;
-}
-
-/** Counts by name; a name whose count is zero takes no memory. */
-class Tally {
-  readonly #counts = new Map<string, number>();
-
-  of(name: string): number {
-    return this.#counts.get(name) ?? 0;
-  }
-
-  add(name: string, change: number): void {
-    const count = this.of(name) + change;
-    if (count === 0) this.#counts.delete(name);
-    else this.#counts.set(name, count);
-  }
 }
 
 /** Serves the chunks of the folders that were passed to `shelve`. */
@@ -384,14 +370,6 @@ export class HolderServer {
       },
     });
   }
-}
-
-/** The IPv4 address of a socket, or the first four groups (the /64 network) of an IPv6 address as `…::`. */
-export function addressOf({ remoteAddress }: Socket): string {
-  const address = (remoteAddress ?? '').replace(/^::ffff:(?=[\d.]+$)/i, '');
-  if (!isIPv6(address)) return address;
-  const groups = address.split('::')[0]!.split(':').slice(0, 4);
-  return groups.join(':') === '' ? address : `${groups.join(':')}::`;
 }
 
 /**

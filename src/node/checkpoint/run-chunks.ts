@@ -15,7 +15,7 @@ import {
 } from '../../certified/wire/checkpoints.ts';
 import { type Placement, place } from '../../consensus/placement/place.ts';
 import { createRelaySource } from '../../network/attachments/relay-source.ts';
-import type { FetchEvent } from '../../network/chunks/fetch.ts';
+import type { FetchEvent } from '../../network/chunks/fetch-options.ts';
 import { createBlossomSource, createHttpSource } from '../../network/chunks/http-source.ts';
 import { type FileManifest, manifestDigest, manifestText } from '../../network/chunks/manifest.ts';
 import type { ChunkSource, SourceReport } from '../../network/chunks/source.ts';
@@ -32,9 +32,10 @@ import {
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-policy.ts';
 import { nativeSha256 } from '../native/sha256.ts';
+import { createAskHttp } from '../net/ask-http.ts';
 import { createSearch, type DirectorySearch, findHolders } from './directory.ts';
 import { fetchBytes } from './fetch-folder.ts';
-import { createAskHttp, findManifest, openSources } from './sources.ts';
+import { findManifest, openSources } from './sources.ts';
 
 export interface RunChunksOptions {
   /** Blossom servers. */

@@ -2,10 +2,8 @@
  * Joins a certified run on this machine: finds it, loads the key, prepares the folder, downloads the files that the
  * spec names, and trains. Access to blockchains and interaction with the user come in through ports.
  */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { defaultRetry, systemClock, withScope } from '../../base/async.ts';
-import { parseJson } from '../../base/canonical-json.ts';
+import { mkdir } from 'node:fs/promises';
+import { defaultRetry, withScope } from '../../base/async.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { tierOf } from '../../certified/decisions/slices.ts';
 import type { RefreshPort } from '../../certified/features/stakes.ts';
@@ -19,18 +17,15 @@ import {
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { type CertifiedState, certifiedMembers } from '../../certified/state.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
-import { draftDelegation, readDelegation } from '../../certified/wire/messages.ts';
 import { findSnapshot } from '../../certified/wire/snapshots.ts';
 import type { Signer } from '../../network/event.ts';
 import { hintProblem, parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
-import { askBunker, parseBunker } from '../../network/wire/bunker.ts';
 import { createWire } from '../../network/wire/create-wire.ts';
 import { relaysOfWorkers } from '../../network/wire/worker-relays.ts';
 import type { BeaconSource } from '../../run/committee.ts';
 import { runDataOf } from '../../run/data-forms.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
-import { type Delegation, delegationField } from '../../run/spec/feature-fields.ts';
 import { featureSet } from '../../run/spec/features.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -47,6 +42,7 @@ import { type Connection, type RelayReach, withRelays } from '../net/relays.ts';
 import { lastingBase, openBaseOf, referenceOf } from '../pretrained/base-model.ts';
 import { LONGEST_EVENT_BYTES, type Protocol } from '../protocol.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../worker-session.ts';
+import { delegationIn } from './delegation.ts';
 import { findRun, keepSpec, type ResolvedRun, runDir, sliceOf } from './find-run.ts';
 
 /** The text to train on and the base model to start from, by path, address or hash; each may be unset. */
@@ -359,53 +355,6 @@ async function makeFolder(dir: string, spec: RunSpec): Promise<void> {
     });
   });
   await keepSpec(dir, spec);
-}
-
-interface DelegationOptions extends RelayReach {
-  readonly run: Digest;
-  /** Signs with the session key. */
-  readonly signer: Signer;
-  readonly dir: string;
-  readonly bunker: string | undefined;
-}
-
-/** Returns the delegation in the run's folder, or a new one from the bunker; null if the key acts for itself. */
-async function delegationIn(
-  { sessions, training }: RunSpec,
-  { dir, run, signer, bunker, connection, signal, onNotice = () => undefined }: DelegationOptions,
-): Promise<Delegation | null> {
-  if (!sessions) return null;
-  const of = { run, session: signer.publicKey };
-  const file = join(dir, 'delegation.json');
-  const kept = parseJson(await readFile(file, 'utf8').catch(() => ''));
-  const known = kept.ok ? delegationField.read(kept.value) : undefined;
-  if (known) {
-    onNotice(`acting for ${known.key}, by the delegation in ${file}`);
-    return known;
-  }
-  if (bunker === undefined) return null;
-  const address = parseBunker(bunker);
-  if (!address.ok) {
-    throw new ConfigError('flag/bunker', `--bunker: ${address.issue.message}`, {
-      hint: 'copy the connection address that your signer shows',
-    });
-  }
-  const draft = draftDelegation(of, training.rounds - 1, Math.floor(systemClock.now() / 1000));
-  const reach = { connection, signal, onNotice };
-  const event = await withRelays(address.value.relays, reach, ({ relays }) => {
-    onNotice('waiting for your signer: it may ask for your approval');
-    const onAuth = (url: string) => onNotice(`your signer asks you to open ${url}`);
-    return askBunker(draft, address.value, { relays, clock: systemClock, signal, onAuth });
-  });
-  const read = readDelegation(event, of);
-  if (!read.ok) {
-    const message = `the signer returned an invalid delegation: ${read.issue.message}`;
-    throw new ConfigError('bunker/other', message, { hint: 'use another signer' });
-  }
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  await writeFile(file, `${JSON.stringify(read.value)}\n`, { mode: 0o600 });
-  onNotice(`acting for ${read.value.key}; the delegation is stored in ${file}`);
-  return read.value;
 }
 
 /** The members that a certified run adds to a worker's state. */

@@ -2,7 +2,7 @@
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { PythonObject } from '../../formats/python-json.ts';
 import { diagnosePublish, isTaken } from '../../network/transport/delivery.ts';
-import type { PublishOutcome } from '../../network/transport/outbox.ts';
+import type { PublishOutcome } from '../../network/transport/publish-outcome.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { LooseEvent } from './reference-event.ts';
 import {

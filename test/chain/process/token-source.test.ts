@@ -9,7 +9,7 @@ import {
 import { createSigner } from 'nostrain/network';
 import { stakeRows } from 'nostrain/run';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TokenContract } from '../../../src/chain/evm/stake-sources.ts';
+import type { TokenContract } from '../../../src/chain/evm/token-source.ts';
 import {
   accessTo,
   anvilMissing,

@@ -1,10 +1,7 @@
 /** Fetching from many sources on a test clock: how long it takes, which sources are used, and what faults cost. */
 import { describe, expect, it } from 'vitest';
-import {
-  type FetchEvent,
-  type FetchOptions,
-  fetchChunks,
-} from '../../../src/network/chunks/fetch.ts';
+import { fetchChunks } from '../../../src/network/chunks/fetch.ts';
+import type { FetchEvent, FetchOptions } from '../../../src/network/chunks/fetch-options.ts';
 import {
   createFakeSource,
   createMemoryStore,

@@ -10,7 +10,8 @@ import { createFolderSource, serveFolder } from 'nostrain/node/parts';
 import { createRelay } from 'nostrain/relay';
 import { describe, expect, it } from 'vitest';
 import { createRelaySource } from '../../../src/network/attachments/relay-source.ts';
-import { createAskHttp, openSources } from '../../../src/node/checkpoint/sources.ts';
+import { openSources } from '../../../src/node/checkpoint/sources.ts';
+import { createAskHttp } from '../../../src/node/net/ask-http.ts';
 import { connectRelays } from '../../../src/node/net/relays.ts';
 import { testSource } from '../../contract/chunk-source.ts';
 

@@ -1,0 +1,60 @@
+/** The delegation of a session key: signed by its principal on joining, or read again from relays. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { systemClock } from '../../base/async.ts';
+import { parseJson } from '../../base/canonical-json.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { draftDelegation, readDelegation } from '../../certified/wire/messages.ts';
+import type { Signer } from '../../network/event.ts';
+import { askBunker, parseBunker } from '../../network/wire/bunker.ts';
+import type { Digest } from '../../run/ids.ts';
+import { type Delegation, delegationField } from '../../run/spec/feature-fields.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { type RelayReach, withRelays } from '../net/relays.ts';
+
+interface DelegationOptions extends RelayReach {
+  readonly run: Digest;
+  /** Signs with the session key. */
+  readonly signer: Signer;
+  readonly dir: string;
+  readonly bunker: string | undefined;
+}
+
+/** Returns the delegation in the run's folder, or a new one from the bunker; null if the key acts for itself. */
+export async function delegationIn(
+  { sessions, training }: RunSpec,
+  { dir, run, signer, bunker, connection, signal, onNotice = () => undefined }: DelegationOptions,
+): Promise<Delegation | null> {
+  if (!sessions) return null;
+  const of = { run, session: signer.publicKey };
+  const file = join(dir, 'delegation.json');
+  const kept = parseJson(await readFile(file, 'utf8').catch(() => ''));
+  const known = kept.ok ? delegationField.read(kept.value) : undefined;
+  if (known) {
+    onNotice(`acting for ${known.key}, by the delegation in ${file}`);
+    return known;
+  }
+  if (bunker === undefined) return null;
+  const address = parseBunker(bunker);
+  if (!address.ok) {
+    throw new ConfigError('flag/bunker', `--bunker: ${address.issue.message}`, {
+      hint: 'copy the connection address that your signer shows',
+    });
+  }
+  const draft = draftDelegation(of, training.rounds - 1, Math.floor(systemClock.now() / 1000));
+  const reach = { connection, signal, onNotice };
+  const event = await withRelays(address.value.relays, reach, ({ relays }) => {
+    onNotice('waiting for your signer: it may ask for your approval');
+    const onAuth = (url: string) => onNotice(`your signer asks you to open ${url}`);
+    return askBunker(draft, address.value, { relays, clock: systemClock, signal, onAuth });
+  });
+  const read = readDelegation(event, of);
+  if (!read.ok) {
+    const message = `the signer returned an invalid delegation: ${read.issue.message}`;
+    throw new ConfigError('bunker/other', message, { hint: 'use another signer' });
+  }
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await writeFile(file, `${JSON.stringify(read.value)}\n`, { mode: 0o600 });
+  onNotice(`acting for ${read.value.key}; the delegation is stored in ${file}`);
+  return read.value;
+}
