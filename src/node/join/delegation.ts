@@ -1,4 +1,4 @@
-/** The delegation of a session key: signed by its principal on joining, or read again from relays. */
+/** The delegation of a session key: read from the run's folder, or requested from its principal's bunker. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../../base/async.ts';
