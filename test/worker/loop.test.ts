@@ -1,3 +1,4 @@
+import { usualAggregation } from 'nostrain/run';
 import { stateDigest } from 'nostrain/tensor';
 import { genesis } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
@@ -148,6 +149,23 @@ describe('runWorker', () => {
       expect(Math.hypot(...moved)).toBeLessThanOrEqual(Math.hypot(1, 1));
       const saved = ports.saved.flatMap(({ params }) => [...params.values]);
       expect(saved.every(Number.isFinite)).toBe(true);
+    },
+  );
+
+  it.each([
+    ['equal', [0.5, 0.5], [-0.5, -0.5]],
+    ['orthogonal', [0.5, -0.5], [-0.125, 0]],
+  ])(
+    'T-22: contributions that are %s scale the outer step by their agreement',
+    async (_, theirs, moved) => {
+      const aggregation = { ...usualAggregation, leastRatePermille: 250 };
+      const { clock, ports, outcome } = play({
+        ...{ rounds: 1, aggregation, sync: { strategy: 'strict', workers: 2 } },
+      });
+      await clock.advance(10);
+      ports.arrive(contribution(B, theirs));
+      await clock.advance(20_000);
+      expect([...(await outcome).value!.params.values]).toEqual(moved);
     },
   );
 

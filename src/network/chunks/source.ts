@@ -95,8 +95,8 @@ export interface SourceReport {
 const FADING = 0.7;
 /** Assumed latency of a source that is not called near, if others are. */
 const FAR_MS = 100;
+/** Pause after a failure; doubles with each further one in a row. */
 const FIRST_REST_MS = 500;
-const LONGEST_REST_MS = 15_000;
 /** Consecutive failures after which a source is not used any more. */
 const MOST_FAILURES = 5;
 
@@ -202,8 +202,7 @@ export class SourceState<C = Blob> {
   fail(message: string, nowMs: number): void {
     this.#report.failures++;
     this.#failed++;
-    const ms = Math.min(LONGEST_REST_MS, FIRST_REST_MS * 2 ** (this.#failed - 1));
-    this.rest(ms, nowMs, message);
+    this.rest(FIRST_REST_MS * 2 ** (this.#failed - 1), nowMs, message);
     if (this.#failed >= MOST_FAILURES) this.isAway = true;
   }
 

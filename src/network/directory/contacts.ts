@@ -122,7 +122,7 @@ export class Contacts {
     if (source !== friend && sources.filter(isMine).length >= MOST_FROM_SOURCE) return;
     if (holders.size >= MOST_OF_OBJECT) {
       const largest = largestOf(sources);
-      if (largest === undefined || largest === source) return;
+      if (largest === undefined) return;
       holders.delete([...holders].find(([, each]) => each.source === largest)![0]);
     }
     if (!this.#holders.has(object) && !this.#makeSpace(source)) return;

@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { Contacts, isNearer, sharedBits } from '../../../src/network/directory/contacts.ts';
-import { searchDirectory } from '../../../src/network/directory/directory.ts';
+import {
+  Contacts,
+  isNearer,
+  nearest,
+  sharedBits,
+} from '../../../src/network/directory/contacts.ts';
+import { type LookupOptions, searchDirectory } from '../../../src/network/directory/directory.ts';
+import type { HolderRecord } from '../../../src/network/wire/holders.ts';
 import { createNetwork, idOf, NOW, recordOf } from '../../support/directory.ts';
 
 const sample = <T>(items: readonly T[], count: number, seed: number): readonly T[] =>
@@ -107,6 +113,65 @@ describe('the directory of holders', () => {
     expect(holders.length).toBeGreaterThanOrEqual(1);
   });
 
+  /** Searches from two contacts that know nobody and one that names these; returns whom it asked of them. */
+  async function askedOf(
+    named: readonly HolderRecord[],
+    isLive: (record: HolderRecord) => boolean,
+    { enough = 99, mostAsks }: { enough?: number; mostAsks?: number } = {},
+  ) {
+    const contacts = [0, 1, 2].map((i) => recordOf(`start ${i}`));
+    const asked: HolderRecord[] = [];
+    const ask: LookupOptions['ask'] = async (contact) => {
+      if (contacts.includes(contact)) return contact === contacts[0] ? named : [];
+      asked.push(contact);
+      return isLive(contact) ? [] : undefined;
+    };
+    const found = await searchDirectory(chunks[0]!, { contacts, ask, enough, mostAsks });
+    return { asked, found };
+  }
+  const close = (i: number, held: readonly string[] = []) =>
+    recordOf(`close ${i}`, held, `${chunks[0]!.slice(0, 60)}${i.toString(16).padStart(4, '0')}`);
+
+  it.each([
+    [0, 3],
+    [2, 7],
+  ])(
+    'R-16: a contact that names %d live holders and many dead ones is believed %d times',
+    async (live, times) => {
+      const named = Array.from({ length: 30 }, (_, i) => recordOf(`named ${i}`, [chunks[0]!]));
+      const nearestFirst = nearest(named, chunks[0]!, 30);
+      const { asked, found } = await askedOf(named, (each) => nearestFirst.indexOf(each) < live);
+      expect(asked).toEqual(nearestFirst.slice(0, times));
+      expect(found.holders).toEqual(nearestFirst.slice(0, live));
+      expect(found.silent).toEqual(nearestFirst.slice(live, times).map(({ key }) => key));
+    },
+  );
+
+  it('R-16: asks no more than the bound, however many holders answer, and 32 of one answer', async () => {
+    const many = Array.from({ length: 500 }, (_, i) => close(i, [chunks[0]!]));
+    expect((await askedOf(many, () => true)).asked).toHaveLength(32);
+    let made = 0;
+    const endless = (mostAsks?: number) =>
+      searchDirectory(chunks[0]!, {
+        ...{ contacts: [recordOf('one')], enough: 0, mostAsks },
+        ask: async () => Array.from({ length: 4 }, () => close(0xffff - made++)),
+      });
+    expect((await endless()).asks).toBe(64);
+    expect(await endless(9)).toMatchObject({ asks: 9, holders: [] });
+  });
+
+  it('asks a far holder of the object before near ones without it, and of those the nearest eight', async () => {
+    const near = Array.from({ length: 20 }, (_, i) => close(i));
+    const far = recordOf('far', [chunks[0]!]);
+    const { asked, found } = await askedOf([...near, far], () => true);
+    expect(asked).toEqual([far, ...nearest(near, chunks[0]!, 8)]);
+    expect(found).toMatchObject({ holders: [far], hops: 2 });
+    expect(found.nearest).toHaveLength(12);
+    const one = await askedOf([...near, far], () => true, { enough: 1 });
+    expect(one.found.holders).toEqual([far]);
+    expect(one.found.asks).toBe(4);
+  });
+
   it('ends if no holder has it, and if no contact is known', async () => {
     const network = await createNetwork(holdersOf(64, chunks));
     const nothing = await network.find(idOf('nobody has this'), sample(network.records, 3, 1));
@@ -152,19 +217,75 @@ describe('who a holder knows', () => {
   it('takes the newer of two records of a key, and never itself', () => {
     const table = new Contacts(idOf('me'));
     const old = recordOf('other', [chunks[0]!]);
-    table.add({ ...old, createdAt: NOW + 10, held: [], eventId: '00' }, NOW);
-    table.add(old, NOW);
-    expect(table.answer(old.key, NOW)[0]!.createdAt).toBe(NOW + 10);
+    const renewed = { ...old, createdAt: NOW + 10, eventId: '00' };
+    for (const each of [old, renewed, old]) table.add(each, NOW);
+    for (const target of [old.key, chunks[0]!]) {
+      expect(table.answer(target, NOW).map(({ createdAt }) => createdAt)).toEqual([NOW + 10]);
+    }
     table.add(recordOf('me'), NOW);
     expect(table.size).toBe(1);
   });
+});
 
-  it('remembers who holds at most 1,024 objects, sixteen of each', () => {
-    const table = new Contacts(idOf('me'));
-    for (let i = 0; i < 40; i++) table.add(recordOf(`h${i}`, [chunks[0]!]), NOW);
-    const held = table.answer(chunks[0]!, NOW).filter((each) => each.held.length > 0);
-    expect(held.length).toBeLessThanOrEqual(16 + 16);
-    for (let i = 0; i < 1100; i++) table.add(recordOf('one', [idOf(`object ${i}`)]), NOW);
-    expect(table.size).toBeLessThanOrEqual(40);
+describe('which holders of an object a holder server remembers', () => {
+  /** A server whose buckets are full, so that it knows later holders only by their objects. */
+  function full() {
+    const table = new Contacts('0'.repeat(64));
+    const inBucket = (name: string, held: readonly string[] = []) =>
+      recordOf(name, held, `f${idOf(name).slice(1)}`);
+    for (let i = 0; i < 16; i++) table.add({ ...inBucket(`old ${i}`), expiresAt: 2 * NOW }, NOW);
+    const announce = (name: string, held: readonly string[], source?: string) =>
+      table.add(inBucket(name, held), NOW, source);
+    const holdersOf = (object: string, now = NOW) => {
+      const known = table.answer(object, now).filter(({ held }) => held.includes(object));
+      return known.map(({ contacts }) => contacts[0]!.slice(8).split('.')[0]!);
+    };
+    return { table, inBucket, announce, holdersOf };
+  }
+  const object = idOf('object');
+  const numbered = (count: number, name: string) =>
+    Array.from({ length: count }, (_, i) => `${name}-${i}`);
+
+  it('two from one address, and sixteen in total, of which the busiest address loses one to a newcomer', () => {
+    const { announce, holdersOf } = full();
+    for (const name of numbered(4, 'flood')) announce(name, [object], 'a');
+    expect(holdersOf(object)).toEqual(['flood-0', 'flood-1']);
+    for (const name of numbered(14, 'single')) announce(name, [object], name);
+    announce('newcomer', [object], 'b');
+    announce('too-late', [object], 'c');
+    expect(holdersOf(object)).toEqual(['flood-1', ...numbered(14, 'single'), 'newcomer']);
+  });
+
+  it('never one that this machine looked up itself in favor of an address', () => {
+    const { announce, holdersOf } = full();
+    for (const name of numbered(20, 'friend')) announce(name, [object]);
+    announce('newcomer', [object], 'a');
+    expect(holdersOf(object)).toEqual(numbered(16, 'friend'));
+  });
+
+  it('none that has expired or does not answer, which make room', () => {
+    const { table, inBucket, announce, holdersOf } = full();
+    for (const name of numbered(16, 'old')) announce(name, [object]);
+    const later = NOW + 3600;
+    expect(holdersOf(object, later)).toEqual([]);
+    const renewed = { ...inBucket('new', [object]), expiresAt: later + 1 };
+    table.add(renewed, later, 'a');
+    expect(holdersOf(object)).toEqual(['new']);
+    table.remove(renewed.key);
+    expect(holdersOf(object)).toEqual([]);
+  });
+
+  it('1,024 objects, of which the address with the most loses the oldest, but gets no more itself', () => {
+    const { announce, holdersOf } = full();
+    const known = (objects: readonly string[]) =>
+      objects.filter((each) => holdersOf(each).length > 0);
+    announce('victim', [object], 'b');
+    const flood = numbered(1100, 'object').map(idOf);
+    announce('flood', flood, 'a');
+    expect(known(flood)).toEqual(flood.slice(0, 1023));
+    const own = [idOf('own 0'), idOf('own 1')];
+    announce('other', [own[0]!], 'c');
+    announce('friend', [own[1]!]);
+    expect(known([object, ...own, ...flood])).toEqual([object, ...own, ...flood.slice(2, 1023)]);
   });
 });
