@@ -8,36 +8,20 @@ import { type DataSizes, inputOf, layoutOf } from '../model/from-settings.ts';
 import { chunkTree } from '../network/chunks/payload.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
-import { ruleForms, ruleNames, usualAggregation, verifiedAggregation } from '../run/aggregation.ts';
 import { runDataOf } from '../run/data-forms.ts';
-import { readKey, type Shard } from '../run/field.ts';
+import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { inputSettings } from '../run/input.ts';
 import { fields } from '../run/options.ts';
-import {
-  adapterNames,
-  fixedLocalSteps,
-  inputNames,
-  type PartialSettings,
-  readSettings,
-  type Settings,
-  sharedNames,
-  spell,
-  writeSettings,
-} from '../run/settings.ts';
+import { type PartialSettings, type Settings, spell, writeSettings } from '../run/settings.ts';
+import type { Adaptation } from '../run/spec/adaptation.ts';
 import { weightCapOf } from '../run/spec/exclusions.ts';
-import {
-  combineSettings,
-  inHalves,
-  packsForOneEvent,
-  presets,
-  requestedModel,
-} from '../run/spec/presets.ts';
 import { completeDocument, contradictions, readSpec } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import type { Evaluation } from '../run/spec/spec-table.ts';
 import { readStart, type Start } from '../run/spec/start.ts';
+import { isShared, keyOf, membersOf, specDefaults } from './spec-defaults.ts';
 
 /** The shared training data as a spec names it, with the sizes of series and pictures. */
 export interface NamedCorpus {
@@ -73,6 +57,8 @@ export interface SpecRequest {
 /** A complete spec, and its evaluation slice. */
 export interface Made {
   readonly spec: RunSpec;
+  /** Settings and fields that other ones changed, although the request does not set them. */
+  readonly adaptations: readonly Adaptation[];
   /** Evaluation slice to publish. */
   readonly slice: Uint8Array | undefined;
 }
@@ -85,8 +71,8 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
   const founders = Array.isArray(typed.founders)
     ? [...new Set([author, ...typed.founders.map(keyOf)])]
     : (merged.founders ?? [author]);
-  const aggregation = aggregationOf(merged, namedIn(founders, merged));
-  const training = trainingOf(merged, request.training ?? {}, aggregation);
+  const defaults = specDefaults(merged, founders, request.training ?? {});
+  const { training, adaptations } = defaults;
   const slice = typeof request.slice === 'function' ? await request.slice(training) : request.slice;
   const start = await startIn(merged, request, training);
   const shards = Array.isArray(founders) ? founders.length : 1;
@@ -99,15 +85,9 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
   const derived = {
     name: training.model,
     data,
-    aggregation,
+    ...defaults.fields,
     evaluation: slice && evaluationOf(slice, request.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
-    ...(Array.isArray(founders) &&
-      founders.length > CALLED_FOUNDERS && {
-        foundersPerRound: CALLED_FOUNDERS,
-        joinsPerRound: CROWD_JOINS,
-      }),
-    ...(membersOf(merged.admission).kind === 'trust' && { joinsPerRound: TRUSTED_JOINS }),
     limits: {
       payloadBytes: mostPayloadBytes(layout),
       weightCap: weightCapOf(training),
@@ -129,72 +109,8 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
     ),
   );
   assertFits(spec, slice);
-  return { spec, slice };
+  return { spec, slice, adaptations };
 }
-
-/** Founders called for the first outcome if a run has more than this; above the number of seats. */
-const CALLED_FOUNDERS = 84;
-/**
- * Newcomers per round in a run with more founders: an event fits about a hundred joins of 504 bytes in addition to
- * contributions and votes.
- */
-const CROWD_JOINS = 16;
-
-/** Minimum named keys before a verified run tolerates hostile ones by default: with fewer, one absence may stop it. */
-const LEAST_NAMED = 5;
-
-/**
- * Returns the default aggregation. A verified run that sets `hostile` above 0, or names at least five keys, uses the
- * rule with the lowest loss in the attack lab; all others use the mean within the norm bound. If the spec does not set
- * f, assume a quarter of the named keys, and at least one.
- */
-function aggregationOf(document: Untyped, named: number): Untyped {
-  const { rule, before, hostile } = membersOf(document.aggregation);
-  const { weights = 'equal' } = membersOf(document.committee);
-  const quarter = Math.max(1, Math.floor(named / 4));
-  if (rule === undefined && document.tier === 'verified' && weights === 'equal') {
-    const withstands = hostile === undefined ? named >= LEAST_NAMED : hostile !== 0;
-    if (withstands || before !== undefined) return { ...verifiedAggregation, hostile: quarter };
-  }
-  const known = rule ?? usualAggregation.rule;
-  const isMean = ruleNames.some((name) => name === known && ruleForms[name] === 'mean');
-  return { hostile: isMean ? 0 : quarter };
-}
-
-/** Adapts preset settings to a rule that compares complete contributions value by value. */
-const forWholeRows = (preset: PartialSettings): PartialSettings => ({
-  owners: 0,
-  residual: 'feedback',
-  ...(packsForOneEvent(preset) && { packing: 'int4' }),
-});
-
-/**
- * Adapts preset settings to features that measure contributions one by one: a single rotated contribution is mostly
- * noise.
- */
-const forSingleRows = ({ packing }: PartialSettings): PartialSettings =>
-  packing === 'rotated' ? inHalves : {};
-
-/** Returns the number of keys that the document names as founders or admits. */
-function namedIn(founders: unknown, { admission }: Untyped): number {
-  const { keys } = membersOf(admission);
-  const all = [founders, keys].flatMap((list: unknown) => (Array.isArray(list) ? list : []));
-  return new Set(all.map(keyOf)).size;
-}
-
-/** Default newcomers per round if joins carry trust proofs, which are large. */
-const TRUSTED_JOINS = 4;
-
-/** Converts a key to hex; leaves anything else for the spec reader to refuse. */
-const keyOf = (value: unknown): unknown => readKey(value) ?? value;
-
-const isOfAdapter = (name: string): boolean => adapterNames.some((each) => each === name);
-
-const isOfInput = (name: string): boolean => inputNames.some((each) => each === name);
-
-const isShared = (name: string): boolean => sharedNames.some((each) => each === name);
-
-const membersOf = (value: unknown): Untyped => (isObject(value) ? value : {});
 
 const evaluationOf = (slice: Uint8Array, sha256: Sha256 | undefined): Evaluation => ({
   sha256: sha256Hex(slice),
@@ -217,30 +133,6 @@ function overlay(document: Untyped, typed: Untyped): Untyped {
     merged[name] = isObject(before) && isObject(value) ? { ...before, ...value } : value;
   }
   return merged;
-}
-
-/** Combines preset, document and flags, in this order. Leaves unknown names for the spec reader to refuse. */
-function trainingOf(document: Untyped, typed: PartialSettings, { rule }: Untyped): Settings {
-  const known = Object.entries(membersOf(document.training)).filter(([name]) => isShared(name));
-  const { adapter } = membersOf(document.start);
-  const ofBase = Object.entries(membersOf(adapter)).filter(([name]) => isOfAdapter(name));
-  const ofInput = Object.entries(membersOf(document.input)).filter(([name]) => isOfInput(name));
-  const requested = {
-    ...readSettings(Object.fromEntries(known), 'training'),
-    ...readSettings(Object.fromEntries(ofBase), 'start.adapter'),
-    ...readSettings(Object.fromEntries(ofInput), 'input'),
-    ...typed,
-    // these are separate fields of a spec
-    ...usualAggregation,
-    ...fixedLocalSteps,
-    ...(typeof document.tiers === 'number' && { tiers: document.tiers }),
-  };
-  const model = requestedModel(requested) ?? (isObject(document.start) ? 'pretrained' : 'char-gpt');
-  const preset = presets[model];
-  const needsSingleRows = document.screening === true || document.scores === true;
-  const ofRows = needsSingleRows ? forSingleRows(preset) : {};
-  const fitting = rule === undefined ? ofRows : forWholeRows(preset);
-  return combineSettings(preset, { run: 'run', relay: [], ...fitting, ...requested, model });
 }
 
 /** Returns the published model to start from: the named base, else that of the document; null for other models. */

@@ -73,6 +73,7 @@ describe('nostrain run-training', () => {
       ...['--dir', join(dir, 'run'), '--report', 'ndjson', '--set', 'warmupSteps=0', ...sizes],
     ]);
     expect(await program.exit).toBe(0);
+    expect(program.output.stderr).toMatch(/^sync strict:1 → owners 0, .*packing int8: every/m);
     const rounds = program.events.filter((event) => event.type === 'round');
     expect(rounds[1]!.validationLoss!).toBeLessThan(rounds[0]!.validationLoss!);
     expect(rounds[1]!.sample!.length).toBeGreaterThan(50);

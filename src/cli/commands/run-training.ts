@@ -21,7 +21,13 @@ import {
   settingNames,
 } from '../../run/settings.ts';
 import { assertAgreeable } from '../../run/settings-rules.ts';
-import { combineSettings, presets, requestedModel } from '../../run/spec/presets.ts';
+import { describeAdaptation } from '../../run/spec/adaptation.ts';
+import {
+  adaptedSettings,
+  combineSettings,
+  presets,
+  requestedModel,
+} from '../../run/spec/presets.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { addFlags } from '../../terminal/flag-table.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
@@ -34,6 +40,7 @@ import {
   settingsFromFile,
   settingsFromFlags,
 } from '../../terminal/options.ts';
+import { writeNote } from '../../terminal/output.ts';
 import { assertWritable, stateFormatFlag, stateOutputFlags } from '../../terminal/state-flags.ts';
 import { addWorkerFlags } from '../../terminal/worker-flags.ts';
 import { addFetchFlags, type FileFetchFlags, fetchFiles } from '../shared/chunks.ts';
@@ -136,7 +143,12 @@ async function train(
       signal,
     });
     const completed = base === undefined ? requested : { ...requested, base };
-    const settings = settingsOf(completed, command, await keptSettings(dir));
+    const kept = await keptSettings(dir);
+    const settings = settingsOf(completed, command, kept);
+    if (kept.run === undefined) {
+      const changes = adaptedSettings(presets[settings.model], completed);
+      for (const each of changes) writeNote(describeAdaptation(each));
+    }
     refuseUnused(command, dataRules(settings, flags));
     const start =
       flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start));

@@ -1,8 +1,16 @@
 /** Starting values of the settings, per model, chosen by measurement (docs/benchmarks.md). */
 
+import { formatCount } from '../../base/numbers.ts';
 import { type RuleName, ruleForms, usualAggregation } from '../aggregation.ts';
 import { fields } from '../options.ts';
-import { completeSettings, type PartialSettings, type Settings } from '../settings.ts';
+import {
+  completeSettings,
+  type PartialSettings,
+  type SettingName,
+  type Settings,
+  writeSettings,
+} from '../settings.ts';
+import { type Adaptation, adaptationsOf, type Cause } from './adaptation.ts';
 import { defaultsOf } from './spec-table.ts';
 
 /** Defaults of the options table. */
@@ -155,28 +163,55 @@ export const presets = {
   vit,
 } satisfies Record<string, PartialSettings>;
 
-/**
- * Returns how requested settings change the preset: the reference's wire format, a single worker, tiers, or a large
- * model. Only presets that pack into one event are adapted.
- */
-function fitting(preset: PartialSettings, requested: PartialSettings): PartialSettings {
-  const isPacked = packsForOneEvent(preset);
-  if (requested.profile === 'nostrain/0')
-    return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;
-  const isAlone = requested.sync?.strategy === 'strict' && requested.sync.workers === 1;
-  const { tiers = 0, rule = usualAggregation.rule } = requested;
-  if (ruleForms[rule] !== 'mean')
-    return { ...(isPacked && comparable), hostile: hostileOf(requested, rule) };
-  if (isPacked && (isAlone || tiers > 0)) return alone;
-  return preset === gpt && !sharesRotated(requested) ? inHalves : {};
+/** Settings that replace those of the preset, and why. */
+interface Fitting extends Cause {
+  readonly settings: PartialSettings;
 }
 
-function sharesRotated(requested: PartialSettings): boolean {
-  const chosen = [...Object.keys(rotated), ...unmeasuredWithRotated];
+/** Requested settings as they are typed, for example `rule krum, tiers 2`. */
+const spelled = (requested: PartialSettings, names: readonly SettingName[]): string =>
+  Object.entries(writeSettings(requested))
+    .filter(([name]) => names.some((each) => each === name))
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
+
+const WHOLE_DELTAS = 'every worker sends all of its values';
+const UNMEASURED =
+  "rotated chunks were measured only with the preset's exchange settings, optimizer and event " +
+  'budget, and up to a million parameters; set these yourself for other values';
+
+/**
+ * Returns how requested settings change the preset: the reference's wire format, a single worker, tiers, or a large
+ * model. Only presets that pack into one event are adapted. Returns undefined if the preset fits.
+ */
+function fitting(preset: PartialSettings, requested: PartialSettings): Fitting | undefined {
+  const isPacked = packsForOneEvent(preset);
+  const because = (...names: readonly SettingName[]) => spelled(requested, names);
+  if (requested.profile === 'nostrain/0') {
+    const settings = isPacked ? { optimizer: 'adamw' as const, ...referenceWire } : referenceWire;
+    return { settings, because: because('profile'), why: 'its events hold whole deltas' };
+  }
+  const isAlone = requested.sync?.strategy === 'strict' && requested.sync.workers === 1;
+  const { tiers = 0, rule = usualAggregation.rule } = requested;
+  if (ruleForms[rule] !== 'mean') {
+    const settings = { ...(isPacked && comparable), hostile: hostileOf(requested, rule) };
+    return { settings, because: because('rule'), why: 'the rule compares whole deltas' };
+  }
+  if (isPacked && (isAlone || tiers > 0)) {
+    const name = tiers > 0 ? 'tiers' : 'sync';
+    return { settings: alone, because: because(name), why: WHOLE_DELTAS };
+  }
+  const cause = preset === gpt ? unmeasured(requested) : '';
+  return cause === '' ? undefined : { settings: inHalves, because: cause, why: UNMEASURED };
+}
+
+/** Names the requested settings with which rotated chunks were not measured; empty if there are none. */
+function unmeasured(requested: PartialSettings): string {
   const { width = 0, layers = 0, ffn = 0 } = { ...gpt, ...requested };
   // without embeddings, which are few
   const parameters = layers * width * (4 * width + 2 * ffn);
-  return parameters <= MAX_ROTATED_PARAMETERS && chosen.every((name) => !(name in requested));
+  if (parameters > MAX_ROTATED_PARAMETERS) return `${formatCount(parameters)} parameters`;
+  return spelled(requested, [...(Object.keys(rotated) as SettingName[]), ...unmeasuredWithRotated]);
 }
 
 /** Returns a quarter of the named or awaited workers, at least one; 0 if their number is unknown. */
@@ -192,4 +227,14 @@ export const requestedModel = ({ model, base }: PartialSettings): Settings['mode
 
 /** Returns the requested settings over their preset, adapted to them. */
 export const combineSettings = (preset: PartialSettings, requested: PartialSettings): Settings =>
-  completeSettings(preset, fitting(preset, requested), requested);
+  completeSettings(preset, fitting(preset, requested)?.settings ?? {}, requested);
+
+/** Returns the settings that differ from the preset because of requested ones; empty if the preset fits. */
+export function adaptedSettings(
+  preset: PartialSettings,
+  requested: PartialSettings,
+): readonly Adaptation[] {
+  const cause = fitting(preset, requested);
+  if (cause === undefined) return [];
+  return adaptationsOf(cause, { usual: preset, typed: requested, result: cause.settings });
+}

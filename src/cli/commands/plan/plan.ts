@@ -14,7 +14,12 @@ import { expectedWorkers } from '../../../node/data/task.ts';
 import { erasureOver } from '../../../node/net/relays.ts';
 import { openBase } from '../../../node/pretrained/base-model.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
-import { combineSettings, presets, requestedModel } from '../../../run/spec/presets.ts';
+import {
+  adaptedSettings,
+  combineSettings,
+  presets,
+  requestedModel,
+} from '../../../run/spec/presets.ts';
 import {
   commandWith,
   type FlagValues,
@@ -73,12 +78,12 @@ export const plan = (): Command =>
     planFlags,
   ).action(async (flags: PlanFlags, command: Command) => {
     await interruptibly(async (signal) => {
-      const settings = await readAll(command, flags);
+      const { settings, adaptations } = await readAll(command, flags);
       refuseUnused(command, [
         ...settingRules(settings),
         { flags: ['check'], goesWith: '--relay', holds: settings.relay.length > 0 },
       ]);
-      const made = await makePlan(settings, flags, signal);
+      const made = { ...(await makePlan(settings, flags, signal)), adaptations };
       writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
       const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);
       if (isHopeless) process.exitCode = exitCodes.failed.code;
@@ -86,7 +91,10 @@ export const plan = (): Command =>
   });
 
 /** Combines preset, file and flags, in this order; the run name and relays are optional here. */
-async function readAll(command: Command, flags: PlanFlags): Promise<Settings> {
+async function readAll(
+  command: Command,
+  flags: PlanFlags,
+): Promise<Pick<PlanReport, 'adaptations'> & { readonly settings: Settings }> {
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const given: PartialSettings = { ...file, ...settingsFromFlags(command) };
   const model = requestedModel(given);
@@ -96,19 +104,18 @@ async function readAll(command: Command, flags: PlanFlags): Promise<Settings> {
     });
   }
   const presetName = model ?? 'char-gpt';
-  return combineSettings(presets[presetName], {
-    run: 'plan',
-    relay: [],
-    ...given,
-    model: presetName,
-  });
+  const requested = { run: 'plan', relay: [], ...given, model: presetName };
+  return {
+    settings: combineSettings(presets[presetName], requested),
+    adaptations: model === undefined ? [] : adaptedSettings(presets[presetName], requested),
+  };
 }
 
 async function makePlan(
   settings: Settings,
   flags: PlanFlags,
   signal: AbortSignal,
-): Promise<PlanReport> {
+): Promise<Omit<PlanReport, 'adaptations'>> {
   const { workersPerIp, roundSeconds } = flags;
   const { rounds, profile, run, stripe, heartbeatInterval } = settings;
   const workers = flags.workers ?? expectedWorkers(settings);

@@ -15,6 +15,7 @@ import {
 } from '../../../network/wire/cost.ts';
 import type { ProfileName } from '../../../network/wire/wire.ts';
 import type { Settings } from '../../../run/settings.ts';
+import { type Adaptation, describeAdaptation } from '../../../run/spec/adaptation.ts';
 import { alignColumns, wrap } from '../../../terminal/render/text.ts';
 import type { RelayFit } from './relay-fit.ts';
 
@@ -35,6 +36,8 @@ export interface PlanReport {
   readonly parameters: number | undefined;
   /** Which part of the model a round sends, and how the outer step applies it. */
   readonly sharing: Sharing | undefined;
+  /** Settings that differ from the preset because of other ones. */
+  readonly adaptations: readonly Adaptation[];
   readonly rounds: number;
   readonly workersPerIp: number;
   readonly input: PlanInput;
@@ -64,7 +67,8 @@ export function formatPlan(plan: PlanReport): string {
 
 const many = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`;
 
-function head({ model, parameters, sharing, rounds, input, cost }: PlanReport): readonly string[] {
+function head(plan: PlanReport): readonly string[] {
+  const { model, parameters, sharing, adaptations, rounds, input, cost } = plan;
   const { payloadBytes, workers, roundSeconds, profile, stripe } = input;
   const size = parameters === undefined ? '' : `, ${formatCount(parameters)} parameters`;
   const what = model === undefined ? '' : `${model}${size}; `;
@@ -79,6 +83,7 @@ function head({ model, parameters, sharing, rounds, input, cost }: PlanReport): 
     `${what}${many(workers, 'worker')}, ${many(rounds, 'round')} of ${roundSeconds} s, ${profile}`,
     `payload: ${formatBytes(payloadBytes)} per worker and round, ${forms[cost.form]}`,
     ...(sharing === undefined ? [] : [wordSharing(sharing)]),
+    ...adaptations.map(describeAdaptation),
   ];
 }
 

@@ -14,6 +14,7 @@ import { parseHubReference } from '../../../node/pretrained/hub.ts';
 import { runDataOf } from '../../../run/data-forms.ts';
 import { fields } from '../../../run/options.ts';
 import { namesIn, type Settings } from '../../../run/settings.ts';
+import { describeAdaptation } from '../../../run/spec/adaptation.ts';
 import { presets } from '../../../run/spec/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
@@ -95,7 +96,11 @@ async function create(
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, onNotice);
     const stakes = await readStakeFile(flags.stake);
-    const { slice, spec: plain } = await makeSpec({
+    const {
+      slice,
+      spec: plain,
+      adaptations,
+    } = await makeSpec({
       document: file === undefined ? {} : await readDocument(file),
       typed: await withPlacement(
         withAddress(withStakes(documentFromFlags(command), stakes), flags),
@@ -109,7 +114,8 @@ async function create(
         return startFrom(whole, settings, hintsIn(flags));
       },
     });
-    const made = { slice, spec: await withPacked(plain, flags, signal) };
+    const made = { slice, adaptations, spec: await withPacked(plain, flags, signal) };
+    for (const each of adaptations) writeNote(describeAdaptation(each));
     const { relay: relays = [] } = flags;
     refuseUnused(command, createRules(made.spec, relays));
     const securityReport = securityReportOf(made.spec, {
@@ -124,7 +130,7 @@ async function create(
     if (relays.length > 0) await publishStakes(made.spec, stakes, { flags, relays, signal });
     const published =
       relays.length === 0 ? [] : await publish(made, signer, { flags, relays, signal });
-    const created = { spec: made.spec, securityReport, output, published, stakeFile: flags.stake };
+    const created = { ...made, securityReport, output, published, stakeFile: flags.stake };
     printCreated(created, flags.json === true);
   });
 }
@@ -273,8 +279,7 @@ async function publish(
   );
 }
 
-interface CreatedRun {
-  readonly spec: RunSpec;
+interface CreatedRun extends Made {
   readonly securityReport: SecurityReport;
   readonly output: string;
   readonly published: readonly string[];
@@ -285,7 +290,7 @@ interface CreatedRun {
 const MOST_REPORTED = 5;
 
 function printCreated(
-  { spec, securityReport, output, published, stakeFile }: CreatedRun,
+  { spec, adaptations, securityReport, output, published, stakeFile }: CreatedRun,
   isJson: boolean,
 ): void {
   const run = runIdOf(spec);
@@ -307,7 +312,15 @@ function printCreated(
   if (isJson) {
     const address = naddr === undefined ? {} : { naddr };
     writeOut(
-      asJson({ run, file: output, ...address, relays: published, join: line, securityReport }),
+      asJson({
+        run,
+        file: output,
+        ...address,
+        relays: published,
+        join: line,
+        adaptations,
+        securityReport,
+      }),
     );
     return;
   }

@@ -72,6 +72,14 @@ describe('the numbers', () => {
     expect(stdout).toContain(
       'a round: the full model, each value from 4 workers, packing rotated; outer step 0.6, momentum 0.5',
     );
+    expect(small.adaptations).toEqual([]);
+    const budget = ['--set', 'eventBudget=16384'];
+    const halves = { packing: 'auto', owners: 2, fragments: 2 };
+    expect((await planned(...asked, ...budget)).adaptations).toMatchObject([
+      { because: 'eventBudget 16384', changed: halves },
+    ]);
+    const words = (await runCommand('plan', ...asked, ...budget)).stdout.replace(/\s+/g, ' ');
+    expect(words).toContain('eventBudget 16384 → owners 2, fragments 2, packing auto, residual ');
     const large = await planned(
       ...asked,
       '--set',
