@@ -169,6 +169,7 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
     relays,
     signer,
     clock,
+    onNotice,
     sha256,
     features: featureSet(spec.features),
     packing,

@@ -136,6 +136,7 @@ export const runWorkerSession = <M extends object>(
       signer,
       erasure,
       mine,
+      onNotice,
       clock: systemClock,
       sha256: nativeSha256,
       advertise: options.advertise,

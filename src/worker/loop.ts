@@ -7,6 +7,7 @@ import { createAveraging } from './averaging.ts';
 import { createHeartbeatPublisher, type HeartbeatPublisher } from './heartbeat-publisher.ts';
 import { hearPeers, waitForWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
+import { publishWorked } from './publish.ts';
 import { measuredBefore, type WorkerState } from './state.ts';
 import type { RoundStrategy } from './strategy.ts';
 import { PhaseKeeper, trainOrResume } from './train.ts';
@@ -87,8 +88,8 @@ async function playRound<S extends WorkerState>(
   const round = await strategy.open(state);
   watch.follow(state.round, round);
   try {
-    const sealed = await trainOrResume(state, round.start, session, keeper);
-    if (sealed) await round.publish(sealed);
+    const trained = await trainOrResume(state, round.start, session, keeper);
+    const sealed = trained && (await publishWorked(trained, round, session));
     const result = await round.finish(sealed ?? state);
     await session.ports.store.save(result.state);
     return await result.completed();

@@ -4,9 +4,15 @@ import { RelayError } from '../base/errors.ts';
 import type { Delivery, Progress } from '../network/transport/delivery.ts';
 import { roundName } from '../run/ids.ts';
 import type { Session } from './ports.ts';
-import type { Sent } from './state.ts';
+import type { SealedState, Sent, WorkerState } from './state.ts';
+import type { OpenRound } from './strategy.ts';
 
 const RETRY_MS = 1000;
+/**
+ * Least time to wait for a relay: longer than the pauses after `rate-limited`, HTTP 429 or too much traffic, and than
+ * most waits for time to work. They pass, so they must not end the worker.
+ */
+const LEAST_PATIENCE_MS = 180_000;
 
 export interface PublishLimits {
   /** Returns false once the gradient is no longer needed; it is not retried then. */
@@ -24,14 +30,15 @@ export async function publish(
 ): Promise<void> {
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
-  const patienceMs = Math.max(plan.roundTimeoutMs, plan.publishTimeoutMs);
+  const leastMs = plan.waitsForRelays ? LEAST_PATIENCE_MS : 0;
+  const patienceMs = Math.max(plan.roundTimeoutMs, plan.publishTimeoutMs, leastMs);
   const deadlineMs = clock.now() + patienceMs;
   for (let wasReported = false; ; wasReported = true) {
     const failed = await tryOnce(round, sent, deadlineMs, session);
     if (failed === 'taken' || !isWanted()) return;
-    const away = failed === 'late' ? [] : failed.filter(({ isAway }) => isAway);
+    const pending = failed === 'late' ? [] : failed.filter(({ isTemporary }) => isTemporary);
     const hasTime = plan.waitsForRelays && clock.now() + RETRY_MS < deadlineMs;
-    if (away.length === 0 || !hasTime) {
+    if (pending.length === 0 || !hasTime) {
       throw noneAccepted(
         round,
         failed === 'late' ? `none within ${patienceMs / 1000} s` : words(failed),
@@ -39,8 +46,33 @@ export async function publish(
     }
     // the watch already reports when all relays are away
     if (!wasReported && wire.reachable().length > 0)
-      report({ type: 'notice', message: `relay offline, retrying: ${words(away)}` });
+      report({
+        type: 'notice',
+        message: `no relay has the update yet, retrying: ${words(pending)}`,
+      });
     await clock.sleep(RETRY_MS, signal);
+  }
+}
+
+/**
+ * Publishes the gradient of a round. If it was signed before a relay required proof of work, it is signed again with
+ * the work, saved, and published once more. Returns the state that was published.
+ */
+export async function publishWorked<S extends WorkerState>(
+  sealed: SealedState<S>,
+  round: OpenRound<S>,
+  { ports: { wire, store } }: Session,
+): Promise<SealedState<S>> {
+  try {
+    await round.publish(sealed);
+    return sealed;
+  } catch (error) {
+    const event = error instanceof RelayError && (await wire.signAgain(sealed.sent.event));
+    if (!event) throw error;
+    const worked = { ...sealed, sent: { ...sealed.sent, event } };
+    await store.save(worked);
+    await round.publish(worked);
+    return worked;
   }
 }
 

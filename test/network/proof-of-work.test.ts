@@ -2,7 +2,7 @@ import { systemClock } from 'nostrain/base';
 import { createRelaySet, type FetchInfo, verifyEvent } from 'nostrain/network';
 import { fetchRelayInfo, openSocket } from 'nostrain/node';
 import { createRelay } from 'nostrain/relay';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   createWorkingSigner,
   leadingZeroBits,
@@ -41,32 +41,75 @@ test('the id has the bits, and the nonce commits to them', () => {
   expect(leadingZeroBits(event.id)).toBeGreaterThanOrEqual(10);
 });
 
-test('attack: work that never ends costs ten seconds a minute, then events are signed as they are', async () => {
-  const clock = createManualClock();
-  const asked: number[] = [];
-  const endless: Mine = (_, bits, signal) => {
-    asked.push(bits);
-    return new Promise((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason));
-    });
-  };
-  const stop = new AbortController();
-  const sign = createWorkingSigner({
-    ...{ signer: signerOf(1), clock, mine: endless, workFor: () => 20, signal: stop.signal },
-  });
+describe('a slow machine', () => {
   const draft = { kind: 33_334, created_at: 1_700_000_000, tags: [], content: 'heartbeat' };
-  const asItIs = signerOf(1).sign(draft);
-  const signing = sign(draft);
-  await clock.advance(10_000);
-  expect(await signing).toEqual(asItIs);
-  expect(await sign(draft)).toEqual(asItIs); // nothing is left of this minute
-  expect(asked).toEqual([20]);
-  await clock.advance(50_000);
-  const later = sign(draft);
-  const ended = expect(later).rejects.toThrow('over');
-  stop.abort(new Error('over'));
-  await ended;
-  expect(asked).toEqual([20, 20]);
+
+  /** A machine that needs 20 s for the work on one event. */
+  function slowMachine() {
+    const clock = createManualClock();
+    const stop = new AbortController();
+    const [begunMs, waits]: [number[], number[]] = [[], []];
+    const bits = { wanted: 3 };
+    const startMs = clock.now();
+    const mine: Mine = async (one, wanted, signal) => {
+      begunMs.push(clock.now() - startMs);
+      await clock.sleep(20_000, signal);
+      return mineDraft(one, wanted);
+    };
+    const sign = createWorkingSigner({
+      ...{ signer: signerOf(1), clock, mine, signal: stop.signal },
+      workFor: () => bits.wanted,
+      onWait: (_, seconds) => waits.push(seconds),
+    });
+    return { clock, stop, begunMs, waits, bits, sign };
+  }
+
+  test('attack: a relay that requires work costs ten seconds a minute, and every event gets its work', async () => {
+    const { clock, begunMs, waits, sign } = slowMachine();
+    const signing = ['1', '2', '3'].map((content) => sign({ ...draft, content }));
+    await clock.advance(300_000);
+    for (const { id } of await Promise.all(signing))
+      expect(leadingZeroBits(id)).toBeGreaterThanOrEqual(3);
+    // each costs 20 s, of which 10 s are paid for in advance
+    expect(begunMs[0]).toBe(0);
+    expect(begunMs[1]).toBeGreaterThanOrEqual(80_000);
+    expect(begunMs[2]! - begunMs[1]!).toBeGreaterThanOrEqual(120_000);
+    expect(waits).toEqual([61, 101]);
+  });
+
+  test('a newer heartbeat takes the place of one that waits, and not of one that is being worked on', async () => {
+    const { clock, begunMs, sign } = slowMachine();
+    const [first, second] = [new AbortController(), new AbortController()];
+    const working = sign(draft, first.signal);
+    await clock.advance(1000);
+    first.abort(new Error('a newer one'));
+    await clock.advance(20_000);
+    expect(leadingZeroBits((await working).id)).toBeGreaterThanOrEqual(3);
+    const waiting = sign(draft, second.signal);
+    const replaced = expect(waiting).rejects.toThrow('a newer one');
+    await clock.advance(5000);
+    second.abort(new Error('a newer one'));
+    await replaced;
+    expect(begunMs).toEqual([0]);
+  });
+
+  test('another relay accepts the event as it is: the wait ends', async () => {
+    const { clock, begunMs, bits, sign } = slowMachine();
+    const signing = [sign(draft), sign(draft)];
+    await clock.advance(25_000);
+    bits.wanted = 0;
+    await clock.advance(1000);
+    expect((await Promise.all(signing))[1]).toEqual(signerOf(1).sign(draft));
+    expect(begunMs).toEqual([0]);
+  });
+
+  test('closing ends the wait and the work', async () => {
+    const { clock, stop, sign } = slowMachine();
+    const signing = [sign(draft), sign(draft)].map((one) => expect(one).rejects.toThrow('over'));
+    await clock.advance(5000);
+    stop.abort(new Error('over'));
+    await Promise.all(signing);
+  });
 });
 
 const fetchInfo: FetchInfo = (url, signal) => fetchRelayInfo(url, { signal });

@@ -5,6 +5,7 @@ import {
   createSigner,
   createWire,
   type EventCrypto,
+  type Mine,
   type OpenSocket,
   type ProfileName,
   type Signer,
@@ -127,6 +128,8 @@ export interface MemberOptions {
   readonly eventsPerMinute?: number;
   /** Opens the sockets to relays; a test can intercept messages here. */
   readonly openSocket?: OpenSocket;
+  /** Does proof of work; default in turns. */
+  readonly mine?: Mine;
 }
 
 /** Starts one worker; it closes its connections when it ends. */
@@ -140,9 +143,12 @@ export function startMember(options: MemberOptions): Member {
     crypto: sharedCrypto,
     ...(options.eventsPerMinute === undefined ? {} : { eventsPerMinute: options.eventsPerMinute }),
   });
+  const [events, saved]: [WorkerEvent[], WorkerState[]] = [[], []];
+  const onNotice = (message: string) => void events.push({ type: 'notice', message });
   const wireOptions = {
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing: options.packing, erasure: options.erasure, peers: options.plan.peers },
+    ...{ mine: options.mine, onNotice },
     ...(options.sliceEnds && { sliceEnds: options.sliceEnds, features: tierFeatures }),
     ratio: 0.5,
     maxContainerBytes: 10_000 + 6 * (options.sliceEnds?.at(-1) ?? layout.size),
@@ -151,7 +157,6 @@ export function startMember(options: MemberOptions): Member {
   const python =
     options.profile === 'nostrain/0' ? createPythonWire({ ...wireOptions, ...zstd }) : undefined;
   const wire = python?.wire ?? createWire(wireOptions);
-  const [events, saved]: [WorkerEvent[], WorkerState[]] = [[], []];
   const ports: Ports = {
     clock,
     trainer: options.trainer ?? arithmeticTrainer(index, layout, { clock, trainMs }),

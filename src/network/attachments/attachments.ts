@@ -114,7 +114,7 @@ export class Attachments {
         if (have === of) return answerOf(outcome, relay, relays);
         const refused = chunks.find(({ message }) => message !== '');
         const message = `${have} of ${of} chunks taken: ${refused?.message ?? ''}`;
-        return { relay, isAccepted: false, message, isAway: refused?.isAway ?? false };
+        return { relay, isAccepted: false, message, isTemporary: refused?.isTemporary ?? false };
       }),
     );
     return deliveryOf(answers);

@@ -22,8 +22,8 @@ export interface ChunkDelivery {
   readonly of: number;
   /** Message of the first refusal; empty if there was none. */
   readonly message: string;
-  /** The relay was not connected when it was refused, or did not answer. */
-  readonly isAway: boolean;
+  /** The relay was unreachable, silent, busy or failing at the first refusal. */
+  readonly isTemporary: boolean;
 }
 
 /** Chunks being sent to several relays. */
@@ -118,7 +118,7 @@ async function upload(
   let next = 0;
   let taken = 0;
   let message = '';
-  let isAway = false;
+  let isTemporary = false;
   let isUseless = false;
   const sendSome = async (): Promise<void> => {
     // a signal of its own, so that the given one has few listeners
@@ -133,7 +133,7 @@ async function upload(
           onTaken(index);
           continue;
         }
-        if (message === '') ({ message, isAway } = answerOf(outcome, relay, relays));
+        if (message === '') ({ message, isTemporary } = answerOf(outcome, relay, relays));
         isUseless ||= outcome === undefined || outcome.attempts === 0;
       }
     } finally {
@@ -146,7 +146,7 @@ async function upload(
     message ||= 'aborted';
   });
   if (isUseless) onUseless?.();
-  return { relay, taken, of: indices.length, message, isAway };
+  return { relay, taken, of: indices.length, message, isTemporary };
 }
 
 /** A chunk to send, and its relays: those that should have it, then those that get it if one of them refuses. */

@@ -18,8 +18,8 @@ export interface Delivery {
 export interface Failure {
   readonly relay: string;
   readonly message: string;
-  /** The relay was unreachable or did not answer, so it may accept the event later. */
-  readonly isAway?: boolean;
+  /** The relay was unreachable, silent, busy or failing, so it may accept the event later. */
+  readonly isTemporary?: boolean;
 }
 
 /** Upload progress of a payload: chunks done, of those needed. */
@@ -87,7 +87,7 @@ interface RelayAnswer {
   readonly relay: string;
   readonly isAccepted: boolean;
   readonly message: string;
-  readonly isAway: boolean;
+  readonly isTemporary: boolean;
 }
 
 /** Describes the answer of one relay; without an outcome, sending was aborted. */
@@ -99,23 +99,24 @@ export const answerOf = (
   relay,
   isAccepted: isTakenAtAll(outcome),
   message: wordsOf(outcome, relay, relays),
-  isAway: isAway(outcome, relay, relays),
+  isTemporary: isTemporary(outcome, relay, relays),
 });
 
 export const deliveryOf = (answers: readonly RelayAnswer[]): Delivery => ({
   accepted: answers.filter(({ isAccepted }) => isAccepted).map(({ relay }) => relay),
-  failed: answers.flatMap(({ isAccepted, relay, message, isAway }) =>
-    isAccepted ? [] : [{ relay, message, ...(isAway && { isAway }) }],
+  failed: answers.flatMap(({ isAccepted, relay, message, isTemporary }) =>
+    isAccepted ? [] : [{ relay, message, ...(isTemporary && { isTemporary }) }],
   ),
 });
 
-/** Reports whether sending again later may help: the relay was unreachable or silent, and did not refuse. */
-function isAway(
+/** Reports whether sending again later may help: the relay did not refuse the event for good. */
+function isTemporary(
   outcome: PublishOutcome | undefined,
   relay: string,
   relays: Pick<RelaySet, 'status'>,
 ): boolean {
-  if (outcome) return outcome.status === 'unreachable' || outcome.status === 'no-verdict';
+  if (outcome?.status === 'refused') return judgeAnswer(false, outcome.message).transient ?? false;
+  if (outcome) return ['unreachable', 'no-verdict', 'throttled'].includes(outcome.status);
   return relays.status().find((each) => each.relay === relay)?.state !== 'open';
 }
 
@@ -287,7 +288,7 @@ function workOf(bits: number): Case {
   }
   return {
     happened,
-    next: `use another relay for events over ${MAX_WORK_BYTES} bytes, work on smaller ones`,
+    next: `only events up to ${MAX_WORK_BYTES} bytes get it: use another relay for larger ones`,
   };
 }
 

@@ -130,9 +130,12 @@ export class Limits {
   learn(parcel: Parcel, verdict: AnswerVerdict, message: string): void {
     const { kind } = parcel.event;
     const { status, refuses, blamesClock, bits } = verdict;
+    if (bits !== undefined) this.#workBitsOf.set(kind, bits);
     const wanted = this.#requiredWork(kind);
-    if (status === 'accepted') this.#workWasted = 0;
-    else if (
+    if (status === 'accepted') {
+      this.#workWasted = 0;
+      if (leadingZeroBits(parcel.event.id) < wanted) this.#workBitsOf.set(kind, 0);
+    } else if (
       isRefusal(status) &&
       !verdict.transient &&
       wanted > 0 &&
@@ -143,7 +146,6 @@ export class Limits {
     if (blamesClock) this.#clockComplaint = message;
     if (refuses === 'kind') this.#refusedKinds.set(kind, message);
     if (refuses === 'size') this.#maxEventBytes = Math.min(this.#maxEventBytes, sizeOf(parcel) - 1);
-    if (bits !== undefined) this.#workBitsOf.set(kind, bits);
     if (status === 'auth-needed') this.#needsAuth = true;
   }
 
@@ -162,12 +164,15 @@ export class Limits {
     return isOut || this.#isWorkUseless(kind) ? Number.POSITIVE_INFINITY : this.#requiredWork(kind);
   }
 
+  /** If the relay states nothing, a kind without an answer of its own is assumed to need what the others need. */
   #requiredWork(kind: number): number {
-    return Math.max(this.#workBits, this.#workBitsOf.get(kind) ?? 0);
+    const assumed = this.#workBits || Math.max(0, ...this.#workBitsOf.values());
+    return Math.max(this.#workBits, this.#workBitsOf.get(kind) ?? assumed);
   }
 
   #isWorkUseless(kind: number): boolean {
-    return this.#workWasted >= MOST_WASTED && this.#requiredWork(kind) > 0;
+    const known = Math.max(this.#workBits, this.#workBitsOf.get(kind) ?? 0);
+    return this.#workWasted >= MOST_WASTED && known > 0;
   }
 
   foresee(parcel: Parcel): Foreseen | undefined {

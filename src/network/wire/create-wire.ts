@@ -3,7 +3,7 @@ import { anySignal, createNotifier, type Notifier } from '../../base/async.ts';
 import { sha256 } from '../../base/hash.ts';
 import { type Heartbeat, isStale } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
-import { createWorkingSigner } from '../proof-of-work.ts';
+import { createMiner, createWorkingSigner, leadingZeroBits } from '../proof-of-work.ts';
 import {
   republishMissing,
   type Sending,
@@ -78,6 +78,14 @@ export function createWire(
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
+    async signAgain({ kind, created_at, tags, content, id }) {
+      const isWorked = (eventId: string) => leadingZeroBits(eventId) >= relays.workFor(kind);
+      if (isWorked(id)) return undefined;
+      const nowSeconds = Math.floor(options.clock.now() / 1000);
+      const later = Math.max(nowSeconds, created_at + 1);
+      const event = await profileOptions.signWorked({ kind, created_at: later, tags, content });
+      return isWorked(event.id) ? event : undefined;
+    },
     relays: relays.readRelays,
     troubles: troubles.lines,
     reachable: () => relays.status().flatMap(({ relay, state }) => (state === 'open' ? relay : [])),
@@ -103,16 +111,20 @@ export function createWire(
   };
 }
 
-const optionsOf = (options: WireOptions, signal: AbortSignal): ProfileOptions => ({
-  ...options,
-  sha256: options.sha256 ?? sha256,
-  signWorked: createWorkingSigner({
-    ...options,
-    workFor: (kind) => options.relays.workFor(kind),
-    signal,
-  }),
-  signal,
-});
+function optionsOf(options: WireOptions, signal: AbortSignal): ProfileOptions {
+  const { relays, clock, onNotice, mine = createMiner(clock) } = options;
+  const onWait = (bits: number, seconds: number) => {
+    const asking = relays.status().filter(({ limits }) => limits.workBits > 0);
+    const names = asking.map(({ relay }) => relay).join(', ');
+    onNotice?.(
+      `${names} requires ${bits} bits of proof of work; the update waits about ${seconds} s, ` +
+        'until there is time for work again',
+    );
+  };
+  const workFor = (kind: number) => relays.workFor(kind);
+  const signWorked = createWorkingSigner({ ...options, mine, workFor, onWait, signal });
+  return { ...options, sha256: options.sha256 ?? sha256, signWorked, signal };
+}
 
 const GRADIENT_QUERY_MS = 3000;
 
@@ -240,7 +252,7 @@ function createSignsOfLife(
       };
       const { signal: either, release } = anySignal(signal, replaced);
       const { taken, ...sending } = watchLater(
-        signWorked(buildHeartbeat(heartbeat)).then((event) =>
+        signWorked(buildHeartbeat(heartbeat), replaced).then((event) =>
           trackOutcomes(event, relays.send(event, { signal: either }), relays),
         ),
       );

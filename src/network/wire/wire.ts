@@ -15,7 +15,7 @@ import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { ErasureCode } from '../chunks/reed-solomon.ts';
 import type { EventDraft, SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import type { Mine } from '../proof-of-work.ts';
+import type { Mine, SignWorked } from '../proof-of-work.ts';
 import type { Progress, Sending } from '../transport/delivery.ts';
 import type { Filter } from '../transport/frames.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
@@ -110,6 +110,10 @@ export interface Wire {
   seal(gradient: LocalGradient): Promise<SealedGradient>;
   /** Returns what receivers decode from an update, also after a restart. */
   open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
+  /**
+   * Signs an event again with the proof of work that relays require by now; undefined if it has enough, or is too large.
+   */
+  signAgain(event: SignedEvent): Promise<SignedEvent | undefined>;
   /** Adds an update to the open round and sends it. */
   send(sealed: Sealed): Sending;
   readonly relays: readonly string[];
@@ -142,8 +146,10 @@ export interface WireOptions {
   readonly sha256?: Sha256 | undefined;
   /** Erasure code of payloads, one shard per relay; without it each relay gets the whole payload. */
   readonly erasure?: ErasureCode | undefined;
-  /** Does the proof of work that relays require (NIP-13); without it, such relays get no events. */
+  /** Does the proof of work that relays require (NIP-13); default in turns on this thread. On Node, pass `mine`. */
   readonly mine?: Mine | undefined;
+  /** Called with a message when the wire has to wait, such as for time to work. */
+  readonly onNotice?: ((message: string) => void) | undefined;
   readonly packing?: PackingName | undefined;
   /** `auto`: maximum bytes of events per worker and round; default 65536, one event. */
   readonly eventBudget?: number | undefined;
@@ -182,7 +188,7 @@ export interface RoundReader {
 export interface ProfileOptions extends WireOptions {
   readonly sha256: Sha256;
   /** Signs an event, after the proof of work that relays require of small events (NIP-13). */
-  signWorked(draft: EventDraft): Promise<SignedEvent>;
+  readonly signWorked: SignWorked;
   /** Aborted when the wire is closed: nothing is sent any more. */
   readonly signal: AbortSignal;
 }

@@ -292,6 +292,7 @@ export const playSession = (
       relays: set,
       signer,
       mine,
+      onNotice: (message) => report({ type: 'notice', message }),
       codec,
       ratio,
       ...limits,

@@ -163,7 +163,7 @@ test.each([0, 1, 2])('striped 2/3, any two relays are enough: without relay %i',
   const { enough, deliveries } = send(set, cutParts(payload, erasure), 2);
   expect(await enough).toBe(true);
   expect(await Promise.all(deliveries)).toEqual(
-    relays.map(({ url }) => ({ relay: url, taken: 3, of: 3, message: '', isAway: false })),
+    relays.map(({ url }) => ({ relay: url, taken: 3, of: 3, message: '', isTemporary: false })),
   );
   await relays[gone]!.close();
   const rest = relays.filter((_, i) => i !== gone);

@@ -82,7 +82,7 @@ describe('refused', () => {
     ],
     [
       'pow: difficulty 3 is less than 16',
-      'wss://a.test requires proof of work (pow: difficulty 3 is less than 16); use another relay for events over 2048 bytes, work on smaller ones',
+      'wss://a.test requires proof of work (pow: difficulty 3 is less than 16); only events up to 2048 bytes get it: use another relay for larger ones',
     ],
     [
       'pow: 28 bits needed',
