@@ -67,7 +67,7 @@ export async function publishWorked<S extends WorkerState>(
     await round.publish(sealed);
     return sealed;
   } catch (error) {
-    const event = error instanceof RelayError && (await wire.signAgain(sealed.sent.event));
+    const event = error instanceof RelayError && (await wire.signWithWork(sealed.sent.event));
     if (!event) throw error;
     const worked = { ...sealed, sent: { ...sealed.sent, event } };
     await store.save(worked);

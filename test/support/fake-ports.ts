@@ -121,7 +121,7 @@ export function fakePorts(
       return { event, payload: undefined, sent: own.delta, ...sizes };
     },
     open: ({ event }) => contribution(ME, JSON.parse(event.content)).delta,
-    signAgain: async () => undefined,
+    signWithWork: async () => undefined,
     send({ event }) {
       sent.push(event);
       signMs = clock.now();

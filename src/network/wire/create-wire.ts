@@ -78,7 +78,7 @@ export function createWire(
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
-    async signAgain({ kind, created_at, tags, content, id }) {
+    async signWithWork({ kind, created_at, tags, content, id }) {
       const isWorked = (eventId: string) => leadingZeroBits(eventId) >= relays.workFor(kind);
       if (isWorked(id)) return undefined;
       const nowSeconds = Math.floor(options.clock.now() / 1000);

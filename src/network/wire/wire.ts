@@ -111,9 +111,9 @@ export interface Wire {
   /** Returns what receivers decode from an update, also after a restart. */
   open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
   /**
-   * Signs an event again with the proof of work that relays require by now; undefined if it has enough, or is too large.
+   * Signs an event again with the work that relays require by now; undefined if it has enough work or is too large.
    */
-  signAgain(event: SignedEvent): Promise<SignedEvent | undefined>;
+  signWithWork(event: SignedEvent): Promise<SignedEvent | undefined>;
   /** Adds an update to the open round and sends it. */
   send(sealed: Sealed): Sending;
   readonly relays: readonly string[];

@@ -286,14 +286,12 @@ export const playSession = (
     scope.defer(() => set.close());
     const limits = { maxContainerBytes: mostPayloadBytes(layout), zstd: await openZstd() };
     const advertised = parts.advertisedRelays;
+    const onNotice = (message: string) => report({ type: 'notice', message });
     const { wire, events } = createPythonWire({
       run,
       layout,
       relays: set,
-      signer,
-      mine,
-      onNotice: (message) => report({ type: 'notice', message }),
-      codec,
+      ...{ signer, mine, onNotice, codec },
       ratio,
       ...limits,
       clock: systemClock,
