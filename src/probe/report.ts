@@ -66,6 +66,8 @@ export interface RelayReport extends RelayDescription {
   readonly rate: RateReport;
   readonly kinds: Readonly<Record<number, KindReport>>;
   readonly filters: { readonly s: FilterVerdict; readonly c: FilterVerdict };
+  /** Present if events that the relay had returned were gone later: the age of the youngest, in seconds. */
+  readonly forgets?: { readonly afterSeconds: number };
   /** Whether the events are gone after their deletion; absent if that is unknown. */
   readonly deletes?: boolean;
   readonly spent: { readonly events: number; readonly bytes: number; readonly seconds: number };
@@ -155,7 +157,7 @@ const wordSmall = ({ keptBytes, refusedBytes, words }: RelayReport['size']): str
 
 /** Returns why a relay is unusable, if it is. */
 function findBar(
-  { problem, auth, work, clockWords, kinds, hangUps }: RelayReport,
+  { problem, auth, work, clockWords, kinds, hangUps, forgets }: RelayReport,
   abilities: Abilities,
 ): Omit<Verdict, 'carries'> | undefined {
   const tried = kinds[manifest.kind];
@@ -182,6 +184,15 @@ function findBar(
   }
   if (tried?.verdict === 'lost') {
     return { why: ['accepts events but does not return them'], next: RUN_A_RELAY };
+  }
+  if (forgets !== undefined) {
+    const seconds = Math.ceil(forgets.afterSeconds);
+    const lost =
+      `forgets events: what it had stored was gone after ${seconds} s, so a worker that joins, ` +
+      'restarts or was cut off cannot get the updates of a round';
+    const next =
+      'add a relay that keeps events for days, or run one: nostrain relay --host 0.0.0.0';
+    return { why: [lost], next };
   }
   return undefined;
 }

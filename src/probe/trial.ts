@@ -9,6 +9,7 @@ import { sha256 } from '../base/hash.ts';
 import { chunkTree } from '../network/chunks/payload.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../network/event.ts';
 import { buildManifest } from '../network/wire/native-profile.ts';
+import { isSame } from './conversation.ts';
 import type { FilterVerdict, KindReport, KindVerdict, RelayReport, SizeReport } from './report.ts';
 import type { How, ProbeOptions, ProbeOutcome, ProbeSender, ProbeSent } from './sender.ts';
 
@@ -41,6 +42,12 @@ const VERDICTS: Partial<Record<ProbeOutcome, KindVerdict>> = {
   refused: 'refused',
 };
 
+/** An event that the relay returned by id, and when. */
+interface KeptEvent {
+  readonly event: SignedEvent;
+  readonly keptMs: number;
+}
+
 /** The sequence of tests of one relay. */
 export class Trial {
   readonly #sender: ProbeSender;
@@ -48,8 +55,10 @@ export class Trial {
   readonly #options: ProbeOptions;
   readonly #statedBytes: number;
   readonly #kinds: Record<number, KindReport> = {};
-  readonly #kept: SignedEvent[] = [];
+  readonly #kept: KeptEvent[] = [];
   #size: SizeReport = { keptBytes: 0 };
+  /** Age of the youngest event that the relay returned by id and later did not, in seconds. */
+  #forgottenSeconds = Number.POSITIVE_INFINITY;
 
   constructor(
     sender: ProbeSender,
@@ -63,7 +72,7 @@ export class Trial {
     this.#statedBytes = statedBytes;
   }
 
-  async run(): Promise<Pick<RelayReport, 'size' | 'kinds' | 'filters' | 'deletes'>> {
+  async run(): Promise<Pick<RelayReport, 'size' | 'kinds' | 'filters' | 'deletes' | 'forgets'>> {
     this.#options.onStep('reading');
     const me = this.#options.signer.publicKey;
     await this.#sender.ask({ authors: [me], kinds: [MANIFEST], limit: 1 });
@@ -75,11 +84,15 @@ export class Trial {
       await this.#trySizes();
       await this.#tryBurst();
     }
-    const deletes = await this.#clean();
+    await this.#areForgotten(this.#kept);
+    const forgets = Number.isFinite(this.#forgottenSeconds);
+    const isDeleted = await this.#clean();
+    const deletes = forgets ? undefined : isDeleted;
     return {
       size: this.#size,
       kinds: this.#kinds,
       filters,
+      ...(forgets ? { forgets: { afterSeconds: this.#forgottenSeconds } } : {}),
       ...(deletes === undefined ? {} : { deletes }),
     };
   }
@@ -123,7 +136,7 @@ export class Trial {
   async #tryFilters(): Promise<RelayReport['filters']> {
     this.#options.onStep('filters');
     const keyOf = (event: SignedEvent) => event.tags.find(([name]) => name === 'c')?.[1];
-    const key = this.#kept.map(keyOf).find((text) => text !== undefined);
+    const key = this.#kept.map(({ event }) => keyOf(event)).find((text) => text !== undefined);
     return {
       s: await this.#tryFilter('s', this.#samples.scope),
       c: key === undefined ? 'unknown' : await this.#tryFilter('c', key),
@@ -131,18 +144,33 @@ export class Trial {
   }
 
   async #tryFilter(name: 's' | 'c', value: string): Promise<FilterVerdict> {
-    const fits = ({ tags }: SignedEvent) => tags.some((tag) => tag[0] === name && tag[1] === value);
+    const fits = ({ event: { tags } }: KeptEvent) =>
+      tags.some((tag) => tag[0] === name && tag[1] === value);
     const expected = this.#kept.filter(fits);
     if (expected.length === 0 || expected.length === this.#kept.length) return 'unknown';
     const authors = [this.#options.signer.publicKey];
-    const kinds = [...new Set(this.#kept.map(({ kind }) => kind))];
+    const kinds = [...new Set(this.#kept.map(({ event }) => event.kind))];
     const tag = name === 's' ? { '#s': [value] } : { '#c': [value] };
     const reply = await this.#sender.ask({ authors, kinds, ...tag });
     if (reply.end === 'closed') return 'refused';
     if (reply.end !== 'eose') return 'unknown';
     const ids = new Set(reply.events.map((event) => (event as { id?: unknown } | null)?.id));
-    if (!expected.every(({ id }) => ids.has(id))) return 'finds nothing';
+    const missing = expected.filter(({ event }) => !ids.has(event.id));
+    if (missing.length > 0)
+      return (await this.#areForgotten(missing)) ? 'unknown' : 'finds nothing';
     return ids.size > expected.length ? 'brings too much' : 'works';
+  }
+
+  /** Asks for events by id again; returns whether the relay has lost all of them, and notes when. */
+  async #areForgotten(kept: readonly KeptEvent[]): Promise<boolean> {
+    if (kept.length === 0 || this.#sender.isMute) return false;
+    const reply = await this.#sender.ask({ ids: kept.map(({ event }) => event.id) });
+    if (reply.end !== 'eose') return false;
+    const nowMs = this.#options.clock.now();
+    const lost = kept.filter(({ event }) => !reply.events.some((found) => isSame(found, event)));
+    for (const { keptMs } of lost)
+      this.#forgottenSeconds = Math.min(this.#forgottenSeconds, (nowMs - keptMs) / 1000);
+    return lost.length === kept.length;
   }
 
   /** Sends ever larger events; if manifests are refused, first one of another kind with the size of a full manifest. */
@@ -199,7 +227,7 @@ export class Trial {
     const [kept] = this.#kept;
     if (sent.outcome !== 'kept' || kept === undefined) return undefined;
     await this.#options.clock.sleep(DELETION_MS, this.#options.signal);
-    return !(await this.#sender.has(kept));
+    return !(await this.#sender.has(kept.event));
   }
 
   get #carrier(): number | undefined {
@@ -216,7 +244,7 @@ export class Trial {
       this.#kinds[draft.kind] = { verdict: VERDICTS[outcome] ?? 'unknown', words };
     }
     if (outcome === 'kept' && how.seen === undefined) {
-      if (event) this.#kept.push(event);
+      if (event) this.#kept.push({ event, keptMs: this.#options.clock.now() });
       this.#size = { ...this.#size, keptBytes: Math.max(this.#size.keptBytes, bytes) };
     }
     if (outcome === 'too-large') this.#refuseSize(sent);

@@ -248,6 +248,32 @@ describe('a relay that', () => {
     });
   });
 
+  it('forgets everything after half a minute is told apart from one whose filter finds nothing', async () => {
+    let sent = 0;
+    const { report } = await probePlain(
+      {
+        // a pause after the manifest, longer than the relay remembers
+        answer: () => (++sent > 1 && sent < 5 ? [false, 'rate-limited: slow down'] : [true, '']),
+        brings: ({ tags }, filter) =>
+          Object.entries(filter).every(
+            ([name, values]) =>
+              !name.startsWith('#') ||
+              tags.some(([tag, value]) => `#${tag}` === name && `${values}` === value),
+          ),
+        forgetMs: 30_000,
+        nowMs: () => clock.now(),
+      },
+      { timeLimitMs: 120_000, pauseMs: 13_000 },
+    );
+    expect(report.filters.s).toBe('unknown');
+    expect(report.forgets?.afterSeconds).toBeGreaterThanOrEqual(30);
+    expect(judgeRelay(report)).toMatchObject({
+      carries: 'nothing',
+      why: [expect.stringMatching(/^forgets events: what it had stored was gone after \d\d s, so/)],
+      next: expect.stringContaining('a relay that keeps events for days'),
+    });
+  });
+
   it('refuses what is dated now speaks of a clock', async () => {
     const words = 'invalid: created_at too late';
     const { report } = await probePlain({

@@ -21,6 +21,9 @@ export interface Habits {
   answer?(event: PlainEvent): readonly [boolean, string] | 'hang-up' | undefined;
   /** Whether an accepted event is brought for a filter, besides those asked for by id. */
   brings?(event: PlainEvent, filter: Readonly<Record<string, unknown>>): boolean;
+  /** Deletes an event when it is this old, by the clock of `nowMs`. */
+  readonly forgetMs?: number;
+  nowMs?(): number;
   /** Its NIP-11 document. */
   readonly info?: unknown;
   /** Milliseconds its clock is ahead. */
@@ -29,6 +32,9 @@ export interface Habits {
 
 export async function startPlainRelay(habits: Habits): Promise<PlainRelay> {
   const events: PlainEvent[] = [];
+  const { forgetMs = Number.POSITIVE_INFINITY, nowMs = Date.now } = habits;
+  const arrivedMs = new Map<string, number>();
+  const isStored = ({ id }: PlainEvent) => nowMs() - arrivedMs.get(id)! < forgetMs;
   const server = createServer((_, response) => {
     const date = new Date(Date.now() + (habits.aheadMs ?? 0)).toUTCString();
     response.setHeader('Date', date).end(JSON.stringify(habits.info ?? {}));
@@ -42,9 +48,11 @@ export async function startPlainRelay(habits: Habits): Promise<PlainRelay> {
     if (verb === 'EVENT') publish(ws, say, first as PlainEvent);
     if (verb !== 'REQ') return;
     const filter = second as { readonly ids?: readonly string[] };
-    const found = events.filter((event) =>
-      filter.ids ? filter.ids.includes(event.id) : (habits.brings?.(event, filter) ?? false),
-    );
+    const found = events
+      .filter(isStored)
+      .filter((event) =>
+        filter.ids ? filter.ids.includes(event.id) : (habits.brings?.(event, filter) ?? false),
+      );
     for (const event of found) say('EVENT', first, event);
     say('EOSE', first);
   }
@@ -55,6 +63,7 @@ export async function startPlainRelay(habits: Habits): Promise<PlainRelay> {
     if (answer === undefined || answer === 'hang-up') return;
     const [accepted, message] = answer;
     if (accepted) events.push(event);
+    arrivedMs.set(event.id, nowMs());
     say('OK', event.id, accepted, message);
   }
 
