@@ -1,7 +1,7 @@
 /** Ports of a worker without network, disk or engine; the test supplies everything that arrives. */
 
 import { type Clock, createNotifier } from 'nostrain/base';
-import type { SignedEvent, Wire } from 'nostrain/network';
+import type { RoundInbox, SignedEvent, Wire } from 'nostrain/network';
 import type { Contribution, Heartbeat, Rejection } from 'nostrain/run';
 import { createLayout, type Layout } from 'nostrain/tensor';
 import {
@@ -37,6 +37,8 @@ export interface FakePorts extends Ports {
   readonly heartbeatsSent: (LocalHeartbeat & { readonly atMs: number })[];
   readonly saved: WorkerState[];
   readonly sent: SignedEvent[];
+  /** Number of rounds whose subscription is open. */
+  readonly openRounds: () => number;
   /** A peer's gradient arrives for the round in progress. */
   arrive(one: Contribution): void;
   refuse(rejection: Rejection): void;
@@ -80,17 +82,21 @@ export interface FakeOptions {
   readonly sends?: number;
   /** Whether the own gradient is among those averaged. */
   readonly counts?: boolean;
+  /** What the inbox of a round does instead. */
+  readonly inbox?: Partial<RoundInbox>;
+  readonly wire?: Partial<Wire>;
 }
 
 export function fakePorts(
   clock: Clock,
-  { trainMs = 0, isRateLimited = false, sends = 1, counts = true }: FakeOptions = {},
+  { trainMs = 0, isRateLimited = false, sends = 1, counts = true, ...given }: FakeOptions = {},
 ): FakePorts {
   const changed = createNotifier();
   const heartbeats = new Map<string, Heartbeat>();
   const contributions = new Map<string, Contribution>();
   const rejections: Rejection[] = [];
   let caughtUp = false;
+  let openRounds = 0;
   let signMs = clock.now();
   const [events, heartbeatsSent, saved, sent]: [
     WorkerEvent[],
@@ -135,6 +141,7 @@ export function fakePorts(
     reachable: () => ['fake'],
     troubles: () => [],
     openRound: () => {
+      openRounds++;
       contributions.clear();
       rejections.length = 0;
       return {
@@ -146,11 +153,13 @@ export function fakePorts(
         },
         pulling: () => undefined,
         giveUp: () => undefined,
-        close: () => undefined,
+        close: () => void openRounds--,
+        ...given.inbox,
       };
     },
     traffic: () => ({ bytesSent: 0, bytesReceived: 0 }),
     close: async () => undefined,
+    ...given.wire,
   };
   return {
     clock,
@@ -162,6 +171,7 @@ export function fakePorts(
     heartbeatsSent,
     saved,
     sent,
+    openRounds: () => openRounds,
     arrive: (one) => {
       contributions.set(one.worker, one);
       changed.notify();

@@ -3,27 +3,37 @@ import { describe, expect, it } from 'vitest';
 import type { Sync } from '../../src/run/aggregation.ts';
 import { collect } from '../../src/worker/apply-round.ts';
 import { contribution } from '../support/contributions.ts';
-import { everything, fakePorts, plan } from '../support/fake-ports.ts';
+import {
+  everything,
+  type FakeOptions,
+  type FakePorts,
+  fakePorts,
+  plan,
+} from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 
 const B = 'b'.repeat(64);
 const C = 'c'.repeat(64);
 
-/** Collects round 0 with this worker's gradient already in; reports when and why it closed. */
-function start(sync: Sync, peers: readonly string[] = [], more: Parameters<typeof plan>[0] = {}) {
+interface Given extends FakeOptions {
+  readonly plan?: Parameters<typeof plan>[0];
+  readonly peers?: readonly string[];
+  /** Whether this worker's gradient is already in. */
+  readonly hasOwn?: boolean;
+}
+
+/** Collects round 0; reports when and why it closed. */
+function start(sync: Sync, { plan: more, peers = [], hasOwn = true, ...options }: Given = {}) {
   const clock = createManualClock();
-  const ports = fakePorts(clock);
+  const ports = fakePorts(clock, options);
   for (const worker of peers) ports.hear({ worker });
   const inbox = ports.wire.openRound({ round: 0, base: B, assignment: everything });
-  ports.arrive(contribution('a'.repeat(64), [1]));
+  if (hasOwn) ports.arrive(contribution('a'.repeat(64), [1]));
   const startMs = clock.now();
   const abort = new AbortController();
   const closed: { reason?: string; error?: NostrainError; afterMs?: number } = {};
-  const finished = collect(inbox, 0, {
-    plan: plan({ sync, ...more }),
-    ports,
-    signal: abort.signal,
-  }).then(
+  const session = { plan: plan({ sync, ...more }), ports, signal: abort.signal };
+  const finished = collect(inbox, 0, session).then(
     (reason) => Object.assign(closed, { reason, afterMs: clock.now() - startMs }),
     (error) => Object.assign(closed, { error, afterMs: clock.now() - startMs }),
   );
@@ -37,7 +47,7 @@ describe('N-06: collection strategies', () => {
   ] as const)(
     'timeout since %s closes after %d ms, whatever else arrives',
     async (timeoutSince, ms) => {
-      const { clock, ports, closed } = start({ strategy: 'timeout' }, [], { timeoutSince });
+      const { clock, ports, closed } = start({ strategy: 'timeout' }, { plan: { timeoutSince } });
       for (let i = 0; closed.afterMs === undefined && i < 300; i++) {
         if (i === 30 || i === 80) ports.arrive(contribution(B, [i]));
         if (i === 60) ports.arrive(contribution(C, [1]));
@@ -73,7 +83,10 @@ describe('N-06: collection strategies', () => {
   });
 
   it('quorum closes at floor(n/2)+1 of the live workers', async () => {
-    const { clock, ports, closed } = start({ strategy: 'quorum' }, [B, C, 'd'.repeat(64)]);
+    const { clock, ports, closed } = start(
+      { strategy: 'quorum' },
+      { peers: [B, C, 'd'.repeat(64)] },
+    );
     ports.arrive(contribution(B, [1]));
     await clock.advance(10);
     expect(closed.reason).toBeUndefined();
@@ -82,17 +95,22 @@ describe('N-06: collection strategies', () => {
     expect(closed.reason).toBe('quorum');
   });
 
-  it('quorum does not count workers gone stale or leaving', async () => {
-    const { clock, ports, closed } = start({ strategy: 'quorum' }, ['d'.repeat(64)]);
+  it('quorum does not count workers gone stale, leaving or with other settings', async () => {
+    const fingerprint = { settings: 'ours', nonDefault: [], shard: '1/1' };
+    const { clock, ports, closed } = start(
+      { strategy: 'quorum' },
+      { peers: ['d'.repeat(64)], plan: { fingerprint } },
+    );
     ports.hear({ worker: B, createdAt: clock.now() / 1000 - 181 });
     ports.hear({ worker: C, leaving: true });
+    ports.hear({ worker: 'e'.repeat(64), fingerprint: { ...fingerprint, settings: 'other' } });
     ports.arrive(contribution('d'.repeat(64), [1]));
     await clock.advance(10);
     expect(closed.reason).toBe('quorum');
   });
 
   it('quorum that is not reached uses what has arrived at the deadline', async () => {
-    const { clock, closed } = start({ strategy: 'quorum' }, [B, C]);
+    const { clock, closed } = start({ strategy: 'quorum' }, { peers: [B, C] });
     await clock.advance(10_000);
     expect(closed.reason).toBe('timeout');
   });
@@ -104,6 +122,35 @@ describe('N-06: collection strategies', () => {
     ports.catchUp();
     await clock.advance(1);
     expect(closed.reason).toBe('async');
+  });
+
+  it('without any gradient no strategy closes a round', async () => {
+    for (const strategy of ['timeout', 'quorum', 'async'] as const) {
+      const { clock, closed } = start({ strategy }, { hasOwn: false });
+      await clock.advance(10_000);
+      expect(closed.error).toMatchObject({ code: 'round/incomplete', data: { round: 0 } });
+    }
+  });
+
+  it('at the deadline, payloads that are still on their way are given up and reported', async () => {
+    const ports: { refuse?: FakePorts['refuse'] } = {};
+    const progress = { have: 0, of: 4 };
+    const inbox = {
+      pulling: () => progress,
+      giveUp: () => ports.refuse!({ worker: B, reason: 'payload-missing', detail: '2 of 4' }),
+    };
+    const started = start({ strategy: 'timeout' }, { inbox });
+    ports.refuse = started.ports.refuse;
+    const { clock, closed } = started;
+    await clock.advance(4500);
+    progress.have = 2;
+    await clock.advance(1000);
+    const { events } = started.ports;
+    const transfers = events.flatMap((event) => (event.type === 'transfer' ? event.have : []));
+    expect(transfers).toEqual([0, 2]);
+    await clock.advance(4500);
+    expect(closed.reason).toBe('timeout');
+    expect(events.at(-1)).toMatchObject({ type: 'refused', worker: B, reason: 'payload-missing' });
   });
 
   it('reports missing workers, and ends at once when stopped', async () => {

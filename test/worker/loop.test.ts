@@ -169,6 +169,121 @@ describe('runWorker', () => {
     },
   );
 
+  it('weighs by examples up to the cap, and carries momentum and norms into the next round', async () => {
+    const weighed = { weights: 'examples', weightCap: 4, normBound: 0, rounds: 1 } as const;
+    const two = { sync: { strategy: 'strict', workers: 2 } } as const;
+    const one = play({ ...weighed, ...two });
+    await one.clock.advance(10);
+    one.ports.arrive(contribution(B, [1, 1], { examples: 100 }));
+    await one.clock.advance(20_000);
+    // this worker has no stated number of examples, so it weighs 1
+    expect((await one.outcome).value!.params.values[0]).toBeCloseTo(-(0.5 + 4) / 5, 6);
+
+    const outer = { learningRate: 0.5, momentum: 0.5 };
+    const alone = play({ rounds: 2, outer, sync: { strategy: 'strict', workers: 1 } });
+    await alone.clock.advance(20_000);
+    const { value } = await alone.outcome;
+    expect([...value!.params.values]).toEqual([-0.8125, -0.8125]);
+    expect([...value!.momentum]).toEqual([0.75, 0.75]);
+    expect(value!.norms).toEqual([0.5, 0.5]);
+  });
+
+  it('without a norm bound, a step that is not finite ends the run before it is saved', async () => {
+    const plan = { normBound: 0, rounds: 1, sync: { strategy: 'strict', workers: 2 } } as const;
+    const { clock, ports, outcome } = play(plan);
+    await clock.advance(10);
+    ports.arrive(contribution(B, [1e300, 0]));
+    await clock.advance(20_000);
+    expect((await outcome).error).toMatchObject({ code: 'round/not-finite' });
+    expect(ports.saved.flatMap(({ params }) => [...params.values]).every(Number.isFinite)).toBe(true); // biome-ignore format: one line
+    expect(ports.openRounds()).toBe(0);
+  });
+
+  it('a gradient that did not count returns to the residual, and that is reported; not under async', async () => {
+    for (const strategy of ['strict', 'async'] as const) {
+      const sync = strategy === 'strict' ? { strategy, workers: 1 } : { strategy };
+      const { clock, ports, outcome } = play({ rounds: 1, sync }, { counts: false });
+      await clock.advance(10);
+      ports.arrive(contribution(B, [0, 0]));
+      ports.catchUp();
+      await clock.advance(20_000);
+      const { value } = await outcome;
+      expect([...value!.residual]).toEqual(strategy === 'strict' ? [0.5, 0.5] : [0, 0]);
+      expect(value!.rounds[0]!.residualShare).toBe(1);
+      const notices = ports.events.flatMap((event) =>
+        event.type === 'notice' ? event.message : [],
+      );
+      expect(notices.map((message) => message.slice(0, 53))).toEqual(
+        strategy === 'strict' ? ['round 1 closed on 1 contributions without this worker'] : [],
+      );
+      expect(ports.openRounds()).toBe(0);
+    }
+  });
+
+  it('evaluates some batches each round, and all after the last', async () => {
+    const { clock, ports } = play({ sync: { strategy: 'strict', workers: 1 }, evaluate: true, evaluateBatches: 3 }); // biome-ignore format: one line
+    const limits: unknown[] = [];
+    Object.assign(ports.trainer, {
+      evaluate: async (_: unknown, on: string, limit: unknown) => limits.push([on, limit]),
+    });
+    await clock.advance(20_000);
+    expect(limits).toEqual([['validation', { batches: 3 }], ['validation', undefined]]); // biome-ignore format: one line
+  });
+
+  it.each([
+    [false, 10],
+    [true, 40],
+  ])(
+    'waits for the final states of its peers (rate limited: %s) for %d s',
+    async (isRateLimited, seconds) => {
+      const plan = {
+        rounds: 1,
+        heartbeatSeconds: 30,
+        sync: { strategy: 'strict', workers: 2 },
+      } as const;
+      const endOf = async (heardMs: number, round = 1) => {
+        const { clock, ports, outcome } = play(plan, { isRateLimited });
+        let endMs = 0;
+        void outcome.then(() => {
+          endMs = clock.now();
+        });
+        await clock.advance(1);
+        ports.arrive(contribution(B, [0, 0]));
+        const startMs = clock.now();
+        await clock.advance(heardMs);
+        ports.hear({ worker: B, round });
+        await clock.advance(100_000);
+        return endMs - startMs;
+      };
+      expect(await endOf(5000)).toBe(5000);
+      expect(await endOf(5000, 0)).toBe(1000 * seconds);
+    },
+  );
+
+  it('a finished run ends at once, without waiting for its peers or a heartbeat', async () => {
+    const finished = { ...start(), round: 2, cohort: [ME, B] };
+    const { ports, outcome, clock } = play({}, {}, finished);
+    await clock.advance(1);
+    expect((await outcome).value).toBe(finished);
+    expect(ports.heartbeatsSent).toEqual([]);
+  });
+
+  it('answers each worker that comes before the first round, unless relays limit rates', async () => {
+    for (const isRateLimited of [false, true]) {
+      const { clock, ports } = play({ waitFor: 3, joinTimeoutMs: 60_000 }, { isRateLimited });
+      const sentBy = async () => {
+        await clock.advance(100);
+        return ports.heartbeatsSent.length;
+      };
+      const counts = [await sentBy()];
+      ports.hear({ worker: B });
+      counts.push(await sentBy());
+      ports.noise();
+      counts.push(await sentBy());
+      expect(counts).toEqual(isRateLimited ? [1, 1, 1] : [1, 2, 2]);
+    }
+  });
+
   it('N-07: names the first member that explains why a peer has other bits', async () => {
     const { clock, ports } = play({ rounds: 1, sync: { strategy: 'strict', workers: 2 } });
     await clock.advance(10);

@@ -2,9 +2,15 @@
 
 import { usualAggregation } from 'nostrain/run';
 import { CHUNK_LENGTH, createLayout, partialOf, prefixOfPartial } from 'nostrain/tensor';
+import { completePlan, genesis, type WorkerState } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
+import { weightedMean } from '../../src/consensus/aggregate/mean.ts';
 import { rangeOfPartial } from '../../src/tensor/partial-vector.ts';
-import { boundedMean, partsOf } from '../../src/worker/apply-round.ts';
+import { applyRound, boundedMean, partsOf } from '../../src/worker/apply-round.ts';
+import type { SealedState } from '../../src/worker/state.ts';
+import { contribution } from '../support/contributions.ts';
+import { everything, fakePorts } from '../support/fake-ports.ts';
+import { createManualClock } from '../support/manual-clock.ts';
 
 const size = 3 * CHUNK_LENGTH;
 const slices = [
@@ -72,6 +78,56 @@ describe('the mean of a round of tiers', () => {
     expect(narrow.mean.mean[0]).toBe((1 + 1 + 1.5 + 1.5) / 4);
     // two contributions are no majority: the bound is that of a first round
     expect(whole.mean.mean.at(-1)).toBeGreaterThan(0);
+  });
+
+  it('each slice keeps its own typical norms, and a worker its newest round', async () => {
+    const values = new Float32Array(size).fill(1);
+    const sent = {
+      event: { id: '9' },
+      ...{ trainingLoss: 1, secondsTraining: 0, residualShare: 0 },
+    };
+    const before = { ...genesis({ layout, values }, 1), norms: [2], outerNorms: [[3]], sent };
+    const delta = row('a', 1, size, 1).delta;
+    const rounds = [['a', 2], ['b', 5], ['b', 1], ['c', 0]] as const; // biome-ignore format: one line
+    const contributions = rounds.map(([worker, round], i) => [
+      `${i}`,
+      { ...contribution(worker, []), eventId: `${9 - i}`, round, delta },
+    ]);
+    const session = {
+      plan: completePlan({ ...{ run: 'r', rounds: 9, innerSteps: 1 }, tiers: plan.tiers }),
+      ...{ ports: fakePorts(createManualClock()), signal: new AbortController().signal },
+    };
+    const start = { base: 'b', roster: [], assignment: everything };
+    const { state: after } = await applyRound(
+      before as unknown as SealedState<WorkerState>,
+      { contributions: new Map(contributions as never), rejections: [] } as never,
+      {
+        ...{ start, reason: 'async', startedMs: 0, secondsWaiting: 0, meanOf: weightedMean },
+        digestsOf: () => ['d', 'e'],
+      },
+      session,
+    );
+    expect(after).toMatchObject({ norms: [2, 1], outerNorms: [[3, 1]] });
+    expect(after.folded).toEqual({ a: 2, b: 5, c: 0 });
+    expect(after.rounds[0]).toMatchObject({ digest: 'd', outer: ['e'], accepted: ['a', 'b', 'c'] });
+  });
+
+  it('large contributions with little stake do not set the bound, and buckets are drawn by the seed', () => {
+    const whole = { ...plan, tiers: undefined, normBound: 1 };
+    const rows = [1, 100, 100, 100].map((value, i) => ({
+      ...{ ...row(`${i}`, value, size, 1), stake: i === 0 ? 10 : 1 },
+    }));
+    expect(boundedMean(rows, state, whole, {}).typical).toEqual([1]);
+    const six = [1, 2, 4, 8, 16, 32].map((value, i) => row(`${i}`, value, size, 1));
+    const aggregation = {
+      ...usualAggregation,
+      rule: 'coordinate-median',
+      before: 'bucketing',
+    } as const;
+    const drawn = (seed: string) =>
+      boundedMean(six, state, { ...whole, normBound: 0, aggregation }, { seed }).mean.mean[0];
+    const seeds = Array.from({ length: 8 }, (_, i) => `${i}`.repeat(64));
+    expect(new Set(seeds.map(drawn)).size).toBeGreaterThan(1);
   });
 
   it('parts are the slices, each with the tensors in it', () => {
