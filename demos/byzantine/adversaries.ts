@@ -61,8 +61,10 @@ export function deviationOf(vectors: readonly Float64Array[]): Float64Array {
 export const plus = (a: Float64Array, b: Float64Array, factor: number): Float64Array =>
   a.map((value, i) => value + factor * b[i]!);
 
-export const norm = (vector: Float64Array): number =>
-  Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0));
+const dot = (a: Float64Array, b: Float64Array): number =>
+  a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+
+export const norm = (vector: Float64Array): number => Math.sqrt(dot(vector, vector));
 
 /** Mean norm of what honest workers send. */
 const honestNorm = ({ honest }: Scene): number =>
@@ -91,6 +93,17 @@ function minMax({ honest }: Scene): Float64Array {
     else high = middle;
   }
   return plus(mean, against, low);
+}
+
+/** The opposite of what it learned, plus as much of the honest mean as lets the two point the same way. */
+function evading({ honest, learned }: Scene): Float64Array {
+  const mean = meanOf(honest);
+  const along = dot(learned, mean) / (dot(mean, mean) || 1);
+  return plus(
+    learned.map((value) => -value),
+    mean,
+    along + 0.01,
+  );
 }
 
 /** The backdoor teaches the model to write ANSWER after TRIGGER. */
@@ -128,6 +141,18 @@ export const adversaries: readonly Adversary[] = [
     delta: flipped,
   },
   {
+    name: 'small-flip',
+    says: 'send the opposite of what they learned, half as large',
+    trains: true,
+    delta: ({ learned }) => learned.map((value) => -0.5 * value),
+  },
+  {
+    name: 'evade',
+    says: 'send the opposite of what they learned, turned so that no honest mean opposes it',
+    trains: true,
+    delta: evading,
+  },
+  {
     name: 'noise',
     says: 'send noise ten times as long as what honest workers send',
     trains: false,
@@ -138,6 +163,13 @@ export const adversaries: readonly Adversary[] = [
     says: 'push the same way in every round, ten times as far as honest workers go',
     trains: false,
     delta: (scene) => noiseOf(scene, 'direction', 10 * honestNorm(scene)),
+  },
+  {
+    name: 'hidden-direction',
+    says: 'push the same way in every round, under the mean of what honest workers send',
+    trains: false,
+    delta: (scene) =>
+      plus(meanOf(scene.honest), noiseOf(scene, 'hidden', 2 * honestNorm(scene)), 1),
   },
   {
     // inner product manipulation, arXiv 1903.03936

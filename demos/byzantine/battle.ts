@@ -7,9 +7,9 @@ import { deriveKey } from 'nostrain';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { philox, unit } from '../../src/base/rng.ts';
+import { aggregateBounded } from '../../src/consensus/aggregate/bounded.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
-import { boundRows, nextSizes, rootMeanSquare } from '../../src/consensus/aggregate/norm-bound.ts';
-import { aggregate } from '../../src/consensus/aggregate/rules.ts';
+import { nextSizes, rootMeanSquare } from '../../src/consensus/aggregate/norm-bound.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
@@ -89,20 +89,19 @@ export async function fight(
     refused += sent.refused;
     const listed = screen ? await screen(params, sent.rows, round) : sent.rows;
     if (listed.length === 0) continue;
-    const { scales, typical } = boundRows(
-      listed.map(({ delta }) => delta),
-      { normBound: plan.normBound, history, parameters: rootMeanSquare(params) },
-    );
+    const isGuest = (id: string) =>
+      defence.strangers === true && fighters.some((each) => each.id === id && each.isHostile);
+    const rows = listed.map((row) => ({ ...row, isGuest: isGuest(row.worker) }));
+    const { aggregate: aggregated, typical } = aggregateBounded(rows, {
+      size: layout.size,
+      normBound: plan.normBound,
+      history,
+      parameters: rootMeanSquare(params),
+      normalize: 'workers',
+      aggregation: defence.aggregation,
+      seed: `${plan.seed} ${round}`,
+    });
     history = nextSizes(history, typical);
-    const aggregated = aggregate(
-      listed.map((row, i) => ({ ...row, scale: scales[i]! })),
-      {
-        size: layout.size,
-        normalize: 'workers',
-        aggregation: defence.aggregation,
-        seed: `${plan.seed} ${round}`,
-      },
-    );
     // screened contributions are lost; those that the rule left out are returned to their authors
     for (const fighter of fighters) {
       sent.settle(fighter, !aggregated.unused.has(fighter.id), aggregated.mean);

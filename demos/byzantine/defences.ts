@@ -19,14 +19,35 @@ export interface Defence {
   readonly aggregation: Aggregation;
   /** A committee leaves out contributions that raise its own loss. */
   readonly screens: boolean;
+  /** The hostile workers are strangers in an open run, in which founders decide. */
+  readonly strangers?: boolean;
 }
+
+/** What runs without an attack use. */
+export const plainMean: Defence = {
+  name: 'mean',
+  aggregation: { ...usualAggregation, rule: 'mean' },
+  screens: false,
+};
+
+/** The only defence that withstands any number of hostile workers. */
+const founders: Defence = {
+  name: 'founders',
+  aggregation: usualAggregation,
+  screens: false,
+  strangers: true,
+};
 
 /** Rules that are also tried after screening. Krum needs more contributions than screening leaves of eight. */
 const SCREENED = ['mean', 'clipped-mean', 'trimmed-mean', 'nnm+trimmed-mean'];
 const MIXED = ['trimmed-mean', 'geometric-median'] as const;
 
-/** Returns all defences; `hostile` is the number of hostile workers that the rules are set to withstand. */
+/**
+ * Returns all defences; `hostile` is the number of hostile workers that the rules are set to withstand. No rule
+ * withstands half of the workers, so that only the rule of founders is left then.
+ */
 export function defencesFor(workers: number, hostile: number): readonly Defence[] {
+  if (2 * hostile >= workers) return [founders];
   const plain = ruleNames.map((rule): Aggregation => {
     const withstood = ruleForms[rule] === 'mean' ? 0 : hostile;
     return { ...usualAggregation, rule, hostile: withstood };
@@ -40,7 +61,7 @@ export function defencesFor(workers: number, hostile: number): readonly Defence[
   const screened = alone
     .filter(({ name }) => SCREENED.some((rule) => rule === name))
     .map(({ name, aggregation }) => ({ name: `${name}+screening`, aggregation, screens: true }));
-  return [...alone, ...screened];
+  return [...alone, ...screened, founders];
 }
 
 const nameOf = ({ rule, before }: Aggregation): string =>

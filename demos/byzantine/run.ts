@@ -13,7 +13,7 @@ import type { DemoFlags } from '../shared/stage.ts';
 import { type Adversary, adversaries } from './adversaries.ts';
 import { type BattlePlan, type Fight, fight } from './battle.ts';
 import { type CampOptions, type GptCamp, openCamp } from './camp.ts';
-import { type Defence, defencesFor, screenOf } from './defences.ts';
+import { type Defence, defencesFor, plainMean, screenOf } from './defences.ts';
 import {
   type BattleResult,
   describeRows,
@@ -63,9 +63,9 @@ function fightsOf(
   workers: number,
   hostile: number,
 ): readonly Pairing[] {
-  if (hostile < 1 || 2 * hostile >= workers) {
-    throw new ConfigError('lab/hostile', `${hostile} of ${workers} leave no honest majority`, {
-      hint: 'use fewer than half, such as --hostile 2/8',
+  if (hostile < 1 || hostile >= workers) {
+    throw new ConfigError('lab/hostile', `${hostile} of ${workers} leave no honest worker`, {
+      hint: 'use fewer, such as --hostile 2/8, or 5/9 for strangers who outnumber the founders',
     });
   }
   const defences = defencesFor(workers, hostile);
@@ -115,8 +115,7 @@ const playSeed = (
         return resultOf(camp, plan, { adversary, defence, screen });
       });
     };
-    const plain = defencesFor(workers, hostile).find(({ name }) => name === 'mean')!;
-    const { loss: free } = await take(undefined, plain);
+    const { loss: free } = await take(undefined, plainMean);
     if (free === null) {
       throw new TrainingError('lab/free', 'the run without an attack diverges', {
         hint: 'use another --seed, or fewer --inner-steps',

@@ -1,9 +1,10 @@
 /** Closes a round: collects contributions until the sync rule is met, aggregates them and takes the outer step. */
 import { notifiedOrDeadline } from '../base/async.ts';
 import { RelayError, TrainingError } from '../base/errors.ts';
-import { inOrder, type MeanRule, type Row, weightOf } from '../consensus/aggregate/mean.ts';
-import { boundRows, nextSizes, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
-import { type Aggregate, aggregate } from '../consensus/aggregate/rules.ts';
+import { aggregateBounded, type UnboundedRow } from '../consensus/aggregate/bounded.ts';
+import { inOrder, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
+import { nextSizes, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
+import type { Aggregate } from '../consensus/aggregate/rules.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { CompletionReason, Sync } from '../run/aggregation.ts';
@@ -320,11 +321,6 @@ function partOf({ layout, values }: Params, { from, to }: Range): Params {
 
 type RulesOfRows = Pick<Plan, 'normBound' | 'normalize' | 'aggregation'>;
 
-/**
- * A contribution before its norm is bounded; `stake` is its weight in the bound of the others, in a run with stakes.
- */
-type Unbounded = Omit<Row, 'scale'> & { readonly stake?: number };
-
 type Means = { readonly meanOf?: MeanRule; readonly seed?: string };
 
 /**
@@ -332,7 +328,7 @@ type Means = { readonly meanOf?: MeanRule; readonly seed?: string };
  * are this round's typical norms, one per local slice.
  */
 export function boundedMean(
-  rows: readonly Unbounded[],
+  rows: readonly UnboundedRow[],
   last: { readonly params: Params; readonly histories: readonly (readonly number[])[] },
   plan: Pick<Plan, 'tiers'> & RulesOfRows,
   means: Means,
@@ -360,24 +356,17 @@ export function boundedMean(
 }
 
 function meanOfPart(
-  rows: readonly Unbounded[],
+  rows: readonly UnboundedRow[],
   { layout, values }: Params,
   history: readonly number[],
   { normBound, normalize, aggregation }: RulesOfRows,
   { meanOf, seed }: Means,
 ): { readonly mean: Aggregate; readonly typical: number } {
-  const { scales, typical } = boundRows(
-    rows.map(({ delta }) => delta),
-    {
-      normBound,
-      history,
-      parameters: () => rootMeanSquare(values),
-      weights: rows.map(({ stake = 1 }) => stake),
-    },
-  );
-  const bounded = rows.map((row, i) => ({ ...row, scale: scales[i]! }));
-  const mean = aggregate(bounded, {
+  const { aggregate: mean, typical } = aggregateBounded(rows, {
     size: layout.size,
+    normBound,
+    history,
+    parameters: () => rootMeanSquare(values),
     normalize,
     aggregation,
     ...(meanOf && { meanOf }),

@@ -42,7 +42,7 @@ describe('nostrain demo byzantine', () => {
     const { code, stderr } = await runProgram(['demo', 'byzantine', '--attack', 'bribe']);
     expect(code).not.toBe(0);
     expect(stderr).toMatch(/--attack is bribe.*\n.*sign-flip, noise/s);
-    const most = await runProgram(['demo', 'byzantine', '--hostile', '4/8']);
-    expect(most.stderr).toContain('leave no honest majority');
+    const most = await runProgram(['demo', 'byzantine', '--hostile', '8/8']);
+    expect(most.stderr).toContain('leave no honest worker');
   });
 });

@@ -1,8 +1,9 @@
 /**
  * Bounds the norm (root mean square) of contributions: larger ones are scaled down, so that no worker decides the outer
- * step alone. With three or more the bound is c times their lower median. With one or two it is the larger of the
- * smaller one and the typical size of earlier rounds (in the first round the size of the parameters), up to a limit.
- * Deterministic: every worker computes the same bounds.
+ * step alone. The bound follows from the rows that vote: c times their lower median, or, with one or two of them, the
+ * larger of the smaller one and the typical size of earlier rounds (in the first round the size of the parameters). In
+ * either case it is at most twice the typical size of the last eight rounds, so that no majority of keys can raise it
+ * quickly. Deterministic: every worker computes the same bounds.
  */
 import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
 
@@ -10,8 +11,15 @@ import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/part
 const HISTORY_ROUNDS = 8;
 /** Smallest number of rows with a majority, whose median one hostile row cannot set. */
 const MAJORITY_ROWS = 3;
-/** One or two rows may be at most this many times larger than the largest typical size in the history. */
-const MOST_GROWTH = 4;
+/** The bound is at most this many times the typical size of a full history. */
+const MOST_OF_TYPICAL = 2;
+/** A full history takes in a size of at most this many times its largest: the bound grows no faster than that. */
+const MOST_GROWTH = 1.1;
+/**
+ * Until the history is full, the bound is at most this many times its largest size: during the warm-up of the learning
+ * rate, steps grow faster than later. The first three rounds of a linear warm-up are like 1, 3 and 5.
+ */
+const MOST_EARLY_GROWTH = 4;
 /** Bound for one or two rows in the first round if all parameters are zero. */
 const FIRST_OF_ZEROS = 1000;
 
@@ -23,7 +31,10 @@ export interface NormContext {
   readonly history: readonly number[];
   /** Root mean square of the shared parameters; needed only if there are fewer than three rows. */
   readonly parameters: number | (() => number);
-  /** Weight of each row in a run with stakes, else 1: many rows of little stake must not set the bound. */
+  /**
+   * Weight of the vote of each row; default 1. Its stake in a run with stakes, 0 for a guest (guests.ts): neither many
+   * rows of little stake nor fresh keys may set the bound.
+   */
   readonly weights?: readonly number[];
 }
 
@@ -58,9 +69,15 @@ export function boundRows(rows: readonly PartialVector[], context: NormContext):
   };
 }
 
-/** Returns the history for the next round, after a round whose typical size was `typical`. */
-export const nextSizes = (history: readonly number[], typical: number): readonly number[] =>
-  typical > 0 ? [...history, typical].slice(-HISTORY_ROUNDS) : history;
+/** Returns the history for the next round, after a round whose typical size was `typical`; 0 adds nothing. */
+export function nextSizes(history: readonly number[], typical: number): readonly number[] {
+  if (typical === 0) return history;
+  const most =
+    history.length < HISTORY_ROUNDS
+      ? typical
+      : Math.min(typical, MOST_GROWTH * Math.max(...history));
+  return [...history, most].slice(-HISTORY_ROUNDS);
+}
 
 interface SentRow {
   readonly size: number;
@@ -73,15 +90,25 @@ function boundOf(
   { normBound, history, parameters }: NormContext,
 ): number {
   const median = lowerMedian(sent);
-  if (sent.length >= MAJORITY_ROWS) return normBound * median;
+  const most = mostOf(history);
+  if (sent.length >= MAJORITY_ROWS) return Math.min(most, normBound * median);
   const size = typeof parameters === 'number' ? parameters : parameters();
   const first = size > 0 ? size : FIRST_OF_ZEROS;
-  const previousSizes = history.map((typical) => ({ size: typical, weight: 1 }));
-  const floor =
-    history.length === 0 ? first : lowerMedian(previousSizes.sort((a, b) => a.size - b.size));
-  const most = Math.max(first, ...history.map((typical) => MOST_GROWTH * typical));
-  return Math.min(most, Math.max(floor, median));
+  const floor = history.length === 0 ? first : typicalOf(history);
+  return Math.min(history.length === 0 ? first : most, Math.max(floor, median));
 }
+
+/** Returns the largest bound after these rounds; infinite before the first. */
+function mostOf(history: readonly number[]): number {
+  if (history.length === 0) return Number.POSITIVE_INFINITY;
+  return history.length < HISTORY_ROUNDS
+    ? MOST_EARLY_GROWTH * Math.max(...history)
+    : MOST_OF_TYPICAL * typicalOf(history);
+}
+
+/** Returns the lower median of the sizes of recent rounds. */
+const typicalOf = (history: readonly number[]): number =>
+  lowerMedian(history.map((size) => ({ size, weight: 1 })).sort((a, b) => a.size - b.size));
 
 /** Returns the weighted lower median of sizes; 0 if there are no rows. */
 const lowerMedian = (sorted: readonly SentRow[]): number =>

@@ -45,6 +45,39 @@ describe('of three rows or more', () => {
   });
 });
 
+describe('a majority of hostile rows', () => {
+  it('attack: raises the bound by at most a tenth a round, and never above twice the typical size', () => {
+    let history: readonly number[] = [1, 0.9, 1.1, 1, 1, 0.95, 1.05, 1];
+    for (let round = 0; round < 60; round++) {
+      const rows = of(1, 1.1, 0.9, 1, 1e38, 1e38, 1e38, 1e38, 1e38);
+      const { bound, scales, typical } = boundRows(rows, { ...context, history });
+      const middle = [...history].sort((a, b) => a - b)[3]!;
+      expect(bound).toBeLessThanOrEqual(2 * middle);
+      expect(scales[8]! * 1e38).toBeLessThanOrEqual(bound * (1 + 1e-9));
+      expect(2 * Math.max(...history)).toBeLessThanOrEqual(2.2 * 1.1 ** round * (1 + 1e-9));
+      history = nextSizes(history, typical);
+    }
+  });
+
+  it('attack: a few early rounds are no excuse: at most four times the largest of them', () => {
+    const rows = of(1, 1, 1e38, 1e38, 1e38);
+    expect(boundRows(rows, { ...context, history: [1, 1.2, 0.9] }).bound).toBeCloseTo(4.8, 12);
+  });
+});
+
+it('steps that grow with the learning rate are not cut, whatever the length of the warm-up', () => {
+  for (const warmup of [1, 2, 5]) {
+    let history: readonly number[] = [];
+    for (let round = 0; round < 20; round++) {
+      // the mean learning rate of the round's steps in a linear warm-up
+      const size = Math.min(1, (round + 0.5) / warmup);
+      const { scales, typical } = boundRows(of(size, size, 1.1 * size), { ...context, history });
+      expect(scales).toEqual([1, 1, 1]);
+      history = nextSizes(history, typical);
+    }
+  }
+});
+
 describe('of two rows, where there is no majority', () => {
   it('a row of nearly nothing does not silence an honest one', () => {
     const { scales, typical } = boundRows(of(1, 1e-12), { ...context, history: [1, 1.2, 0.9] });

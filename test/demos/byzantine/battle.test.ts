@@ -120,6 +120,24 @@ describe('a battle', () => {
     expect(loss).toBeLessThan(0);
   });
 
+  it('five strangers next to two founders neither turn the model back nor stop it', async () => {
+    const strangers = defencesFor(7, 5);
+    expect(strangers.map(({ name }) => name)).toEqual(['founders']);
+    const five = { ...short, hostile: 5 };
+    const play = (adversary: Adversary) =>
+      fight(fixedCamp(7), five, { adversary, defence: strangers[0]! });
+    const camp = fixedCamp(7);
+    const alone = { ...camp, trainers: camp.trainers.slice(0, 2) };
+    const free = await fight(alone, five, { adversary: undefined, defence: strangers[0]! });
+    for (const each of adversaries) {
+      if (each.poison || each.equivocates) continue;
+      expect([each.name, (await play(each)).loss / free.loss]).toEqual([
+        each.name,
+        expect.toSatisfy((share) => share > 0.75),
+      ]);
+    }
+  });
+
   it('leaves out what a member finds harmful, where the plain mean would take it', async () => {
     const camp = await linearCamp(7);
     const measure = (trainer: Camp['trainers'][number]) =>
