@@ -26,10 +26,12 @@ import {
   unwrapRuling,
   weighingOf,
 } from './decisions/contributions.ts';
+import { roundWith } from './decisions/founders.ts';
 import { localSliceRoots } from './decisions/slices.ts';
 import type { Better } from './history/branches.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
 import type { CertifiedSession } from './rounds/events.ts';
+import { FirstRound, type OpenDriven, seatKnown, seatsFounders } from './rounds/first-round.ts';
 import { sentBefore, signedIn, votesOfBefore } from './rounds/journal.ts';
 import type { DrivenRound, RunMember } from './rounds/round.ts';
 import { driveRound } from './rounds/round-driver.ts';
@@ -96,7 +98,9 @@ async function openCertified(
 ): Promise<OpenRound<CertifiedState>> {
   const { clock, wire } = session.ports;
   const startedMs = clock.now();
-  const start = await member.inputs.ready(certifiedOf(member.spec, before.head, before));
+  const certified = certifiedOf(member.spec, before.head, before);
+  member.attendance.announce(certified);
+  const start = seatKnown(await member.inputs.ready(certified), member);
   for (const feature of member.features) feature.begin?.(start, before);
   member.membershipListener.begin(start, wire.me);
   const driven = await drive(start, before, member, session);
@@ -138,7 +142,8 @@ async function openCertified(
       if (!isOver) member.keyWatch.ended();
       const { refused } = driven;
       const circumstances = { startedMs, secondsWaiting, isOver, refused };
-      return applyDecision(played, start, end, circumstances, member, session);
+      const decided = roundWith(start.state, end.outcome.joins, member.evidence);
+      return applyDecision(played, decided, end, circumstances, member, session);
     },
     // the round answers others until a later round replaces it
     close: () => undefined,
@@ -203,10 +208,16 @@ async function drive(
   const { pending, head } = before;
   const { votes } = head;
   const beginning = beginningOf(before, context, member, clock.now());
-  const round = { state, context, entry, beginning, voteFrom, votes, isBehind };
-  const driven = driveRound({ ...round, ports: member });
+  const open: OpenDriven = (ready, from, onMessage) =>
+    driveRound({
+      ...{ state: ready.state, context: contextOf(ready.state, ready.electorate, local) },
+      ...{ entry: from, beginning, voteFrom, votes, isBehind, ports: member, onMessage },
+    });
+  const ready = { state, electorate };
+  const driven = seatsFounders(ready)
+    ? new FirstRound(ready, entry, member, open)
+    : open(ready, entry);
   member.rounds.follow(driven);
-  member.attendance.announce(state);
   if (pending !== undefined) {
     driven.enter(pending);
     // after a restart it is unknown whether it was sent

@@ -45,12 +45,19 @@ export function refuseAdmission(
   asking: JoinRequest,
   isSigned: (event: SignedEvent) => boolean,
 ): AdmissionFault | undefined {
-  const { key, features } = asking;
-  const by = features?.sessions?.by ?? null;
   const unfit = refuseName(spec, run, stakes, asking, isSigned);
-  if (unfit !== undefined || by === null) return unfit;
-  const isDelegated = by.key !== key && isSigned(rebuildDelegation({ run, session: key }, by));
-  return isDelegated ? undefined : 'join-without-delegation';
+  if (unfit !== undefined || !asking.features?.sessions?.by) return unfit;
+  return isDelegated(run, asking, isSigned) ? undefined : 'join-without-delegation';
+}
+
+/** Reports whether a join carries a delegation to its key that its principal signed. */
+export function isDelegated(
+  run: Digest,
+  { key, features }: Pick<JoinRequest, 'key' | 'features'>,
+  isSigned: (event: SignedEvent) => boolean,
+): boolean {
+  const by = features?.sessions?.by ?? null;
+  return by !== null && by.key !== key && isSigned(rebuildDelegation({ run, session: key }, by));
 }
 
 /**

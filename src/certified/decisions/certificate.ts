@@ -27,6 +27,7 @@ import {
   type Ruling,
   valid,
 } from './evidence.ts';
+import { roundWith, seatFounders } from './founders.ts';
 
 export interface JudgedCertificate {
   readonly digest: Digest;
@@ -247,13 +248,23 @@ export interface Decided {
   readonly certificate: JudgedCertificate;
 }
 
+/**
+ * Returns the members of the coming round; in round 0 also the sessions of founders that any proposal lists, since each
+ * outcome of that round counts by what it lists.
+ */
+export const keysBehind = (chain: Chain, events: Gathered): readonly WorkerId[] => {
+  const proposals = chain.round > 0 ? [] : events.proposalsAfter(chain.parent);
+  const seated = proposals.map(({ outcome }) => seatFounders(chain, outcome.joins, events));
+  return [chain, ...seated].flatMap(({ ledger }) => ledger.members.map(({ key }) => key));
+};
+
 /** Returns every outcome that a quorum certified after this state; empty once the run is over. */
 export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly Decided[]> {
   if (chain.round >= chain.spec.training.rounds) return { ok: true, value: [] };
-  const roster = new Set(chain.ledger.members.map(({ key }) => key));
   const proposals = events
     .proposalsAfter(chain.parent)
     .filter(({ round }) => round === chain.round);
+  const roster = new Set(keysBehind(chain, events));
   // only roster members count: a stranger's vote must not look like missing evidence
   const commits = events
     .commitsAfter(chain.parent)
@@ -264,14 +275,16 @@ export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly 
   if (!isProposed && commits.length === 0) return { ok: true, value: [] };
   const ready = withEntropy(chain, events);
   if (!ready.ok) return ready;
-  const state = ready.value;
-  const stakes = stakesOf(state.ledger, events);
+  const stakes = stakesOf(ready.value.ledger, events);
   if (!stakes.ok) return stakes;
-  const electorate = electorateOf(state, stakes.value);
+  const outcomes = new Map(proposals.map(({ digest, outcome }) => [digest, outcome]));
+  const roundOf = (digest: Digest) =>
+    roundWith(ready.value, outcomes.get(digest)?.joins ?? [], events);
   const decided = new Map<Digest, Decided>();
   const lacks: Missing[] = [];
   for (const group of inGroups(commits)) {
     const { digest, attempt } = group[0]!;
+    const { state, electorate } = roundOf(digest);
     const keys = group.map(({ key }) => key);
     // too few for any quorum of that epoch, so the events they name are not needed
     if (!hasQuorum(electorate.draw(attempt, keys), keys)) continue;
@@ -283,12 +296,13 @@ export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly 
       if ('missing' in judged) lacks.push(...judged.missing);
       continue;
     }
-    const body = proposals.find((proposal) => proposal.digest === digest);
-    if (body === undefined) lacks.push({ what: 'proposal', id: digest });
-    else decided.set(digest, { outcome: body.outcome, certificate: judged.value });
+    const outcome = outcomes.get(digest);
+    if (outcome === undefined) lacks.push({ what: 'proposal', id: digest });
+    else decided.set(digest, { outcome, certificate: judged.value });
   }
-  for (const { digest, outcome } of proposals) {
+  for (const [digest, outcome] of outcomes) {
     if (decided.has(digest)) continue;
+    const { state, electorate } = roundOf(digest);
     const certificate = certifiedByNext(state, digest, events, electorate);
     if (certificate !== undefined) decided.set(digest, { outcome, certificate });
   }

@@ -30,6 +30,7 @@ import { entitled, seatable } from '../../consensus/round/seats.ts';
 import { modelOfRun } from '../../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../model/parameters.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
+import { seatNames } from '../../run/founder-seats.ts';
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import { type Ledger, ledgerRoot, type Member, snapshotOf } from '../../run/ledger.ts';
 import type { ListedJoin, ListedVotes } from '../../run/listed.ts';
@@ -247,7 +248,7 @@ function draw(situation: Situation, stakes: Stakes): Electorate {
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const live = liveOf(membershipOf(spec, run), ledger);
   const rules: CommitteeRules = spec.committee;
-  const about = { run, round, entropy, stakes, rules };
+  const about = { run, round, entropy, stakes, rules, names: seatNames(ledger) };
   const willing = weigh({ eligible: seatable(ledger, live), stakes, rules });
   const election = createElection({
     // if no key with weight wants a seat, all of them sit: the run needs a committee

@@ -11,6 +11,7 @@ import { accept, type Judged, refusal } from '../../network/wire/judged.ts';
 import { judgePayload, type Manifest, openContribution } from '../../network/wire/manifests.ts';
 import { createPacker } from '../../network/wire/packer.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
+import { seatNames } from '../../run/founder-seats.ts';
 import { type Digest, type EventId, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import { type Ledger, lateOf } from '../../run/ledger.ts';
 import type { AcceptedContribution, RejectedContribution } from '../../run/outcome.ts';
@@ -105,20 +106,20 @@ export function assignmentOf(
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const { owners: roster, beside } = sendersOf(roundParameters);
   const tiers = new Map(ledger.members.map((member) => [member.key, tierOfMember(member)]));
-  const assignment = assignChunks({
+  const { nameOf } = seatNames(ledger);
+  const named = assignChunks({
     run,
     round,
     base: entropy,
     owners,
     fragments,
-    roster,
-    beside,
-    size,
+    ...{ size, roster: roster.map(nameOf), beside: beside.map(nameOf) },
     slices: slicesOfRun(spec)?.slices.map((slice, i) => ({
       ...slice,
-      beside: beside.filter((key) => sliceCountOf(spec, tiers.get(key)!)! > i),
+      beside: beside.filter((key) => sliceCountOf(spec, tiers.get(key)!)! > i).map(nameOf),
     })),
   });
+  const assignment = { ...named, chunksOf: (key: WorkerId) => named.chunksOf(nameOf(key)) };
   divided.set(ledger, { size, stakes, assignment });
   return assignment;
 }

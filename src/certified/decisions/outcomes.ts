@@ -30,6 +30,7 @@ import {
   openAccepted,
 } from './contributions.ts';
 import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
+import { seatFounders } from './founders.ts';
 import { rosterChange } from './roster-change.ts';
 import { isPart, localSlicesOf, type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
 
@@ -42,7 +43,7 @@ export function completeOutcome(
 ): Ruling<{ readonly outcome: Outcome; readonly next: Certified }> {
   const ready = withEntropy(before, evidence);
   if (!ready.ok) return ready;
-  const state = ready.value;
+  const state = seatFounders(ready.value, draft.joins, evidence);
   const judged = judgeDraft(state, draft, evidence);
   if (!judged.ok) return judged;
   const rejected = checkRejected(state, draft, evidence);
@@ -98,7 +99,7 @@ function applyToPart(
 ): Ruling<Certified> {
   const ready = withEntropy(before, evidence);
   if (!ready.ok) return ready;
-  const state = ready.value;
+  const state = seatFounders(ready.value, outcome.joins, evidence);
   const { params: _, momentum: __, taken: ___, ...chain } = state;
   const followed = applyToChain(chain, outcome, evidence);
   if (!followed.ok) return followed;
@@ -136,7 +137,8 @@ function sliceMismatch(
 export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence): Ruling<Chain> {
   const ready = withEntropy(chain, evidence);
   if (!ready.ok) return ready;
-  const judged = judgeDraft(ready.value, outcome, evidence);
+  const seated = seatFounders(ready.value, outcome.joins, evidence);
+  const judged = judgeDraft(seated, outcome, evidence);
   if (!judged.ok) return judged;
   const { rowSize, modelRoot } = outcome;
   const { rings: sliceRoots, sizes: outerSizes } = outcome.features.widths ?? {};
@@ -144,7 +146,7 @@ export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence)
   const wrong = sliceSetMismatch(chain, roots, outerSizes);
   if (wrong) return wrong;
   const change = { ...judged.value.change, rowSize, ...(outerSizes && { outerSizes }) };
-  const followed = follow(ready.value, outcome, change, roots);
+  const followed = follow(seated, outcome, change, roots);
   return differentRoot(outcome, followed.outcome) ?? valid(followed.next);
 }
 

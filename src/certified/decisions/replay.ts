@@ -11,6 +11,7 @@ import type { Layout } from '../../tensor/params.ts';
 import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
 import type { Certified, Chain } from './chain.ts';
 import { type Gathered, type Invalid, type Missing, type Ruling, valid } from './evidence.ts';
+import { seatFounders } from './founders.ts';
 import { applyOutcome, applyToChain } from './outcomes.ts';
 import { payloadsOf, readSlices } from './slices.ts';
 
@@ -66,9 +67,9 @@ export function* replay(
       return { state, digests };
     }
     const forks = others.map(({ certificate }) => certificate.digest);
-    const step = stepOver(state, decided, events);
-    const { next, ...rest } = step;
-    yield { round: state.round, before: state, decided, forks, ...rest };
+    const before = seatFounders(state, decided.outcome.joins, events);
+    const { next, ...rest } = stepOver(before, decided, events);
+    yield { round: state.round, before, decided, forks, ...rest };
     if (next === undefined) return { state, digests };
     digests.push(certificateDigest(decided));
     state = layout ? withModel(next, events, layout) : next;

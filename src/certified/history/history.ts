@@ -12,7 +12,7 @@ import type { BeaconSource } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { anyFeatures, featureSet } from '../../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
-import { certifiedAfter } from '../decisions/certificate.ts';
+import { certifiedAfter, keysBehind } from '../decisions/certificate.ts';
 import { type Chain, openingOf } from '../decisions/chain.ts';
 import type { Gathered, Ruling } from '../decisions/evidence.ts';
 import { applyToChain } from '../decisions/outcomes.ts';
@@ -315,7 +315,7 @@ function followAll(start: Chain, events: Gathered): Followed {
   };
   // iteration includes entries added during the loop
   for (const chain of chains.values()) {
-    for (const { key } of chain.ledger.members) keys.add(key);
+    for (const key of keysBehind(chain, events)) keys.add(key);
     const after = certifiedAfter(chain, events);
     note(after);
     let goesOn = false;

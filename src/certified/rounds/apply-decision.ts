@@ -130,12 +130,8 @@ function voidsInARow(rounds: readonly CertifiedSummary[]): number {
 }
 
 /** Returns the workers whose contributions are in the model now, ascending. */
-const acceptedWorkers = (
-  { electorate }: ReadyRound,
-  { outcome }: Decision,
-): readonly WorkerId[] => [
-  ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
-];
+const acceptedWorkers = ({ electorate }: ReadyRound, { outcome }: Decision): readonly WorkerId[] =>
+  sortedKeys([...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]))]);
 
 /** Returns the largest payload and event among the listed contributions, in bytes. */
 function bytesOf(

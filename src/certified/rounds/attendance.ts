@@ -7,6 +7,7 @@ import { tierOfMember } from '../../consensus/round/seats.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Member } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
+import { principalOf } from '../../run/spec/feature-fields.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { JoinCredentials } from '../decisions/admission.ts';
@@ -45,7 +46,7 @@ interface AttendancePorts {
 function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
   const joined = tierOfMember(member);
   if (joined === tier) return;
-  const isFounder = founders.includes(member.key);
+  const isFounder = founders.includes(principalOf(member));
   throw new ConfigError(
     'run/tier',
     isFounder

@@ -16,6 +16,7 @@ import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import { type Certified, type Decision, stakesOf } from '../decisions/chain.ts';
 import { contributionOf, unwrapRuling, weighingOf } from '../decisions/contributions.ts';
 import { lacking, type Missing, type Ruling } from '../decisions/evidence.ts';
+import { seatFounders } from '../decisions/founders.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
 import type { ContributionOpinion, RoundFeature } from '../features/feature.ts';
@@ -206,7 +207,11 @@ export class Judge {
     });
     const fields = this.#features.map((each) => each.commitFields?.(available));
     const features: FeatureValues<'vote'> = Object.assign({}, ...fields);
-    return { ...opinion, ...withFeatures(features) };
+    // an outcome that seats another key of this founder would not count this worker's vote
+    const { members } = seatFounders(state, outcome.joins, ports.evidence).ledger;
+    const isSeated = members.some(({ key }) => key === this.#options.context.me);
+    const acceptable = opinion.acceptable && isSeated;
+    return { ...opinion, acceptable, ...withFeatures(features) };
   }
 
   #isReady(manifests: readonly EventId[], view: ViewId): boolean {

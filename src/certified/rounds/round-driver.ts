@@ -24,7 +24,7 @@ import type { LocalEvent } from '../wire/control.ts';
 import type { RoundListening } from '../wire/hearing.ts';
 import { type ArchivedVotesFetcher, createArchivedVotesFetcher } from './apply-decision.ts';
 import { Refusals } from './events.ts';
-import { ArrivalTimes } from './journal.ts';
+import { ArrivalTimes, type Entry } from './journal.ts';
 import { ASK_MS, Judge, type JudgeHost } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
 import type { DrivenRound, DriverOptions } from './round.ts';
@@ -118,7 +118,8 @@ class RoundDriver implements DrivenRound, JudgeHost {
   }
 
   take(message: ProtocolMessage, wasRequested = false): void {
-    const { ports, context } = this.#options;
+    const { ports, context, onMessage } = this.#options;
+    onMessage?.(message);
     const isNew = ports.evidence.add(message, wasRequested);
     ports.keyWatch.heard(message);
     if (isMessage(message) && message.round === context.round) {
@@ -257,17 +258,16 @@ class RoundDriver implements DrivenRound, JudgeHost {
     if (stall.attempt > 0 || stall.view >= SUSPECT_VIEW) ports.branches.hint();
   }
 
-  #persist(): Promise<void> {
+  get entry(): Entry {
     const { ports, context } = this.#options;
     const { round, parent } = context;
+    const delays = ports.memory.delays.recent;
+    return { round, parent, machine: this.#machine, own: this.#signedEvents, delays };
+  }
+
+  #persist(): Promise<void> {
     this.#arrivals.teach(this.#machine);
-    return ports.journal.save({
-      round,
-      parent,
-      machine: this.#machine,
-      own: this.#signedEvents,
-      delays: ports.memory.delays.recent,
-    });
+    return this.#options.ports.journal.save(this.entry);
   }
 
   /** Returns the event of a message: the stored one, or a newly signed one. */

@@ -84,6 +84,8 @@ export interface DrivenRound extends HeardRound {
   readonly hasCommitted: boolean;
   /** Resolves when all stored events of this round on reachable relays have been processed. */
   readonly caughtUp: Promise<void>;
+  /** What this worker has signed so far, from which the round can be opened again. */
+  readonly entry: Entry;
   enter(sent: Sealed): void;
 }
 
@@ -129,6 +131,8 @@ export interface DriverOptions {
   readonly votes: ListedVotes | null;
   /** Others may have decided the round already, so archived votes are fetched at once. */
   readonly isBehind: boolean;
+  /** Called with every message before it is processed. */
+  readonly onMessage?: ((message: ProtocolMessage) => void) | undefined;
 }
 
 export interface InputPorts {

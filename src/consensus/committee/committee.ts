@@ -5,6 +5,7 @@
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import type { Committee } from '../../run/committee.ts';
+import { ownNames, type SeatNames } from '../../run/founder-seats.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { bestOf, createCandidates, DRAWS_PER_SEED, drawLots, type Weighted } from './draw.ts';
 import { cappedStakes, hasQuorum, type QuorumRule, quorumOf } from './quorum.ts';
@@ -31,6 +32,8 @@ export interface Draw {
   readonly attempt: number;
   /** Randomness of the round (randomness.ts). */
   readonly entropy: Digest;
+  /** Names of keys in the draw; default the keys. */
+  readonly names?: SeatNames;
 }
 
 export interface CommitteeInput extends Draw {
@@ -46,7 +49,7 @@ export interface CommitteeInput extends Draw {
 
 /** Draws the committee of one recovery epoch of a round; without eligible keys it has no members. */
 export function drawCommittee(input: CommitteeInput): Committee {
-  const { run, round, attempt, parent, rules, leastQuorum = 0 } = input;
+  const { run, round, attempt, parent, rules, leastQuorum = 0, names = ownNames } = input;
   const drawn = rank(input, weigh(input), rules.size);
   const members = drawn.map(({ key }) => key);
   const quorum = Math.max(quorumOf(rules.quorum, members.length), leastQuorum);
@@ -55,7 +58,8 @@ export function drawCommittee(input: CommitteeInput): Committee {
     quorum,
   );
   const fields = [bytes32(run), u32(round), u32(attempt), bytes32(parent), u32(members.length)];
-  const ctx = toHex(taggedHash('nostrain/ctx/1', ...fields, ...members.map(bytes32)));
+  const seats = members.map((key) => bytes32(names.nameOf(key)));
+  const ctx = toHex(taggedHash('nostrain/ctx/1', ...fields, ...seats));
   return { round, attempt, members, weights, size: members.length, quorum, ctx };
 }
 
@@ -100,8 +104,13 @@ export function weigh({
   });
 }
 
-const rank = (draw: Draw, members: readonly Weighted[], count: number): readonly Weighted[] =>
-  bestOf(drawLots(createCandidates(members), drawSeed(draw)), draw.attempt % DRAWS_PER_SEED, count);
+function rank(draw: Draw, members: readonly Weighted[], count: number): readonly Weighted[] {
+  const { nameOf, keyOf } = draw.names ?? ownNames;
+  const named = members.map(({ key, weight }) => ({ key: nameOf(key), weight }));
+  const lots = drawLots(createCandidates(named), drawSeed(draw));
+  const best = bestOf(lots, draw.attempt % DRAWS_PER_SEED, count);
+  return best.map(({ key, weight }) => ({ key: keyOf(key), weight }));
+}
 
 /** Returns the seed of a draw. Eight recovery epochs share one seed and use one of its eight draws each. */
 const drawSeed = ({ run, round, attempt, entropy }: Draw): Uint8Array =>

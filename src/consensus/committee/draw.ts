@@ -4,6 +4,7 @@
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { bytes32, hashTails, taggedHash, u32, WORDS } from '../../base/hash.ts';
+import { seatNames } from '../../run/founder-seats.ts';
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
 
@@ -181,8 +182,10 @@ export function drawnOf(rules: SampleRules, ledger: Ledger): ReadonlySet<WorkerI
   const known = draws.get(ledger);
   if (known?.size === contributors) return known;
   const seed = taggedHash('nostrain/contributors/1', bytes32(run), u32(round), bytes32(entropy));
-  const pool = createCandidates(members.map(({ key }) => ({ key, weight: 1n })));
-  const drawn = new Set(bestOf(drawLots(pool, seed), 0, contributors).map(({ key }) => key));
+  const { nameOf, keyOf } = seatNames(ledger);
+  const pool = createCandidates(members.map(({ key }) => ({ key: nameOf(key), weight: 1n })));
+  const best = bestOf(drawLots(pool, seed), 0, contributors);
+  const drawn = new Set(best.map(({ key }) => keyOf(key)));
   draws.set(ledger, drawn);
   return drawn;
 }

@@ -170,8 +170,10 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   const principals = ledger.members.filter(({ key }) => culprits.has(key)).map(principalOf);
   const faulted = ascending([...ledger.faulted, ...culprits, ...principals]);
   const gone = new Set([...faulted, ...change.leaves]);
+  const names = new Set(change.joins.map(({ session }) => session?.principal));
   const stays = (member: Member): boolean =>
     !gone.has(member.key) &&
+    !names.has(member.key) &&
     !isAbsent(member, finals, rules.absentRounds) &&
     !isOver(member, round + 1);
   const all = nextMembers(rules, ledger, change, finals);

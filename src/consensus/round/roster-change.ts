@@ -27,22 +27,29 @@ export function chooseJoins(
   const isWish = wishesIn(roster);
   const founding = good.filter((join) => roster.has(join.key) && !isWish(join));
   const limit = founderLimit(rules);
+  const founders = new Set(founding.map(nameOf));
   return [
     ...(founding.length <= limit ? founding : byLot(ledger, founding).slice(0, limit)),
-    ...chosen(good.filter(({ key }) => !roster.has(key))),
+    ...chosen(good.filter((join) => !roster.has(join.key) && !founders.has(nameOf(join)))),
     ...chosen(good.filter(isWish)),
   ];
 }
 
 /** Sorts by hash(round randomness, key), the lowest first. */
-const byLot = <T extends { readonly key: WorkerId }>(ledger: Ledger, all: readonly T[]): T[] =>
+const byLot = <T extends { readonly key: WorkerId }>(
+  ledger: Pick<Ledger, 'entropy'>,
+  all: readonly T[],
+): T[] =>
   all
     .map((each) => ({ each, lot: joinLot(ledger, each.key) }))
     .sort((a, b) => (a.lot < b.lot ? -1 : 1))
     .map(({ each }) => each);
 
 /** Returns the founders whose joins outcome 0 may list, drawn by the first randomness, which no key can influence. */
-function calledFounders(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
+export function calledFounders(
+  rules: MembershipRules,
+  ledger: Pick<Ledger, 'entropy'>,
+): readonly WorkerId[] {
   const { founders } = rules;
   const most = founderLimit(rules);
   if (founders.length <= most) return founders;
@@ -80,7 +87,7 @@ type Roster = ReadonlyMap<WorkerId, Member>;
 const rosterOf = ({ members }: Ledger): Roster =>
   new Map(members.map((member) => [member.key, member]));
 
-const joinLot = ({ entropy }: Ledger, key: WorkerId): string => {
+const joinLot = ({ entropy }: Pick<Ledger, 'entropy'>, key: WorkerId): string => {
   if (entropy === null) throw new RangeError('joins before the entropy of the round');
   return toHex(taggedHash('nostrain/join/1', bytes32(entropy), bytes32(key)));
 };
@@ -111,7 +118,9 @@ function joinJudge(
   const called = round === 0 ? new Set(calledFounders(rules, ledger)) : null;
   const out = new Set(faulted);
   const admitted = admission.kind === 'list' ? new Set([...founders, ...admission.keys]) : null;
-  const names = new Set(members.map(principalOf));
+  // the row of a founder without a tip makes room for its session; in round 0 such rows have their sessions already
+  const settled = members.filter(({ tip }) => tip !== null || round === 0);
+  const names = new Set(settled.map(principalOf));
   return (join) => {
     const { key, session, tier = 0 } = join;
     const name = nameOf(join);
@@ -127,7 +136,7 @@ function joinJudge(
     if (principalOf(member) !== name) return 'join-of-member';
     // founders decide the first rounds, so they hold the full model; a member can change its tier only by leaving
     if (tierOfMember(member) !== tier) return 'join-of-other-tier';
-    if (called?.has(key) === false) return 'join-not-called';
+    if (called?.has(name) === false) return 'join-not-called';
     const isFree = member.tip === null || changesWish(rules, member, join);
     return isFree ? undefined : 'join-of-member';
   };
@@ -205,12 +214,15 @@ export function refuseChange(
   if (newcomers.length > most || wishes.length > most) return 'too-many-joins';
   const founding = joins.length - newcomers.length - wishes.length;
   if (founding > founderLimit(rules)) return 'too-many-joins';
-  if (round === 0 && hasTooFew(rules, ledger, keys, isRecovered)) return 'too-few-founders';
+  if (round === 0 && hasTooFew(rules, ledger, names, isRecovered)) return 'too-few-founders';
   const refuse = joinJudge(rules, ledger, roster);
   return joins.map(refuse).find((fault) => fault !== undefined);
 }
 
-/** Reports whether outcome 0 lists fewer joins than a quorum of the founders that it may list. */
+/**
+ * Reports whether outcome 0 lists joins of fewer than a quorum of the founders that it may list; `joining` are the keys
+ * on whose behalf they are made.
+ */
 function hasTooFew(
   rules: MembershipRules,
   ledger: Ledger,
@@ -220,7 +232,7 @@ function hasTooFew(
   const called = calledFounders(rules, ledger);
   // a recovery happens because a quorum is missing, so more than half of the founders are enough
   const needed = quorumOf(isRecovered ? 'cft' : rules.committee.quorum, called.length);
-  return called.filter((key) => joining.has(key)).length < needed;
+  return called.filter((name) => joining.has(name)).length < needed;
 }
 
 /** Reports whether the snapshot is the one already scheduled, or a new one in a multiple of the spec's interval. */
