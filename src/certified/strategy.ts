@@ -208,10 +208,17 @@ async function drive(
   const { pending, head } = before;
   const { votes } = head;
   const beginning = beginningOf(before, context, member, clock.now());
-  const open: OpenDriven = (ready, from, onMessage) =>
+  const open: OpenDriven = (opened, from, onMessage) =>
     driveRound({
-      ...{ state: ready.state, context: contextOf(ready.state, ready.electorate, local) },
-      ...{ entry: from, beginning, voteFrom, votes, isBehind, ports: member, onMessage },
+      state: opened.state,
+      context: contextOf(opened.state, opened.electorate, local),
+      entry: from,
+      beginning,
+      voteFrom,
+      votes,
+      isBehind,
+      ports: member,
+      onMessage,
     });
   const ready = { state, electorate };
   const driven = seatsFounders(ready)

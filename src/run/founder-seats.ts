@@ -30,24 +30,24 @@ const unseated = new WeakMap<Ledger, Ledger>();
  */
 export function seatSessions(ledger: Ledger, sessions: readonly FounderSession[]): Ledger {
   if (ledger.round > 0) return ledger;
-  const own = unseat(ledger);
-  const founders = new Set(own.members.map(({ key }) => key));
+  const base = unseat(ledger);
+  const founders = new Set(base.members.map(({ key }) => key));
   const seated = new Map<WorkerId, FounderSession>();
   for (const session of sessions) {
     const { key, principal } = session;
     if (!principal || !founders.has(principal) || founders.has(key)) continue;
     if (!seated.has(principal)) seated.set(principal, session);
   }
-  if (seated.size === 0) return own;
+  if (seated.size === 0) return base;
   const name = [...seated.values()]
     .map(({ key, principal, until }) => `${principal} ${key} ${until}`)
     .sort()
     .join();
-  const known = seatings.get(own) ?? new Recent<Ledger>(MOST_SEATINGS);
-  seatings.set(own, known);
-  const made = known.get(name) ?? { ...own, members: own.members.map(rowIn(seated)) };
+  const known = seatings.get(base) ?? new Recent<Ledger>(MOST_SEATINGS);
+  seatings.set(base, known);
+  const made = known.get(name) ?? { ...base, members: base.members.map(rowIn(seated)) };
   known.set(name, made);
-  unseated.set(made, own);
+  unseated.set(made, base);
   return made;
 }
 
@@ -71,9 +71,9 @@ function unseat(ledger: Ledger): Ledger {
     key: principalOf(member),
     features: { ...member.features, sessions },
   }));
-  const own = { ...ledger, members };
-  unseated.set(ledger, own);
-  return own;
+  const base = { ...ledger, members };
+  unseated.set(ledger, base);
+  return base;
 }
 
 /** Translates between the keys of members and the names that draws of the round use. */
@@ -82,12 +82,13 @@ export interface SeatNames {
   keyOf(name: WorkerId): WorkerId;
 }
 
-export const ownNames: SeatNames = { nameOf: (key) => key, keyOf: (name) => name };
+/** Every key is its own name. */
+export const keyNames: SeatNames = { nameOf: (key) => key, keyOf: (name) => name };
 
 /** Returns the names of the members in draws: in round 0 their principals, later their keys. */
 export function seatNames({ round, members }: Ledger): SeatNames {
   const sessions = round > 0 ? [] : members.filter((each) => principalOf(each) !== each.key);
-  if (sessions.length === 0) return ownNames;
+  if (sessions.length === 0) return keyNames;
   const names = new Map(sessions.map((member) => [member.key, principalOf(member)]));
   const keys = new Map(sessions.map((member) => [principalOf(member), member.key]));
   return { nameOf: (key) => names.get(key) ?? key, keyOf: (name) => keys.get(name) ?? name };

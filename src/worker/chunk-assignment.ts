@@ -12,6 +12,7 @@ import {
   seatsAtMost,
 } from '../consensus/committee/hrw.ts';
 import type { ChunkAssignment } from '../run/contribution.ts';
+import { keyNames, type SeatNames } from '../run/founder-seats.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { CHUNK_LENGTH, chunkCount, type Range } from '../tensor/partial-vector.ts';
 
@@ -21,6 +22,8 @@ export interface Division {
   /** Digest of the state the round starts from; unpredictable when the roster was closed. */
   readonly base: Digest;
   readonly roster: readonly WorkerId[];
+  /** Names of workers in the draws; default their keys. */
+  readonly names?: SeatNames;
   /** Workers that send chunks in addition to the owners; the round does not depend on them. */
   readonly beside?: readonly WorkerId[];
   /** Number of workers that send each chunk; 0 means all. */
@@ -47,7 +50,8 @@ export function mostChunks(
 
 /** Returns which chunks each worker sends in a round. */
 export function assignChunks(division: Division): ChunkAssignment {
-  const { run, round, base, roster, beside = [], owners } = division;
+  const { run, round, base, roster, beside = [], names = keyNames, owners } = division;
+  const { nameOf } = names;
   const moving = movingChunks(division);
   const slices = division.slices?.map((slice) => ({ ...chunksIn(slice), beside: slice.beside }));
   // additional senders send no more of a slice than an owner would
@@ -60,13 +64,13 @@ export function assignChunks(division: Division): ChunkAssignment {
     run: sha256(utf8(run)),
     round,
     entropy: fromHex(base)!,
-    workers: roster,
+    workers: roster.map(nameOf),
     owners,
     seats: 'even',
   };
   const owned = new Map(ownedChunks(ownership, moving.length));
   for (const slice of slices ?? [{ first: 0, count: moving.length, beside }]) {
-    for (const [worker, chunks] of extraChunks(ownership, slice.beside, slice.count)) {
+    for (const [worker, chunks] of extraChunks(ownership, slice.beside.map(nameOf), slice.count)) {
       const before = owned.get(worker) ?? [];
       owned.set(worker, Uint32Array.from([...before, ...chunks.map((i) => slice.first + i)]));
     }
@@ -74,7 +78,7 @@ export function assignChunks(division: Division): ChunkAssignment {
   return {
     digest: toHex(rosterDigest(ownership)),
     moving,
-    chunksOf: (worker) => (owned.get(worker) ?? new Uint32Array(0)).map((i) => moving[i]!),
+    chunksOf: (worker) => (owned.get(nameOf(worker)) ?? new Uint32Array(0)).map((i) => moving[i]!),
     most,
   };
 }

@@ -106,20 +106,21 @@ export function assignmentOf(
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const { owners: roster, beside } = sendersOf(roundParameters);
   const tiers = new Map(ledger.members.map((member) => [member.key, tierOfMember(member)]));
-  const { nameOf } = seatNames(ledger);
-  const named = assignChunks({
+  const assignment = assignChunks({
     run,
     round,
     base: entropy,
     owners,
     fragments,
-    ...{ size, roster: roster.map(nameOf), beside: beside.map(nameOf) },
+    roster,
+    beside,
+    names: seatNames(ledger),
+    size,
     slices: slicesOfRun(spec)?.slices.map((slice, i) => ({
       ...slice,
-      beside: beside.filter((key) => sliceCountOf(spec, tiers.get(key)!)! > i).map(nameOf),
+      beside: beside.filter((key) => sliceCountOf(spec, tiers.get(key)!)! > i),
     })),
   });
-  const assignment = { ...named, chunksOf: (key: WorkerId) => named.chunksOf(nameOf(key)) };
   divided.set(ledger, { size, stakes, assignment });
   return assignment;
 }

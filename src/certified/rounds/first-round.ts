@@ -3,6 +3,7 @@
  * founder joins through another key, the round is opened again with that key in its seat, as after a restart.
  */
 import { deferred } from '../../base/async.ts';
+import { withoutRequests } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId } from '../../run/ids.ts';
 import type { Decision, ReadyRound } from '../decisions/chain.ts';
@@ -99,10 +100,8 @@ export class FirstRound implements DrivenRound {
   #reopen(): void {
     if (this.#isClosed || this.isCertified) return;
     const before = this.#driven;
-    // requests and committees follow from the founders' keys
     const { entry } = before;
-    const machine = { ...entry.machine, asked: [], drawn: {} };
-    this.#driven = this.#openWith({ ...entry, machine });
+    this.#driven = this.#openWith({ ...entry, machine: withoutRequests(entry.machine) });
     before.close();
     for (const message of this.#member.evidence.messages()) this.#driven.take(message);
   }

@@ -5,7 +5,7 @@
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import type { Committee } from '../../run/committee.ts';
-import { ownNames, type SeatNames } from '../../run/founder-seats.ts';
+import { keyNames, type SeatNames } from '../../run/founder-seats.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { bestOf, createCandidates, DRAWS_PER_SEED, drawLots, type Weighted } from './draw.ts';
 import { cappedStakes, hasQuorum, type QuorumRule, quorumOf } from './quorum.ts';
@@ -49,7 +49,7 @@ export interface CommitteeInput extends Draw {
 
 /** Draws the committee of one recovery epoch of a round; without eligible keys it has no members. */
 export function drawCommittee(input: CommitteeInput): Committee {
-  const { run, round, attempt, parent, rules, leastQuorum = 0, names = ownNames } = input;
+  const { run, round, attempt, parent, rules, leastQuorum = 0, names = keyNames } = input;
   const drawn = rank(input, weigh(input), rules.size);
   const members = drawn.map(({ key }) => key);
   const quorum = Math.max(quorumOf(rules.quorum, members.length), leastQuorum);
@@ -105,11 +105,13 @@ export function weigh({
 }
 
 function rank(draw: Draw, members: readonly Weighted[], count: number): readonly Weighted[] {
-  const { nameOf, keyOf } = draw.names ?? ownNames;
-  const named = members.map(({ key, weight }) => ({ key: nameOf(key), weight }));
+  const { nameOf, keyOf } = draw.names ?? keyNames;
+  // a draw may have a million keys
+  const isSame = nameOf === keyNames.nameOf;
+  const named = isSame ? members : members.map((each) => ({ ...each, key: nameOf(each.key) }));
   const lots = drawLots(createCandidates(named), drawSeed(draw));
   const best = bestOf(lots, draw.attempt % DRAWS_PER_SEED, count);
-  return best.map(({ key, weight }) => ({ key: keyOf(key), weight }));
+  return isSame ? best : best.map((each) => ({ ...each, key: keyOf(each.key) }));
 }
 
 /** Returns the seed of a draw. Eight recovery epochs share one seed and use one of its eight draws each. */

@@ -151,6 +151,13 @@ export interface RoundState {
   readonly wakeAt: number;
 }
 
+/** Returns the state for a context with other keys: it requests again, and draws committees again. */
+export const withoutRequests = (state: RoundState): RoundState => ({
+  ...state,
+  drawn: {},
+  asked: [],
+});
+
 /** Inputs from the caller. The caller verifies and parses protocol messages first. */
 export type Input =
   | { readonly type: 'tick' }
