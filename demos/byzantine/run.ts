@@ -6,6 +6,7 @@ import { loadCorpus } from 'nostrain/node';
 import { withScope } from '../../src/base/async.ts';
 import { toHex } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
+import { whileSlow } from '../../src/base/slow.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
 import { interruptibly } from '../../src/terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../src/terminal/output.ts';
@@ -108,11 +109,13 @@ const playSeed = (
       const name = { corpus: digest, ...extent, hostile: `${hostile}/${workers}`, ...pairing };
       return kept.take(name, async () => {
         // trainers are opened by the first battle that --keep does not have
-        opened ??= openCamp(lab, scope);
+        opened ??= whileSlow('opening the trainers', writeNote, () => openCamp(lab, scope));
         const camp = await opened;
         const members = { trainers: camp.trainers, hostile, seed: lab.seed };
         const screen = defence.screens ? screenOf(members) : undefined;
-        return resultOf(camp, plan, { adversary, defence, screen });
+        return whileSlow(`${pairing.attack} against ${pairing.rule}`, writeNote, () =>
+          resultOf(camp, plan, { adversary, defence, screen }),
+        );
       });
     };
     const { loss: free } = await take(undefined, plainMean);

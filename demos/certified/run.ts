@@ -75,7 +75,7 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
       },
     );
     signal.throwIfAborted();
-    const { archive, eventsFile, report } = await replayKept(spec, relays, dir, signal);
+    const { archive, eventsFile, report } = await replayKept(spec, relays, stage);
     const cast = crew.map(({ name, attack, flips = false }, i) => ({
       name,
       pubkey: hands[i]!.pubkey,

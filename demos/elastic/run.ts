@@ -107,10 +107,10 @@ const rulesFor = (tiers: readonly number[]): Untyped => ({
 async function replayed(
   spec: RunSpec,
   relays: readonly string[],
-  { dir, signal }: Stage,
+  stage: Stage,
   modelRoot: string,
 ): Promise<ElasticDocument['replay']> {
-  const { report, eventsFile } = await replayKept(spec, relays, dir, signal);
+  const { report, eventsFile } = await replayKept(spec, relays, stage);
   const isFull = report.lines.every(({ checked }) => checked === 'full');
   const { ok, rounds, modelRoot: recomputed } = report;
   return {

@@ -13,12 +13,13 @@ import {
 } from 'nostrain';
 import { createTrainer } from 'nostrain/node';
 import { sha256Hex } from '../../src/base/hash.ts';
+import { createSlowReporter, measuringReporter, whileSlow } from '../../src/base/slow.ts';
 import { writePlay } from '../../src/model/data/playwright.ts';
 import { prepareTask, type Task } from '../../src/node/data/task.ts';
 import { readStateFile } from '../../src/node/files/state-file.ts';
 import { numbersFor } from '../../src/node/files/trained-run.ts';
 import type { BaseModel } from '../../src/node/pretrained/base-model.ts';
-import { fetchModel } from '../../src/node/pretrained/hub.ts';
+import { downloadReporter, fetchModel } from '../../src/node/pretrained/hub.ts';
 import { smolLM2File } from '../../src/node/pretrained/model-files.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../src/run/settings.ts';
 import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
@@ -85,9 +86,9 @@ export async function prepareTuning(stage: Stage, workers: number): Promise<Tuni
       tuneSettings = completeSettings(presets.pretrained, given, fixed);
       const tuned = await task();
       warnMemory(tuned.base, workers, onNotice);
-      await withTrainer(tuned, tuneSettings, async (trainer) => {
+      await withTrainer(tuned, tuneSettings, onNotice, async (trainer) => {
         const params = await tuned.base.first(seed);
-        baseValidationLoss = await trainer.evaluate(params, 'validation');
+        baseValidationLoss = await measure(trainer, params, 'the base', onNotice);
         onNotice(`before: ${lossWords(baseValidationLoss, tuned)}; the base writes:`);
         for (const line of await write(trainer, params, tuned, seed)) onNotice(line);
       });
@@ -96,12 +97,12 @@ export async function prepareTuning(stage: Stage, workers: number): Promise<Tuni
       const tuned = await task();
       const { rank, targets } = tuneSettings!;
       const { layout, values } = await readStateFile(folder);
-      return await withTrainer(tuned, tuneSettings!, async (trainer) => {
+      return await withTrainer(tuned, tuneSettings!, onNotice, async (trainer) => {
         const shared = numbersFor({ layout, values: Float32Array.from(values) }, trainer.layout)!;
-        const loss = await trainer.evaluate(shared, 'validation');
+        const loss = await measure(trainer, shared, 'the shared model', onNotice);
         onNotice(`together: ${lossWords(loss, tuned)}; the shared model writes:`);
         for (const line of await write(trainer, shared, tuned, seed)) onNotice(line);
-        const alone = await trainAlone(trainer, tuned, tuneSettings!, signal);
+        const alone = await trainAlone(trainer, tuned, tuneSettings!, { onNotice, signal });
         onNotice(`one worker alone, as many steps on its part: ${lossWords(alone, tuned)}`);
         return {
           base: baseOf(tuned.base),
@@ -132,7 +133,8 @@ async function chooseBase({ flags, dir, onNotice, signal }: Stage) {
   const cached = smolLM2File();
   if (existsSync(cached)) return { base: cached, isSmall: false };
   try {
-    const fetched = await fetchModel(HUB_BASE, { signal });
+    const onProgress = downloadReporter(HUB_BASE, onNotice);
+    const fetched = await fetchModel(HUB_BASE, { onProgress, signal });
     return { base: fetched, isSmall: false };
   } catch (error) {
     signal.throwIfAborted();
@@ -179,15 +181,11 @@ function warnMemory({ spec }: BaseModel, workers: number, onNotice: (text: strin
 async function withTrainer<T>(
   task: Tuned,
   { batchSize: batch, recompute, accumulate }: Settings,
+  onNotice: Stage['onNotice'],
   play: (trainer: EngineTrainer) => Promise<T>,
 ): Promise<T> {
-  const trainer = await createTrainer({
-    ...task,
-    batch,
-    recompute,
-    accumulate,
-    device: 'cpu',
-  });
+  const setup = { ...task, batch, recompute, accumulate, device: 'cpu' } as const;
+  const trainer = await whileSlow('opening the trainer', onNotice, () => createTrainer(setup));
   try {
     return await play(trainer);
   } finally {
@@ -199,14 +197,37 @@ async function trainAlone(
   trainer: EngineTrainer,
   { base }: Tuned,
   { rounds, innerSteps, seed }: Settings,
-  signal: AbortSignal,
+  { onNotice, signal }: Pick<Stage, 'onNotice' | 'signal'>,
 ): Promise<number> {
   const params = await base.first(seed);
   const steps = rounds * innerSteps;
   const batchKey = deriveKey('nostrain/batches', seed, 'alone');
   const task = { params, moments: [], round: 0, steps, firstStep: 0, batchKey };
-  const trained = await trainer.train(task, () => undefined, signal);
-  return await trainer.evaluate(trained.params, 'validation');
+  const trained = await trainer.train(task, stepReporter('one worker alone', onNotice), signal);
+  return await measure(trainer, trained.params, 'the worker alone', onNotice);
+}
+
+/** Returns the validation loss, and reports how many batches are measured. */
+const measure = (
+  trainer: EngineTrainer,
+  params: Float32Array,
+  what: string,
+  onNotice: Stage['onNotice'],
+): Promise<number> =>
+  trainer.evaluate(params, 'validation', { onProgress: measuringReporter(what, onNotice) });
+
+/** Returns a function that reports the steps of a training. */
+function stepReporter(what: string, onNotice: Stage['onNotice']) {
+  const slowly = createSlowReporter(onNotice);
+  return ({
+    step,
+    steps,
+    loss,
+  }: {
+    readonly step: number;
+    readonly steps: number;
+    readonly loss: number;
+  }) => slowly(`${what}: step ${step} of ${steps}, loss ${loss.toFixed(3)}`);
 }
 
 async function write(
@@ -290,7 +311,7 @@ async function trainSmallBase(folder: string, options: SmallBase): Promise<strin
       firstStep: 0,
       batchKey: deriveKey(folder),
     };
-    const trained = await trainer.train(task, () => undefined, signal);
+    const trained = await trainer.train(task, stepReporter('the small Llama', onNotice), signal);
     const loss = await trainer.evaluate(trained.params, 'validation', { batches: 4 });
     onNotice(`the small Llama is trained: ${loss.toFixed(2)} nats per byte of the play`);
     await mkdir(folder, { recursive: true });

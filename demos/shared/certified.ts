@@ -11,12 +11,13 @@ import {
   replayRun,
 } from 'nostrain/certified';
 import { createSecretKey, nativeCrypto, nativeSha256 } from 'nostrain/node';
+import { createSlowReporter } from '../../src/base/slow.ts';
 import { publishRun } from '../../src/certified/wire/runs.ts';
 import { dataOfSpec } from '../../src/cli/shared/spec-data.ts';
 import { withRelays } from '../../src/cli/shared/with-relays.ts';
 import { writeKeyFile } from '../../src/node/files/keys.ts';
 import { openBase, startFrom } from '../../src/node/pretrained/base-model.ts';
-import type { WorkerId } from '../../src/run/ids.ts';
+import { roundName, type WorkerId } from '../../src/run/ids.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
@@ -97,8 +98,7 @@ export async function certify(
 export async function replayKept(
   spec: RunSpec,
   urls: readonly string[],
-  dir: string,
-  signal: AbortSignal,
+  { dir, signal, onNotice }: Pick<Certifying, 'dir' | 'signal' | 'onNotice'>,
 ): Promise<{
   readonly archive: Archive;
   readonly eventsFile: string;
@@ -111,5 +111,11 @@ export async function replayKept(
   );
   const eventsFile = join(dir, 'events.jsonl');
   await writeFile(eventsFile, formatArchive(archive));
-  return { archive, eventsFile, report: await replayRun(archive, { spec, ...hashing }) };
+  const slowly = createSlowReporter(onNotice);
+  const report = await replayRun(archive, {
+    spec,
+    ...hashing,
+    onRound: ({ round }) => slowly(`replayed ${roundName(round)}`),
+  });
+  return { archive, eventsFile, report };
 }

@@ -1,6 +1,8 @@
 /** Runs one worker on this machine to its final state: opens its folder, key, relays, data and trainer, and trains. */
+
 import { systemClock, withScope } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
+import { measuringReporter, whileSlow } from '../base/slow.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
 import type { Tokenizer } from '../model/data/tokens.ts';
@@ -96,7 +98,7 @@ export const runWorkerSession = <M extends object>(
       onNotice,
       signal,
       prepare: (each) => prepareTask(each, { ...options, base: undefined, onNotice }),
-      open: (each) => openTrainer(each, options),
+      open: (each) => openSlowly(each, options, onNotice),
     });
     const base = chosen?.base ?? (await baseFor(settings, { ...options, onNotice }));
     const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
@@ -117,7 +119,7 @@ export const runWorkerSession = <M extends object>(
     scope.defer(() => relays.close());
 
     const task = chosen ?? (await prepareTask(settings, { ...options, base, onNotice }));
-    const trainer = await openTrainer(task, options);
+    const trainer = await openSlowly(task, options, onNotice);
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
     const { relay } = settings;
@@ -160,6 +162,13 @@ export const runWorkerSession = <M extends object>(
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
+
+/** Opens the trainer, and reports if that takes longer than two seconds. */
+const openSlowly = (
+  task: Task,
+  options: Parameters<typeof openTrainer>[1],
+  onNotice: (message: string) => void,
+) => whileSlow('opening the trainer', onNotice, () => openTrainer(task, options));
 
 /** Returns the wire options that follow from settings and model. */
 function sendingOf(
@@ -221,7 +230,10 @@ async function firstState<M extends object>(
   const seeded = async () =>
     base ? await base.first(settings.seed) : initialParameters(storedModel(model), settings.seed);
   const values = start ? startingFrom(start, layout) : await seeded();
-  const lossBefore = await evaluate(values, 'shard', { batches: SHARD_BATCHES });
+  const lossBefore = await evaluate(values, 'shard', {
+    batches: SHARD_BATCHES,
+    onProgress: measuringReporter('the model before training', options.onNotice),
+  });
   return protocol.first(genesis({ layout, values }, lossBefore), options);
 }
 

@@ -11,6 +11,7 @@ import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import type { Vector } from '../tensor/params.ts';
 import type {
+  EvaluationOptions,
   HalfPhase,
   RowDraw,
   Trainer as TrainerPort,
@@ -96,8 +97,8 @@ export async function createTrainerOn(
   // inner phases run one at a time; between two of their calls other tasks may use the engine
   const queuePhase = createTaskQueue();
   const withEngine = createTaskQueue();
-  const measured = (...[params, on, limit]: Parameters<TrainerPort['evaluate']>) =>
-    withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity));
+  const measured = (...[params, on, options]: Parameters<TrainerPort['evaluate']>) =>
+    withEngine(() => evaluate(setup, opened, params, on, options));
   return {
     device: {
       device,
@@ -109,7 +110,7 @@ export async function createTrainerOn(
     momentSlots: moments === 0 ? 0 : moments + 1,
     train: (task, onProgress, signal) =>
       queuePhase(() => train(setup, opened, task, { onProgress, withEngine, signal, scaling })),
-    evaluate: async (params, on, limit) => (await measured(params, on, limit)).loss,
+    evaluate: async (...args) => (await measured(...args)).loss,
     ...(modelOf(model).hits && {
       accuracy: async (...args: Parameters<TrainerPort['evaluate']>) =>
         (await measured(...args)).accuracy,
@@ -159,7 +160,7 @@ async function evaluate(
   { engine }: OpenTrainer,
   params: Vector,
   on: DataName,
-  batches: number,
+  { batches = Infinity, onProgress }: EvaluationOptions = {},
 ): Promise<{ readonly loss: number; readonly accuracy: number }> {
   const { batch, checked } = setup;
   const rows = checked.evaluationRows(
@@ -177,6 +178,12 @@ async function evaluate(
       weight += counts[i]!;
       right += hits?.[i] ?? 0;
     }
+    const batchesDone = Math.ceil(Math.min(at / batch + BATCHES_PER_CALL, rows.length / batch));
+    onProgress?.({
+      batch: batchesDone,
+      batches: Math.ceil(rows.length / batch),
+      loss: sum / weight,
+    });
   }
   return { loss: sum / weight, accuracy: right / weight };
 }

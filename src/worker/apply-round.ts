@@ -1,6 +1,8 @@
 /** Closes a round: collects contributions until the sync rule is met, aggregates them and takes the outer step. */
+
 import { notifiedOrDeadline } from '../base/async.ts';
 import { RelayError, TrainingError } from '../base/errors.ts';
+import { measuringReporter } from '../base/slow.ts';
 import { aggregateBounded, type UnboundedRow } from '../consensus/aggregate/bounded.ts';
 import { inOrder, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
 import { nextSizes, rootMeanSquare } from '../consensus/aggregate/norm-bound.ts';
@@ -291,13 +293,16 @@ function fold(
 export async function evaluate(
   values: Vector,
   round: number,
-  { plan, ports: { trainer } }: Session,
+  { plan, ports: { trainer, report } }: Session,
 ): Promise<Pick<RoundSummary, 'validationLoss' | 'bitsPerByte' | 'accuracy' | 'sample'>> {
   if (!plan.evaluate) return {};
   const shared = Float32Array.from(values);
   const isLast = round === plan.rounds - 1;
-  const limit = isLast ? undefined : { batches: plan.evaluateBatches };
-  const validationLoss = await trainer.evaluate(shared, 'validation', limit);
+  const limit = isLast ? {} : { batches: plan.evaluateBatches };
+  const onProgress = measuringReporter(`the model after ${roundName(round)}`, (message) =>
+    report({ type: 'notice', message }),
+  );
+  const validationLoss = await trainer.evaluate(shared, 'validation', { ...limit, onProgress });
   const { bytesPerToken, writeSample } = plan;
   return {
     validationLoss,

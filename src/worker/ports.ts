@@ -1,7 +1,9 @@
 /** Interfaces between the worker loop and the machine it runs on: clock, trainer, wire and storage. */
+
 import type { Clock } from '../base/async.ts';
 import type { CreateSha256 } from '../base/hash.ts';
 import type { Key } from '../base/rng.ts';
+import type { BatchProgress } from '../base/slow.ts';
 import type { Tokens } from '../model/data/tokens.ts';
 import type { Choice } from '../model/sample.ts';
 import type { Wire } from '../network/wire/wire.ts';
@@ -84,6 +86,13 @@ export interface TrainProgress {
   readonly tokensPerSecond: number;
 }
 
+/** How much is evaluated, and who hears how far it is. */
+export interface EvaluationOptions {
+  /** Number of batches; by default all windows. */
+  readonly batches?: number | undefined;
+  onProgress?(progress: BatchProgress): void;
+}
+
 /** Draw of data rows for a loss, with replacement; the same for everyone with the key and the data. */
 export interface RowDraw {
   readonly key: Key;
@@ -123,13 +132,13 @@ export interface Trainer {
   evaluate(
     params: Vector,
     on: 'validation' | 'shard',
-    limit?: { readonly batches: number },
+    options?: EvaluationOptions,
   ): Promise<number>;
   /** Accuracy on the same windows; absent for models that are not classifiers. */
   accuracy?(
     params: Vector,
     on: 'validation' | 'shard',
-    limit?: { readonly batches: number },
+    options?: EvaluationOptions,
   ): Promise<number>;
   /**
    * Returns the losses of data rows that a key draws; may be called during an inner phase. Without it a worker does not

@@ -5,6 +5,7 @@ import { initialParameters } from 'nostrain/model';
 import { createTrainer } from 'nostrain/node';
 import type { EngineTrainer as OrtTrainer } from 'nostrain/node/parts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { EvaluationOptions } from '../../src/worker/ports.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';
 
 describe('an engine', () => {
@@ -37,5 +38,19 @@ describe('an engine', () => {
     abort.abort(new Error('enough'));
     await long;
     expect(isOver).toBe(true);
+  });
+
+  it('says how many batches of an evaluation are done, and their loss so far', async () => {
+    const params = initialParameters(smallGpt, 1);
+    const seen: Parameters<NonNullable<EvaluationOptions['onProgress']>>[0][] = [];
+    const onProgress: EvaluationOptions['onProgress'] = (progress) => seen.push(progress);
+    const loss = await trainer.evaluate(params, 'validation', { batches: 10, onProgress });
+    expect(seen.map(({ batch, batches }) => [batch, batches])).toEqual([
+      [4, 10],
+      [8, 10],
+      [10, 10],
+    ]);
+    expect(seen.at(-1)!.loss).toBe(loss);
+    expect(loss).toBe(await trainer.evaluate(params, 'validation', { batches: 10 }));
   });
 });

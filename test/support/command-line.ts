@@ -8,6 +8,9 @@ export interface Printed {
   readonly stderr: string;
 }
 
+/** Lines that appear only on a machine on which the command takes longer than two seconds. */
+const PROGRESS = /^.*(?:: \d+ s so far|: \d+ %|, loss [\d.]+ so far)\n/gm;
+
 export async function runCommand(...argv: readonly string[]): Promise<Printed> {
   const printed = { stdout: '', stderr: '' };
   const spies = (['stdout', 'stderr'] as const).map((name) =>
@@ -19,7 +22,8 @@ export async function runCommand(...argv: readonly string[]): Promise<Printed> {
   const before = process.exitCode;
   process.exitCode = undefined;
   try {
-    return { exitCode: await main(argv), ...printed };
+    const exitCode = await main(argv);
+    return { exitCode, stdout: printed.stdout, stderr: printed.stderr.replace(PROGRESS, '') };
   } finally {
     process.exitCode = before;
     for (const spy of spies) spy.mockRestore();

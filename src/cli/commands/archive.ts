@@ -3,6 +3,7 @@
 import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
+import { createSlowReporter } from '../../base/slow.ts';
 import { specsOf } from '../../certified/history/gather.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/records/archive.ts';
 import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../network/chunks/manifest.ts';
@@ -20,7 +21,6 @@ import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
-  createSlowReporter,
   eventsIn,
   type RecordOptions,
   readArchiveFile,
@@ -99,7 +99,7 @@ async function run(out: string, flags: ArchiveFlags, signal: AbortSignal): Promi
   const { folder } = flags;
   if (folder !== undefined) await makeFolder(folder);
   const known = await readKept(out);
-  const report = createSlowReporter();
+  const report = createSlowReporter(writeNote);
   const onProgress = (have: number) => report(`${have} events`);
   const all = await withRelays(urls, reach, ({ relays }) =>
     archiveRun(run, { ...options, relays, known, onProgress, signal }),

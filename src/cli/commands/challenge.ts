@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { createSlowReporter, whileSlow } from '../../base/slow.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
 import { hasModel } from '../../certified/decisions/replay.ts';
 import { mostPrivateBytes } from '../../certified/features/disclosure.ts';
@@ -86,7 +87,9 @@ export const challenge = (): Command =>
 async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
   const source = await sourceOf(flags, signal);
   const archive = await openSource(flags, source);
-  const { spec, gathered } = await openHistory(archive, source.options);
+  const { spec, gathered } = await whileSlow('reading the run', writeNote, () =>
+    openHistory(archive, source.options),
+  );
   assertRerun(spec);
   const base = await openBaseFor(spec, flags, signal);
   const first = spec.start?.root ? await base?.first(spec.training.seed) : undefined;
@@ -129,13 +132,17 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
 
       async function find({ contribution }: Checkable): Promise<CheckFinding> {
         if (typeof contribution === 'string') return { result: 'unanswered', reason: contribution };
-        const trainer = await trainers.like(contribution.manifest);
+        const trainer = await whileSlow('opening the trainer', writeNote, () =>
+          trainers.like(contribution.manifest),
+        );
+        const slowly = createSlowReporter(writeNote);
         return checkContribution(contribution, {
           trainer,
           evidence: gathered,
           fetch,
           sha256: nativeSha256,
           signal,
+          onProgress: (step, steps) => slowly(`recomputed step ${step} of ${steps}`),
         });
       }
     },

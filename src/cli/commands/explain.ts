@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { whileSlow } from '../../base/slow.ts';
 import { explainRound } from '../../certified/records/explain.ts';
 import { readKey } from '../../run/field.ts';
 import { roundName, type WorkerId } from '../../run/ids.ts';
@@ -15,7 +16,7 @@ import {
 } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
-import { asJson, writeOut } from '../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
 
 const explainFlags = {
@@ -40,7 +41,9 @@ export const explain = (): Command =>
       const { round } = flags;
       const source = await sourceOf(flags, signal);
       const archive = await openSource(flags, source);
-      const explanation = await explainRound(archive, { ...source.options, worker, round });
+      const explanation = await whileSlow('replaying the run', writeNote, () =>
+        explainRound(archive, { ...source.options, worker, round }),
+      );
       if (explanation === undefined) {
         throw new ConfigError(
           'flag/round',

@@ -4,6 +4,7 @@ import { basename, resolve } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError, safe } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/numbers.ts';
+import { createSlowReporter } from '../../base/slow.ts';
 import { loraTensors } from '../../model/adapters/lora.ts';
 import { joinSlices } from '../../model/architectures/slices.ts';
 import { modelOf, ofTier } from '../../model/architectures/table.ts';
@@ -18,7 +19,12 @@ import {
   type TrainedRun,
 } from '../../node/files/trained-run.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
-import { fetchModel, isHubReference, parseHubReference } from '../../node/pretrained/hub.ts';
+import {
+  downloadReporter,
+  fetchModel,
+  isHubReference,
+  parseHubReference,
+} from '../../node/pretrained/hub.ts';
 import {
   assertFree,
   hashFiles,
@@ -45,7 +51,6 @@ import {
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { settingsFromFlags } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import { createSlowReporter } from '../shared/archive-source.ts';
 
 export const model = (): Command =>
   new Command('model')
@@ -70,13 +75,11 @@ const inspect = (): Command =>
     )
     .action((named: string, { json }: FlagValues<typeof inspectFlags>) =>
       interruptibly(async (signal) => {
-        const report = createSlowReporter();
-        const onProgress = (file: string, have: number, of: number) =>
-          report(`${file}: ${formatBytes(have)} of ${formatBytes(of)}`);
+        const onProgress = downloadReporter(named, writeNote);
         const isRemote = isHubReference(named);
         const path = isRemote ? await fetchModel(named, { onProgress, signal }) : named;
         const model = await openLocalModel(path);
-        const files = await hashFiles(path, model.files, signal);
+        const files = await hashFiles(path, model.files, { signal, onNotice: writeNote });
         if (json) writeOut(asJson(documentOf(model, files)));
         else writeOut(`${modelWords(model, files).map(safe).join('\n')}\n`);
       }),
@@ -198,7 +201,7 @@ function planned(run: TrainedRun, base: BaseModel, flags: ExportFlags): readonly
     work: (options: Parameters<typeof writeFile>[2]) => Promise<number>,
   ) =>
     writes.push(async (signal) => {
-      const report = createSlowReporter();
+      const report = createSlowReporter(writeNote);
       const onBytes = (bytes: number) => report(`${path}: ${formatBytes(bytes)}`);
       writeOut(`${path}: ${formatBytes(await work({ onBytes, signal }))}\n`);
     });

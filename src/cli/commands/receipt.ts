@@ -2,10 +2,12 @@
  * `nostrain receipt`: lists who contributed what to a certified run, signs it, or verifies a signed one.
  * `nostrain scores`: prints the certified scores and the weight vector that follows from them.
  */
+
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { whileSlow } from '../../base/slow.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
 import { pathOf } from '../../certified/decisions/replay.ts';
 import { openHistory } from '../../certified/records/archive.ts';
@@ -66,7 +68,10 @@ export const receipt = (): Command =>
 
 async function printReceipt(flags: ReceiptFlags, signal: AbortSignal): Promise<void> {
   const source = await sourceOf(flags, signal);
-  const made = await receiptOf(await openSource(flags, source), source.options);
+  const archive = await openSource(flags, source);
+  const made = await whileSlow('replaying the run', writeNote, () =>
+    receiptOf(archive, source.options),
+  );
   if (made === undefined) {
     throw new ConfigError('receipt/empty', 'no round of this run is decided yet', {
       hint: '`nostrain replay` with the same flags shows which events are available',

@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { createSlowReporter, measuringReporter, whileSlow } from '../../base/slow.ts';
 import { startOf } from '../../certified/decisions/chain.ts';
 import type { BadLine } from '../../certified/records/archive.ts';
 import {
@@ -18,7 +19,7 @@ import { type BaseModel, openFullBaseOf } from '../../node/pretrained/base-model
 import { roundName, roundNumber } from '../../run/ids.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import type { Params } from '../../tensor/params.ts';
+import type { Params, Vector } from '../../tensor/params.ts';
 import { commandWith, type FlagValues, several, text, toggle } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
@@ -77,6 +78,7 @@ export const replay = (): Command =>
       const record = flags.events === undefined ? undefined : await openRecord(flags.events);
       const archive = await openSource(flags, source);
       const model = modelIn(flags, signal);
+      const slowly = createSlowReporter(writeNote);
       const report = await replayRun(archive, {
         ...source.options,
         states: record?.states,
@@ -84,7 +86,8 @@ export const replay = (): Command =>
         trust: flags.trust,
         ...model,
         onRound: (round) => {
-          if (!flags.json) writeOut(formatLine(round));
+          if (flags.json) slowly(`replayed ${roundName(round.round)}`);
+          else writeOut(formatLine(round));
         },
       });
       const evaluation = await model.evaluate();
@@ -189,11 +192,15 @@ export async function evaluateModel(
   const fixed = { sha256: data.sha256, form: data.form, from: dataFrom };
   const settings = settingsIn(spec, options.base);
   const task = await prepareTask(settings, { ...options, base, fixed });
-  const trainer = await createTrainer({ ...task, batch: settings.batchSize, device: 'cpu' });
+  const { onNotice } = options;
+  const setup = { ...task, batch: settings.batchSize, device: 'cpu' } as const;
+  const trainer = await whileSlow('opening the trainer', onNotice, () => createTrainer(setup));
+  const measured = (which: string, params: Vector) =>
+    trainer.evaluate(params, 'validation', { onProgress: measuringReporter(which, onNotice) });
   try {
     const first = startOf(spec, spec.start?.root ? await base.first(settings.seed) : undefined);
-    const before = await trainer.evaluate(first.values, 'validation');
-    return { before, after: await trainer.evaluate(values, 'validation') };
+    const before = await measured('the model before training', first.values);
+    return { before, after: await measured('the final model', values) };
   } finally {
     await trainer.close();
   }

@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { createSlowReporter, whileSlow } from '../../base/slow.ts';
 import { createTextStream } from '../../model/sample.ts';
 import { createChatRenderer } from '../../node/data/chat-renderer.ts';
 import { readPicture } from '../../node/data/sources.ts';
@@ -93,7 +94,9 @@ export const sample = (): Command =>
         const run = named === undefined ? undefined : await readTrainedRun(named, given);
         if (run && (await showOther(run, flags, command, signal))) return;
         refuseUnused(command, OF_PATCHES);
-        const opened = await open(run, given, flags.threads, signal);
+        const opened = await whileSlow('loading the model', writeNote, () =>
+          open(run, given, flags.threads, signal),
+        );
         try {
           await write(opened, flags, signal);
         } finally {
@@ -179,7 +182,10 @@ async function write(
   };
   if (!chat) show(prompt.trimStart());
   const request = { ...choice, prompt: promptTokens, seed, ends, signal };
+  const slowly = createSlowReporter(output === undefined ? () => undefined : writeNote);
+  let count = 0;
   await writer.write(request, (token) => {
+    slowly(`${++count} tokens written`);
     if (!ends.has(token)) show(stream.push(token));
   });
   show(`${stream.end()}\n`);

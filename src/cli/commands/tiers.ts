@@ -55,7 +55,7 @@ const exportCommand = (): Command =>
     interruptibly(async (signal) => {
       const onFolder = (folder: string, bytes: number) =>
         writeOut(`${folder}: ${formatBytes(bytes)}\n`);
-      const { sha256 } = await exportTiers(src, tiers, { signal, onFolder });
+      const { sha256 } = await exportTiers(src, tiers, { signal, onFolder, onNotice: writeNote });
       writeOut(`${MANIFEST} in ${src}: ${sha256.size} files with their sha256\n`);
     }),
   );
@@ -80,7 +80,7 @@ const inspectCommand = (): Command =>
     .argument('<dir>', 'folder of the full model, or of one tier')
     .action((folder: string, { tier, strategy, json }: TiersFlags) =>
       interruptibly(async (signal) => {
-        const load = await findTier(folder, { tier, strategy, signal });
+        const load = await findTier(folder, { tier, strategy, signal, onNotice: writeNote });
         if (json) return writeOut(asJson(load));
         if (load.notice !== undefined) writeNote(load.notice);
         writeOut(`${words(load).join('\n')}\n`);

@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { createSlowReporter } from '../../base/slow.ts';
 import {
   type ArchiveFile,
   archiveRun,
@@ -124,7 +125,7 @@ export async function openSource(
     });
   }
   const { signal } = reach;
-  const report = createSlowReporter();
+  const report = createSlowReporter(writeNote);
   const onProgress = (have: number) => report(`${have} events`);
   return withRelays(reach.relays, reach, ({ relays }) =>
     archiveRun(run, { ...options, relays, onProgress, signal }),
@@ -133,7 +134,7 @@ export async function openSource(
 
 /** Reads an archive file. Throws `events/file` if it cannot be read. */
 export function readArchiveFile(file: string): Promise<ArchiveFile> {
-  const report = createSlowReporter();
+  const report = createSlowReporter(writeNote);
   const input = createReadStream(file);
   const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
   return readArchive(lines, {
@@ -145,18 +146,6 @@ export function readArchiveFile(file: string): Promise<ArchiveFile> {
       cause,
     });
   });
-}
-
-const PATIENCE_MS = 2000;
-
-/** Returns a function that prints progress to stderr, at most once every PATIENCE_MS and not during the first one. */
-export function createSlowReporter(): (words: string) => void {
-  let reportedAt = Date.now();
-  return (words) => {
-    if (Date.now() - reportedAt < PATIENCE_MS) return;
-    reportedAt = Date.now();
-    writeNote(words);
-  };
 }
 
 const EVENTS = 'run.jsonl';

@@ -2,6 +2,7 @@
  * Downloads chunked files that a run spec lists or a user names by digest, and stores folders of chunks on relays, on
  * Blossom servers and in folders.
  */
+
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -9,6 +10,7 @@ import { systemClock } from '../../base/async.ts';
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes, formatCount, formatSeconds } from '../../base/numbers.ts';
+import { createSlowReporter } from '../../base/slow.ts';
 import type { FetchEvent } from '../../network/chunks/fetch-options.ts';
 import { createBlossomSource } from '../../network/chunks/http-source.ts';
 import {
@@ -51,7 +53,6 @@ import {
 } from '../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
-import { createSlowReporter } from './archive-source.ts';
 import { keyFlags } from './signed-document.ts';
 import { withRelays } from './with-relays.ts';
 
@@ -155,7 +156,7 @@ function fetchOptions(
     allowPrivate: flags.allowPrivateRelays === true,
     home: dataHome(),
     onNotice: writeNote,
-    report: reportFetch(createSlowReporter()),
+    report: reportFetch(createSlowReporter(writeNote)),
   };
 }
 
@@ -223,7 +224,7 @@ const DAY_SECONDS = 86_400;
 /** Distributes the chunks over relays, and prints how many each relay has. */
 async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<void> {
   const { folder, manifest, flags, signer, signal } = pushing;
-  const report = createSlowReporter();
+  const report = createSlowReporter(writeNote);
   const startedMs = systemClock.now();
   const createdAt = Math.floor(startedMs / 1000);
   const lifetime = { createdAt, expiresAt: createdAt + flags.days * DAY_SECONDS };

@@ -1,10 +1,12 @@
 /** Opens a corpus: a file, a download that a hash may pin, tiny Shakespeare, or a built-in play. */
+
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
 import { concatBytes } from '../../base/bytes.ts';
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
+import { createSlowReporter } from '../../base/slow.ts';
 import { writePlay } from '../../model/data/playwright.ts';
 import { hashFile, readInPieces } from '../files/atomic-file.ts';
 import { resumeDownload } from '../pretrained/hub.ts';
@@ -21,8 +23,6 @@ export interface CorpusFile {
 
 /** Maximum bytes of a download (64 GiB), so that an endless response does not fill the disk. */
 const MOST_BYTES = 2 ** 36;
-/** Milliseconds between progress notices, and before the first one. */
-const PATIENCE_MS = 2000;
 const PINNED = /^sha256=([0-9a-f]{64})$/;
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 
@@ -40,7 +40,7 @@ async function fetchCorpus(named: string, options: FetchOptions): Promise<Corpus
   const path = join(cacheDir, `${key}${/^\.\w+$/.test(end) ? end : ''}`);
   const name = url.href;
   if (await stat(path).catch(() => undefined)) {
-    const sha256 = await hashFile(path, { signal });
+    const sha256 = await hashFile(path, { signal, onNotice });
     if (pin === undefined || sha256 === pin) return { path, name, source: 'cache', sha256 };
     onNotice(`${path} was changed, so ${name} is downloaded again`);
   }
@@ -49,7 +49,7 @@ async function fetchCorpus(named: string, options: FetchOptions): Promise<Corpus
   // without a hash, the file may have changed since the interrupted download
   if (pin === undefined) await rm(part, { force: true });
   await download(url, part, options);
-  const sha256 = await hashFile(part, { signal });
+  const sha256 = await hashFile(part, { signal, onNotice });
   if (pin !== undefined && sha256 !== pin) {
     await rm(part, { force: true });
     throw new ConfigError('corpus/other', `${name} has SHA-256 ${sha256}, not ${pin}`, {
@@ -92,7 +92,7 @@ function readAddress(named: string, wanted: string | undefined) {
 }
 
 async function download(url: URL, part: string, { onNotice, signal }: FetchOptions): Promise<void> {
-  let reportedMs = performance.now();
+  const report = createSlowReporter(onNotice);
   const away = (cause: unknown): ConfigError => {
     signal?.throwIfAborted();
     const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
@@ -125,10 +125,8 @@ async function download(url: URL, part: string, { onNotice, signal }: FetchOptio
     },
     away,
     onBytes: (have, of) => {
-      if (performance.now() - reportedMs < PATIENCE_MS) return;
-      reportedMs = performance.now();
       const share = of === undefined ? '' : ` of ${Math.ceil(of / 2 ** 20)}`;
-      onNotice(`downloading ${url.href}: ${Math.floor(have / 2 ** 20)}${share} MB`);
+      report(`downloading ${url.href}: ${Math.floor(have / 2 ** 20)}${share} MB`);
     },
   });
 }
@@ -263,7 +261,7 @@ function assertWanted<C extends Pick<Corpus, 'name' | 'sha256'>>(
 
 /** Opens a named corpus: a local file, or an address that is downloaded first. */
 async function openNamed(named: string, options: CorpusOptions): Promise<OpenCorpus> {
-  const { signal, leastBytes = MIN_FILE_BYTES } = options;
+  const { signal, onNotice, leastBytes = MIN_FILE_BYTES } = options;
   const file: CorpusFile = isAddress(named)
     ? await fetchCorpus(named, options)
     : { path: named, name: named, source: 'file' };
@@ -279,7 +277,7 @@ async function openNamed(named: string, options: CorpusOptions): Promise<OpenCor
     const shortage = size === 0 ? 'is empty' : `has only ${size} bytes`;
     throw unusable('corpus/too-small', `${named} ${shortage}`);
   }
-  const hashed = file.sha256 === undefined ? hashFile(path, { signal }) : file.sha256;
+  const hashed = file.sha256 === undefined ? hashFile(path, { signal, onNotice }) : file.sha256;
   const sha256 = await Promise.resolve(hashed).catch((cause: unknown) => {
     throw unreadable(cause);
   });

@@ -2,9 +2,11 @@
  * Tokenizes a corpus of any size (a text, or the documents of a .jsonl file) piece by piece into a file, which later
  * runs reuse.
  */
+
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
+import { shareReporter } from '../../base/slow.ts';
 import {
   type ChatTurn,
   type Document,
@@ -63,8 +65,6 @@ export interface TokenizeOptions {
 
 /** Version of the token files; another one makes existing files unused. */
 const VERSION = 1;
-/** Milliseconds between progress notices, and before the first one. */
-const PATIENCE_MS = 2000;
 /** Characters of a text that are collected before they are tokenized. */
 const PIECE = 2 ** 16;
 /** Maximum lines, and characters, that are rendered at once. */
@@ -107,14 +107,13 @@ async function* watched(
   onNotice: (message: string) => void,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array> {
-  let [have, reportedMs] = [0, performance.now()];
+  const report = shareReporter(`tokenizing ${name}`, onNotice);
+  let have = 0;
   for await (const chunk of read()) {
     signal?.throwIfAborted();
     yield chunk;
     have += chunk.length;
-    if (performance.now() - reportedMs < PATIENCE_MS) continue;
-    reportedMs = performance.now();
-    onNotice(`tokenizing ${name}: ${Math.floor((100 * have) / Math.max(size, have))} %`);
+    report(have, size);
   }
 }
 

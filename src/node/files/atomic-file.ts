@@ -1,9 +1,11 @@
 /** Writes files atomically, reads and hashes them, and reports what is at a path. */
+
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
+import { shareReporter } from '../../base/slow.ts';
 
 /**
  * Replaces a file atomically: after a crash it holds the old bytes or the new ones. Throws a CheckpointError
@@ -45,15 +47,26 @@ const PIECE = 2 ** 16;
 export const readInPieces = (path: string): AsyncIterable<Uint8Array> =>
   createReadStream(path, { highWaterMark: PIECE }) as AsyncIterable<Uint8Array>;
 
-/** SHA-256 of a file, lowercase hex. */
+export interface HashOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Called with the progress if the file takes longer than two seconds. */
+  onNotice?(message: string): void;
+}
+
+/** Returns the SHA-256 of a file in lowercase hex. */
 export async function hashFile(
   path: string,
-  { signal }: { readonly signal?: AbortSignal | undefined } = {},
+  { signal, onNotice = () => undefined }: HashOptions = {},
 ): Promise<string> {
   const hash = createHash('sha256');
+  const report = shareReporter(`hashing ${path}`, onNotice);
+  const { size } = await stat(path);
+  let have = 0;
   for await (const piece of readInPieces(path)) {
     signal?.throwIfAborted();
     hash.update(piece);
+    have += piece.length;
+    report(have, size);
   }
   return hash.digest('hex');
 }

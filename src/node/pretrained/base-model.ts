@@ -31,7 +31,7 @@ import type { Params } from '../../tensor/params.ts';
 import type { FrozenNumbers } from '../../trainer/setup.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { type BaseTier, hashSlices, identityOfTiers, openBaseTier } from './base-tier.ts';
-import { fetchModel, isHubReference, parseHubReference } from './hub.ts';
+import { downloadReporter, fetchModel, isHubReference, parseHubReference } from './hub.ts';
 import { hashFiles, openLocalModel } from './model-files.ts';
 
 /** A base model, and the part of it that is trained. */
@@ -109,7 +109,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     from: hintsOf(settings.base, path),
     files: part
       ? identityOfTiers(part, sliceHashes!)
-      : await hashFiles(path, pretrained.files, options.signal),
+      : await hashFiles(path, pretrained.files, options),
     tokenizerSha256: hashTokenizer(pretrained),
     frozen: async () => (adapter === undefined ? {} : readers(pretrained)),
     first: async (of) =>
@@ -228,13 +228,7 @@ async function localBase(base: string, { wanted, onNotice, signal }: OpenBase): 
     });
   }
   if (!isHubReference(base)) return base;
-  const reported = new Set<string>();
-  const onProgress = (file: string, _have: number, of: number) => {
-    if (reported.has(file)) return;
-    reported.add(file);
-    onNotice(`downloading ${file} of ${base}, ${Math.ceil(of / 1e6)} MB`);
-  };
-  return fetchModel(base, { onProgress, signal, wanted });
+  return fetchModel(base, { onProgress: downloadReporter(base, onNotice), signal, wanted });
 }
 
 /** Returns the hash of everything that affects tokenization. */

@@ -39,7 +39,12 @@ export async function openBaseTier(
   { context, onNotice, signal }: Opening,
 ): Promise<BaseTier> {
   const { tiers: count, tier, tierStrategy, helper } = settings;
-  const wanted = { tier: tier === 'auto' ? 0 : Number(tier), strategy: tierStrategy, signal };
+  const wanted = {
+    tier: tier === 'auto' ? 0 : Number(tier),
+    strategy: tierStrategy,
+    signal,
+    onNotice,
+  };
   const isFolder = (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
   const load = isFolder ? await findTier(path, wanted) : ofFile(path, wanted);
   if (load.notice !== undefined && tier !== 'auto') onNotice(load.notice);

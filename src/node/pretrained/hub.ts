@@ -4,12 +4,14 @@
  *
  * Paths: https://huggingface.co/docs/hub/api; cache: https://huggingface.co/docs/huggingface_hub/guides/manage-cache.
  */
+
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, safeLine } from '../../base/errors.ts';
+import { shareReporter } from '../../base/slow.ts';
 import type { ModelFiles } from '../../pretrained/weights.ts';
 import { weightFiles } from '../../pretrained/weights.ts';
 import { type BaseFile, partOf } from '../../run/spec/start.ts';
@@ -326,4 +328,19 @@ export async function resumeDownload(download: ResumedDownload): Promise<void> {
   throw away(
     new Error(have > limit ? `more than ${limit} bytes` : `ended after ${have} of ${of} bytes`),
   );
+}
+
+/** Returns a function that reports each file of a base as its download begins, and then its progress. */
+export function downloadReporter(
+  base: string,
+  onNotice: (message: string) => void,
+): NonNullable<HubOptions['onProgress']> {
+  const reporters = new Map<string, ReturnType<typeof shareReporter>>();
+  return (file, have, of) => {
+    const what = `downloading ${file} of ${base}`;
+    const report = reporters.get(file) ?? shareReporter(what, onNotice);
+    if (!reporters.has(file)) onNotice(`${what}, ${Math.ceil(of / 1e6)} MB`);
+    reporters.set(file, report);
+    report(have, of);
+  };
 }

@@ -10,7 +10,7 @@ import {
 } from '../../pretrained/pretrained.ts';
 import type { ByteSource, ModelFiles } from '../../pretrained/weights.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
-import { hashFile } from '../files/atomic-file.ts';
+import { type HashOptions, hashFile } from '../files/atomic-file.ts';
 import { dataHome } from '../files/data-home.ts';
 
 /** Returns the path that `npm run fetch:smollm2` downloads SmolLM2-135M-Instruct to, where the demo looks for it. */
@@ -37,7 +37,7 @@ export async function openLocalModel(
 export async function hashFiles(
   path: string,
   names: readonly string[],
-  signal: AbortSignal,
+  options: HashOptions,
 ): Promise<readonly BaseFile[]> {
   const stats = await stat(path);
   const folder = stats.isDirectory() ? path : dirname(path);
@@ -45,7 +45,7 @@ export async function hashFiles(
   for (const name of names) {
     const file = join(folder, name);
     const { size: bytes } = await stat(file);
-    files.push({ name, bytes, sha256: await hashFile(file, { signal }) });
+    files.push({ name, bytes, sha256: await hashFile(file, options) });
   }
   return files;
 }

@@ -20,6 +20,7 @@ import {
 } from '../../pretrained/tiers/tier.ts';
 import { INDEX, type ModelFiles, readJson, SINGLE, weightFiles } from '../../pretrained/weights.ts';
 import type { TierStrategy } from '../../run/spec/model-spec.ts';
+import type { HashOptions } from '../files/atomic-file.ts';
 import { kindOf, writeAtomically } from '../files/atomic-file.ts';
 import { assertFree, folderOf, hashFiles, writeFolder } from './model-files.ts';
 
@@ -39,6 +40,8 @@ const COMMON = [
 
 export interface ExportOptions {
   readonly signal: AbortSignal;
+  /** Called with the progress of hashing if it takes longer than two seconds. */
+  onNotice?(message: string): void;
   onFolder?(folder: string, bytes: number): void;
 }
 
@@ -50,7 +53,7 @@ export const tierFolder = (source: string, tier: number): string =>
 export async function exportTiers(
   source: string,
   tiers: readonly number[],
-  { signal, onFolder }: ExportOptions,
+  { onFolder, ...options }: ExportOptions,
 ): Promise<TierManifest> {
   const files = folderOf(source);
   const config = await readConfig(files);
@@ -74,7 +77,7 @@ export async function exportTiers(
   );
   for (const { tier, tierFiles } of planned) {
     const folder = tierFolder(source, tier);
-    const bytes = await writeFolder(folder, [...tierFiles, ...common], { signal });
+    const bytes = await writeFolder(folder, [...tierFiles, ...common], options);
     onFolder?.(folder, bytes);
   }
   const names = await weightFiles(files);
@@ -88,7 +91,7 @@ export async function exportTiers(
   ];
   const sha256 = new Map<string, string>();
   const hashed = async (folder: string, files: readonly string[]) => {
-    const hashes = await hashFiles(join(source, folder), files, signal);
+    const hashes = await hashFiles(join(source, folder), files, options);
     const paths = hashes.map(({ name }) => (folder === '' ? name : `${folder}/${name}`));
     for (const [i, path] of paths.entries()) sha256.set(path, hashes[i]!.sha256);
     return paths;
@@ -150,11 +153,13 @@ interface TierRequest {
   readonly tier: number;
   readonly strategy: TierStrategy;
   readonly signal: AbortSignal;
+  /** Called with the progress of hashing if it takes longer than two seconds. */
+  onNotice?(message: string): void;
 }
 
 /** Finds the tier to load. Throws a ConfigError (`tiers/…`) that names a missing, changed or unreadable file. */
 export async function findTier(folder: string, wanted: TierRequest): Promise<TierLoad> {
-  const { tier, strategy, signal } = wanted;
+  const { tier, strategy } = wanted;
   const files = folderOf(folder);
   const config = await readConfig(files);
   const current = tierOf(config, folder);
@@ -168,7 +173,7 @@ export async function findTier(folder: string, wanted: TierRequest): Promise<Tie
     schema,
     notice,
     verified: manifest?.tiers.some((each) => each.tier === 0)
-      ? await verify(folder, manifest, 0, signal)
+      ? await verify(folder, manifest, 0, wanted)
       : 0,
   });
   if (tier === 0 || strategy === 'universal') return full();
@@ -177,7 +182,7 @@ export async function findTier(folder: string, wanted: TierRequest): Promise<Tie
     if (strategy === 'sliced') throw lacking;
     return full(`${lacking.message}: loading the full model instead`);
   }
-  const slice = await verifiedSlice(folder, manifest!, tier, signal);
+  const slice = await verifiedSlice(folder, manifest!, tier, wanted);
   if (slice.schema === schema) return slice;
   throw new ConfigError('tiers/SchemaMismatch', `${slice.folder} is a tier of another model`, {
     hint: 'export the tiers again with `nostrain tiers export`',
@@ -248,7 +253,7 @@ async function verifiedSlice(
   folder: string,
   manifest: TierManifest,
   tier: number,
-  signal: AbortSignal,
+  options: HashOptions,
 ): Promise<TierLoad> {
   const { files: paths } = manifest.tiers.find((each) => each.tier === tier)!;
   const config = paths.find((path) => familyPath(path).file === 'config.json');
@@ -256,7 +261,7 @@ async function verifiedSlice(
   if (!paths.some((path) => path.endsWith('.safetensors'))) {
     throw lacks(tier, 'tiers/no-weights', 'file of weights');
   }
-  const verified = await verify(folder, manifest, tier, signal);
+  const verified = await verify(folder, manifest, tier, options);
   const at = resolve(folder, dirname(config));
   const files = folderOf(at);
   const sliceConfig = await readConfig(files);
@@ -283,13 +288,13 @@ async function verify(
   folder: string,
   { common, tiers, sha256 }: TierManifest,
   tier: number,
-  signal: AbortSignal,
+  options: HashOptions,
 ): Promise<number> {
   const { files } = tiers.find((each) => each.tier === tier)!;
   const paths = [...new Set([...common, ...files])];
   for (const path of paths) {
     await assertInFamily(folder, path);
-    const [hashed] = await hashFiles(folder, [path], signal);
+    const [hashed] = await hashFiles(folder, [path], options);
     const [expected, actual] = [sha256.get(path), hashed!.sha256];
     if (actual === expected) continue;
     throw new ConfigError(

@@ -8,6 +8,7 @@ import { packed as kind } from '../../../../kinds/packed.ts';
 import { toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { formatBytes, formatCount } from '../../../base/numbers.ts';
+import { shareReporter, whileSlow } from '../../../base/slow.ts';
 import {
   type FileManifest,
   LEAST_CHUNK_BYTES,
@@ -101,7 +102,9 @@ const pack = (): Command =>
     .argument('<file>', 'a state, a model, a text: any file')
     .action(async (file: string, { out, chunk, stripe: erasure, threads }: PackFlags) => {
       await interruptibly(async (signal) => {
-        const manifest = await packFile(file, out, { chunkBytes: chunk, erasure, threads, signal });
+        const onProgress = shareReporter(`packing ${file}`, writeNote);
+        const options = { chunkBytes: chunk, erasure, threads, signal, onProgress };
+        const manifest = await packFile(file, out, options);
         writeOut(packWords(manifest, out));
       });
     });
@@ -160,7 +163,9 @@ const verify = (): Command =>
     .action(async (folder: string, { quick, threads, json }: VerifyFlags) => {
       await interruptibly(async (signal) => {
         const manifest = await readManifest(folder);
-        const verified = await verifyFolder(folder, manifest, { isQuick: quick, threads, signal });
+        const verified = await whileSlow(`verifying ${folder}`, writeNote, () =>
+          verifyFolder(folder, manifest, { isQuick: quick, threads, signal }),
+        );
         writeOut(json ? asJson(documentOf(manifest, verified)) : verifyWords(manifest, verified));
         if (verified.damage.length > 0 || verified.whole === false) {
           process.exitCode = exitCodes.failed.code;
@@ -236,6 +241,7 @@ const unpack = (): Command =>
           threads,
           signal,
           isMending: mend,
+          onProgress: shareReporter(`unpacking ${folder}`, writeNote),
           onRestored: ({ name, sha256 }) => writeNote(`restored ${name}  ${sha256}`),
         });
         writeOut(`${formatCount(manifest.bytes)} bytes in ${out}, SHA-256 ${manifest.sha256}\n`);

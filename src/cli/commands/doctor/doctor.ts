@@ -7,6 +7,7 @@ import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
+import { whileSlow } from '../../../base/slow.ts';
 import { MAX_WORK_BITS } from '../../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../../network/transport/limits.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
@@ -28,7 +29,7 @@ import {
   withDefault,
 } from '../../../terminal/flag-table.ts';
 import { settingsFromFlags } from '../../../terminal/options.ts';
-import { asJson, writeOut } from '../../../terminal/output.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { fixCuda } from './fix-cuda.ts';
 
 /** Flags that choose the model on which devices are tested. */
@@ -132,10 +133,11 @@ const LOW_DISK_BYTES = 2e8;
 
 /** Devices are tested with the model of these settings. */
 async function checkMachine(settings: Settings): Promise<readonly DoctorCheck[]> {
+  const probing = () => probeDevices(settings);
   return [
     checkNode(process.versions.node),
     checkEngine(),
-    ...(await probeDevices(settings)).map(wordDevice),
+    ...(await whileSlow('training briefly on each device', writeNote, probing)).map(wordDevice),
     ...checkCores(),
   ].concat(await checkFolder(dataHome()));
 }
