@@ -10,13 +10,8 @@ import { encodeSafetensors } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { folderOf } from '../../src/node/pretrained/model-files.ts';
 import { findTier } from '../../src/node/pretrained/tier-files.ts';
-import {
-  familyPath,
-  MANIFEST,
-  readManifest,
-  schemaHash,
-  tierOf,
-} from '../../src/pretrained/tiers/tier.ts';
+import { narrowModel, numbersBySlice } from '../../src/pretrained/tiers/cut-tier.ts';
+import { MANIFEST, schemaHash } from '../../src/pretrained/tiers/tier.ts';
 import { type TierStrategy, tierStrategies } from '../../src/run/spec/model-spec.ts';
 import { learn, plainCases } from '../support/learned.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -147,6 +142,32 @@ describe('tiers export', () => {
     },
   );
 
+  it('E-02: cut while it is loaded, a model is the same prefixes, and its slices are its parts in order', async () => {
+    const folder = await fullModel();
+    const pretrained = await openPretrained(folderOf(folder), { context: 8 });
+    const full = await readWeights(pretrained);
+    for (const tier of [1, 2]) {
+      const narrow = await readWeights(narrowModel(pretrained, tier));
+      for (const [name, values] of full) {
+        expect(narrow.get(name), name).toEqual(prefixOf(name, values, tier));
+      }
+    }
+    const [gate, down] = ['gate_proj.weight', 'down_proj.weight'].map((end) =>
+      [...full.keys()].findIndex((name) => name.endsWith(end)),
+    );
+    const parts = [new Map<number, Float32Array>(), new Map<number, Float32Array>()];
+    let at = -1;
+    for await (const { slice, values } of numbersBySlice(pretrained, [10, 30])) {
+      if (slice === 0) at++;
+      parts[slice]!.set(at, values);
+    }
+    const [gates, downs] = [gate!, down!].map((index) => [...full.values()][index]!);
+    const side = gates!.length / BASE;
+    expect(parts[1]!.get(gate!)).toEqual(gates!.slice(10 * side));
+    expect(parts[1]!.get(down!)).toEqual(downs!.filter((_, i) => i % BASE >= 10));
+    expect(parts[0]!.size).toBe(full.size);
+  });
+
   it('E-02: a slice computes what the full model does with everything but the prefix at zero', async () => {
     const folder = await fullModel();
     await exportTiers(folder, [1], { signal });
@@ -190,63 +211,6 @@ describe('tiers export', () => {
 });
 
 describe('a manifest', () => {
-  const hash = 'ab'.repeat(32);
-  const manifest = (files: readonly string[], more = {}) => ({
-    ...{ schema_version: 1, matformer_base_intermediate_size: 40, common_files: [] },
-    tiers: [{ tier: 1, intermediate_size: 20, files }],
-    sha256: Object.fromEntries(files.map((file) => [file, hash])),
-    ...more,
-  });
-
-  it.each([
-    ...['../../secret', '../other/config.json', '/etc/passwd', 'C:/model/config.json', 'C:\\x'],
-    ...[
-      '\\\\server\\share',
-      '//server/share',
-      '..',
-      '../model-tier1',
-      'a/../../b',
-      './config.json',
-      '',
-    ],
-    ...['../model-tier1/../../x', 'a//b', '.hidden', '../.-tier1/x', 'x'.repeat(501)],
-  ])('E-03: does not lead to %j', (path) => {
-    expect(() => readManifest(manifest([path]))).toThrow(
-      expect.objectContaining({ code: 'tiers/InvalidManifestPath' }),
-    );
-  });
-
-  it('E-03: may name files of its folder and of tiers beside it', () => {
-    expect(familyPath('config.json')).toEqual({ folder: '', file: 'config.json' });
-    expect(familyPath('../a.b-1-tier2/sub/x.py')).toEqual({
-      folder: '../a.b-1-tier2',
-      file: 'sub/x.py',
-    });
-  });
-
-  it('E-03: of another version, without a hash, of a wrong width or with tiers twice is refused', () => {
-    const good = manifest(['config.json']);
-    expect(readManifest(good).tiers).toEqual([{ tier: 1, width: 20, files: ['config.json'] }]);
-    expect(() => readManifest({ ...good, schema_version: 2 })).toThrow(
-      expect.objectContaining({ code: 'tiers/UnsupportedManifestVersion' }),
-    );
-    for (const bad of [
-      { sha256: {} },
-      { sha256: { 'config.json': 'ab' } },
-      { tiers: [...good.tiers, ...good.tiers] },
-      { tiers: [{ tier: 1, intermediate_size: 30, files: [] }] },
-      { tiers: [{ tier: -1, files: [] }] },
-      { tiers: 'all' },
-      { tiers: [{ tier: 1, files: [3] }] },
-      { matformer_base_intermediate_size: 0 },
-    ]) {
-      expect(() => readManifest({ ...good, ...bad })).toThrow(
-        expect.objectContaining({ code: 'tiers/manifest' }),
-      );
-    }
-    expect(() => readManifest([])).toThrow(expect.objectContaining({ code: 'tiers/manifest' }));
-  });
-
   it('E-03: a tier that is not there is named beside those that are; no config and no weights are told apart', async () => {
     const folder = await fullModel();
     await exportTiers(folder, [1], { signal });
@@ -297,6 +261,30 @@ describe('a manifest', () => {
           code: 'tiers/altered',
           message: expect.stringContaining(name),
           data: { expected, actual: sha256Hex(bytes) },
+        });
+      }
+    },
+  );
+
+  it.each(['model.safetensors', 'tokenizer.json'])(
+    'E-04: so is one byte of %s of the full model, whichever tier is cut out of it',
+    async (name) => {
+      const folder = await fullModel();
+      await exportTiers(folder, [1], { signal });
+      const bytes = await readFile(join(folder, name));
+      bytes[bytes.length >> 1]! ^= 1;
+      await writeFile(join(folder, name), bytes);
+      await rm(join(tierFolder(folder, 1), 'model.safetensors'));
+      for (const [tier, strategy] of [
+        [0, 'auto'],
+        [0, 'sliced'],
+        [1, 'universal'],
+        [1, 'auto'],
+      ] as const) {
+        // biome-ignore format: one line
+        await expect(findTier(folder, { tier, strategy, signal })).rejects.toMatchObject({
+          code: 'tiers/altered',
+          message: expect.stringContaining(name),
         });
       }
     },
@@ -363,22 +351,6 @@ describe('what a worker of a tier loads', () => {
       data: { checkpoint_tier: 1, requested: 2 },
       hint: expect.stringContaining('full model'),
     });
-  });
-
-  it('E-06: a tier is read from its key, or from the widths', () => {
-    const { config } = llama;
-    const of = (more: Json) => tierOf({ ...config, ...more }, 'it');
-    expect(of({})).toEqual({ tier: 0, base: 40 });
-    expect(of({ matformer_tier: 2 })).toEqual({ tier: 2, base: 160 });
-    expect(of({ matformer_base_intermediate_size: 80 })).toEqual({ tier: 1, base: 80 });
-    for (const bad of [
-      { matformer_base_intermediate_size: 100 },
-      { matformer_tier: 1, matformer_base_intermediate_size: 40 },
-      { matformer_tier: 'one' },
-      { intermediate_size: undefined },
-    ]) {
-      expect(() => of(bad)).toThrow(expect.objectContaining({ code: 'tiers/config' }));
-    }
   });
 
   it('E-07: the schema is the same for all tiers, and another for other sizes or other tensors', async () => {
