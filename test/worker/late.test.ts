@@ -1,46 +1,134 @@
 /** A worker that starts under the name of an existing run: when it is refused, and until when. */
 
 import type { NostrainError } from 'nostrain/base';
+import type { Heartbeat } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { assertNotLate } from '../../src/worker/peers.ts';
-import { fakePorts, plan } from '../support/fake-ports.ts';
+import {
+  assertCompany,
+  assertNotLate,
+  differenceIn,
+  waitForWorkers,
+} from '../../src/worker/peers.ts';
+import { fakePorts, ME, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 
 const B = 'b'.repeat(64);
+const C = 'c'.repeat(64);
 
-/** A session with a peer's last heartbeat of round 4, and its last gradient, of this age in seconds. */
-async function refusal(ages: { readonly heartbeat?: number; readonly gradient?: number }) {
+const settingsOf = (settings: string) => ({ settings, nonDefault: [], shard: '1/1' });
+
+/** A session at which these heartbeats, each of this age in seconds, and stored gradients have arrived. */
+function sessionWith(
+  heartbeats: readonly (Partial<Heartbeat> & { readonly age?: number })[],
+  gradients: readonly {
+    readonly worker?: string;
+    readonly round?: number;
+    readonly age: number;
+  }[] = [],
+  more: Parameters<typeof plan>[0] = {},
+) {
   const clock = createManualClock();
   const nowSeconds = Math.floor(clock.now() / 1000);
-  const ports = fakePorts(clock);
-  const at = (age: number) => ({ worker: B, round: 3, createdAt: nowSeconds - age });
-  if (ages.heartbeat !== undefined) ports.hear({ ...at(ages.heartbeat), intervalSeconds: 60 });
-  const stored = ages.gradient === undefined ? [] : [at(ages.gradient)];
-  const wire = { ...ports.wire, queryGradients: async () => stored as never };
-  const session = {
-    plan: plan({ rounds: 9, roundTimeoutMs: 300_000, heartbeatSeconds: 60 }),
-    ...{ ports: { ...ports, wire }, signal: new AbortController().signal },
+  const stored = gradients.map(({ age, worker = B, round = 3 }) => ({
+    ...{ worker, round, createdAt: nowSeconds - age },
+  }));
+  const ports = fakePorts(clock, { wire: { queryGradients: async () => stored } });
+  for (const { age = 0, ...heartbeat } of heartbeats) {
+    ports.hear({ ...{ worker: B, round: 3, createdAt: nowSeconds - age }, ...heartbeat });
+  }
+  const common = { rounds: 9, roundTimeoutMs: 300_000, fingerprint: settingsOf('ours') };
+  return {
+    plan: plan({ ...common, ...more }),
+    ...{ ports, signal: new AbortController().signal },
   };
-  return assertNotLate(session).then(
+}
+
+const refusal = (...given: Parameters<typeof sessionWith>) =>
+  assertNotLate(sessionWith(...given)).then(
     () => undefined,
     (error: NostrainError) => error,
   );
-}
 
 describe('a fresh start under the name of a run that was killed without goodbye', () => {
   it('reports how long the name is taken, by the last heartbeat', async () => {
-    const error = await refusal({ heartbeat: 20 });
+    const error = await refusal([{ age: 20 }]);
     expect(error).toMatchObject({
       code: 'round/began',
       hint: expect.stringMatching(/--run NAME.*its name is free in 70 s/),
       data: { round: 3, freeInSeconds: 70 },
     });
-    expect(await refusal({ heartbeat: 91 })).toBeUndefined();
+    expect(await refusal([{ age: 91 }])).toBeUndefined();
   });
 
   it('by the last gradient, which is valid for longer', async () => {
-    const error = await refusal({ heartbeat: 20, gradient: 30 });
+    const error = await refusal([{ age: 20 }], [{ age: 30 }]);
     expect(error).toMatchObject({ data: { freeInSeconds: 270 } });
-    expect(await refusal({ gradient: 301 })).toBeUndefined();
+    expect(await refusal([], [{ age: 301 }])).toBeUndefined();
+    expect(await refusal([], [{ age: 299 }])).toMatchObject({ data: { freeInSeconds: 1 } });
+  });
+
+  it('is refused neither for itself nor for workers that left, train something else or count it', async () => {
+    const other = { fingerprint: settingsOf('other') };
+    expect(await refusal([], [{ age: 0, worker: ME }])).toBeUndefined();
+    expect(await refusal([], [{ age: 0, round: 0 }])).toBeUndefined();
+    for (const heartbeat of [{ leaving: true }, other]) {
+      expect(await refusal([heartbeat], [{ age: 0 }])).toBeUndefined();
+    }
+    expect(await refusal([{ cohort: [ME, B] }, { worker: ME }])).toBeUndefined();
+    for (const more of [{ refusesLate: false }, { sync: { strategy: 'async' } as const }]) {
+      expect(await refusal([{}], [{ age: 0 }], more)).toBeUndefined();
+    }
+  });
+});
+
+describe('a worker in the first round', () => {
+  it('is late once all others are past it without having counted it, and no other gradient came', () => {
+    const late = (heard: number, ...given: Parameters<typeof sessionWith>) => {
+      try {
+        assertCompany(heard, sessionWith(...given));
+      } catch (error) {
+        return (error as NostrainError).code;
+      }
+      return undefined;
+    };
+    const both = [{}, { worker: C }];
+    expect(late(1, both)).toBe('round/began');
+    expect(late(2, both)).toBeUndefined();
+    expect(late(1, [{}, { worker: C, round: 0 }])).toBeUndefined();
+    expect(late(1, [{ cohort: [ME] }])).toBeUndefined();
+    expect(late(1, [{ age: 91 }])).toBeUndefined();
+    expect(late(1, both, [], { sync: { strategy: 'async' } })).toBeUndefined();
+  });
+});
+
+describe('messages about other workers', () => {
+  it('blame the relays only if all of them are at fault', async () => {
+    for (const troubles of [['one is closed'], ['one is closed', 'two is closed']]) {
+      const clock = createManualClock();
+      const ports = fakePorts(clock, {
+        wire: { relays: ['one', 'two'], troubles: () => troubles },
+      });
+      const session = { plan: plan({ waitFor: 2 }), ports, signal: new AbortController().signal };
+      const failed = waitForWorkers(session, () => undefined).catch(
+        (error: NostrainError) => error,
+      );
+      await clock.advance(5000);
+      const { message, hint } = (await failed) as NostrainError;
+      expect(message).toContain(troubles.join('; '));
+      expect(hint!.includes('nostrain relays check')).toBe(troubles.length === 2);
+    }
+  });
+
+  it('name files of strangers on one line, without control characters', () => {
+    const files = ['a.txt\u001b[31m\nb', 'c', 'd', 'e', 'f'];
+    const withFiles = (hash: string) => ({
+      ...settingsOf(hash),
+      nonDefault: files.map((name) => `base=${hash.repeat(32)} ${name}`),
+    });
+    const told = differenceIn(withFiles('1'), withFiles('2'), 'bob');
+    expect(told).toMatch(/started from another base: .* and 1 more differ/);
+    expect([...told!].filter((letter) => letter < ' ')).toEqual([]);
+    expect(differenceIn(settingsOf('1'), settingsOf('1'), 'bob')).toBeUndefined();
+    expect(differenceIn({ ...settingsOf('1'), shard: '2/3' }, { ...settingsOf('1'), shard: '2/3' }, 'bob')).toContain('--shard 2/3'); // biome-ignore format: one line
   });
 });
