@@ -67,8 +67,9 @@ export async function publishWorked<S extends WorkerState>(
     await round.publish(sealed);
     return sealed;
   } catch (error) {
-    const event = error instanceof RelayError && (await wire.signWithWork(sealed.sent.event));
-    if (!event) throw error;
+    if (!(error instanceof RelayError) || !wire.lacksWork(sealed.sent.event)) throw error;
+    const event = await wire.renew(sealed.sent.event);
+    if (wire.lacksWork(event)) throw error; // too large to work on
     const worked = { ...sealed, sent: { ...sealed.sent, event } };
     await store.save(worked);
     await round.publish(worked);

@@ -19,13 +19,17 @@ const OURS = '0000000000000000000000000000000000000000000000000000000000000003';
 const THEIRS = '0000000000000000000000000000000000000000000000000000000000000004';
 const ROUNDS = 5;
 
-/** The reference's command line, to its end. */
-function runPython(args: readonly string[]): Promise<{ code: number | null; stderr: string }> {
+/** The reference's command line, to its end or until `killed` resolves. */
+function runPython(
+  args: readonly string[],
+  killed?: Promise<unknown>,
+): Promise<{ code: number | null; stderr: string }> {
   const env = { ...process.env, PYTHONPATH: join(reference!, 'src') };
   const child = spawn(python!, ['-m', 'nostrain', ...args], {
     env,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
+  void killed?.then(() => child.kill('SIGKILL'));
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
@@ -46,12 +50,13 @@ const { fixtures } = readVectors<{ fixtures: Record<string, object> }>('cli.json
 
 describeWith(pythonMissing)('N-02: a Python worker and ours', () => {
   it.each([
-    ['linear', 'linear_initial_state.json', []],
-    ['mlp', 'mlp_initial_state.json', []],
-    ['linear, a named worker', 'linear_initial_state.json', ['--worker', 'alice']],
+    ['linear', 'linear_initial_state.json', [], false],
+    ['mlp', 'mlp_initial_state.json', [], false],
+    ['linear, a named worker', 'linear_initial_state.json', ['--worker', 'alice'], false],
+    ['linear, killed and restarted in round 3', 'linear_initial_state.json', [], true],
   ])(
     '%s',
-    async (_, state, named) => {
+    async (_, state, named, isKilled) => {
       const dir = mkdtempSync(join(tmpdir(), 'nostrain-mixed-'));
       const file = (name: string) => join(dir, name);
       const relay = await createRelay();
@@ -68,8 +73,6 @@ describeWith(pythonMissing)('N-02: a Python worker and ours', () => {
           relay.url,
           '--run',
           'mixed',
-          '--rounds',
-          `${ROUNDS}`,
           '--inner-steps',
           '20',
           '--topk',
@@ -77,29 +80,25 @@ describeWith(pythonMissing)('N-02: a Python worker and ours', () => {
         ];
         const ours = startProgram([
           ...['run-training', file('state.json'), file('ours.json'), ...shared, '--sec-key', OURS],
+          ...['--rounds', `${ROUNDS}`],
           ...['--reference-compatible', '--sync', 'strict:2', '--round-timeout', '30'],
           ...['--report', 'ndjson', '-o', file('end.json'), '--summary-out', file('a.json')],
         ]);
         await ours.event(({ type }) => type === 'waiting');
-        const theirs = await runPython([
-          ...[
-            'run-training',
-            file('state.json'),
-            file('theirs.json'),
-            ...shared,
-            '--sec-key',
-            THEIRS,
-          ],
-          ...[
-            '--round-timeout',
-            '1.5',
-            '--summary-out',
-            file('b.json'),
-            '-o',
-            file('end-b.json'),
-            ...named,
-          ],
-        ]);
+        const command = [
+          ...['run-training', file('state.json'), file('theirs.json'), ...shared],
+          ...['--sec-key', THEIRS, '--round-timeout', '1.5', ...named],
+          ...['--summary-out', file('b.json'), '-o', file('end-b.json')],
+        ];
+        let rounds = ['--rounds', `${ROUNDS}`];
+        if (isKilled) {
+          // ours has sent its gradient of the round, which the restarted worker would not see
+          const sent = ours.event((event) => event.type === 'published' && event.round === 2);
+          await runPython([...command, ...rounds], sent);
+          await new Promise((resolve) => setTimeout(resolve, 2500));
+          rounds = ['--rounds', `${ROUNDS - 2}`, '--resume-latest-checkpoint'];
+        }
+        const theirs = await runPython([...command, ...rounds]);
         expect(theirs).toEqual({ code: 0, stderr: '' });
         expect(await ours.exit).toBe(0);
         const [a, b] = ['a.json', 'b.json'].map(

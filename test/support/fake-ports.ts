@@ -127,7 +127,8 @@ export function fakePorts(
       return { event, payload: undefined, sent: own.delta, ...sizes };
     },
     open: ({ event }) => contribution(ME, JSON.parse(event.content)).delta,
-    signWithWork: async () => undefined,
+    lacksWork: () => false,
+    renew: async (event) => event,
     send({ event }) {
       sent.push(event);
       signMs = clock.now();

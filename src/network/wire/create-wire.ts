@@ -78,13 +78,11 @@ export function createWire(
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
-    async signWithWork({ kind, created_at, tags, content, id }) {
-      const isWorked = (eventId: string) => leadingZeroBits(eventId) >= relays.workFor(kind);
-      if (isWorked(id)) return undefined;
+    lacksWork: ({ id, kind }) => leadingZeroBits(id) < relays.workFor(kind),
+    renew({ kind, created_at, tags, content }) {
       const nowSeconds = Math.floor(options.clock.now() / 1000);
       const later = Math.max(nowSeconds, created_at + 1);
-      const event = await profileOptions.signWorked({ kind, created_at: later, tags, content });
-      return isWorked(event.id) ? event : undefined;
+      return profileOptions.signWorked({ kind, created_at: later, tags, content });
     },
     relays: relays.readRelays,
     troubles: troubles.lines,

@@ -110,10 +110,10 @@ export interface Wire {
   seal(gradient: LocalGradient): Promise<SealedGradient>;
   /** Returns what receivers decode from an update, also after a restart. */
   open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
-  /**
-   * Signs an event again with the work that relays require by now; undefined if it has enough work or is too large.
-   */
-  signWithWork(event: SignedEvent): Promise<SignedEvent | undefined>;
+  /** Reports whether every relay requires more proof of work than the event has. */
+  lacksWork(event: SignedEvent): boolean;
+  /** Signs an event again, with a newer date and the proof of work that relays require by now. */
+  renew(event: SignedEvent): Promise<SignedEvent>;
   /** Adds an update to the open round and sends it. */
   send(sealed: Sealed): Sending;
   readonly relays: readonly string[];

@@ -29,6 +29,7 @@ import {
 } from '../wire/records.ts';
 import { retryTotals } from '../wire/retries.ts';
 import { foldLate } from './late.ts';
+import { renewForRestarts } from './restarts.ts';
 import {
   type Notes,
   noHistory,
@@ -104,7 +105,9 @@ function createRecorded(session: RecordedSession): RoundStrategy<PythonState> {
       return {
         ...round,
         async finish(played) {
-          const { inbox, mean, ...result } = await round.finish(played);
+          const renewing = renewForRestarts(played, session);
+          const finishing = round.finish(renewing.state).finally(renewing.stop);
+          const { inbox, mean, ...result } = await finishing;
           session.notes.mean = mean;
           const contributions = [...inbox.contributions.values()];
           const next = await recordRound(played, result.state, contributions, session);
