@@ -11,7 +11,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { defineProgram } from '../interop/third-party.ts';
+import { khatruBlossom } from '../interop/blossom-servers.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
 import { type Ready, type StartedStep, type Step, start } from './join/processes.ts';
 
@@ -34,14 +34,9 @@ interface Cost {
   readonly from: Readonly<Record<string, number>>;
 }
 
-const khatru = defineProgram({
-  ...{ name: 'khatru-blossom', version: '0.19.1', from: 'Go modules', program: 'khatru-blossom' },
-  command: async (file, port) => [file, `127.0.0.1:${port}`],
-});
-
 async function blossom(): Promise<{ url: string; name: string; close(): Promise<unknown> }> {
-  if (!khatru.isInstalled()) return { ...(await startBlossomServer()), name: 'in memory, of the tests' }; // biome-ignore format: one line
-  const { url, close } = await khatru.start();
+  if (!khatruBlossom.isInstalled()) return { ...(await startBlossomServer()), name: 'in memory, of the tests' }; // biome-ignore format: one line
+  const { url, close } = await khatruBlossom.start();
   return { url: url.replace('ws:', 'http:'), name: 'of khatru 0.19.1', close };
 }
 

@@ -1,6 +1,9 @@
-/** Chunks on a Blossom server nobody here wrote: the contract of places, uploads, mirrors, and a fetch from it and a holder at once. */
+/**
+ * Blossom servers of other projects: the contract of chunk sources, uploads, mirrors, a fetch from a server and a holder at
+ * once, and a published run page.
+ */
 import { mkdir, writeFile } from 'node:fs/promises';
-import { systemClock } from 'nostrain/base';
+import { sha256Hex, systemClock } from 'nostrain/base';
 import { createHttpSource, createSigner, manifestDigest, piecesOf } from 'nostrain/network';
 import { createSecretKey } from 'nostrain/node';
 import {
@@ -10,6 +13,7 @@ import {
   readManifest,
   serveFolder,
 } from 'nostrain/node/parts';
+import { createRelay } from 'nostrain/relay';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createBlossomSource } from '../../src/network/chunks/http-source.ts';
 import { fetchFolder } from '../../src/node/checkpoint/fetch-folder.ts';
@@ -19,30 +23,16 @@ import { runCommand } from '../support/command-line.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { itWith } from '../support/needs.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { defineProgram } from './third-party.ts';
+import { blossomServers } from './blossom-servers.ts';
 
-const program = defineProgram({
-  name: 'khatru-blossom',
-  version: '0.19.1',
-  from: 'Go modules',
-  program: 'khatru-blossom',
-  command: async (file, port) => [file, `127.0.0.1:${port}`],
-});
 const clock = systemClock;
 const never = new AbortController().signal;
 const signer = createSigner(createSecretKey());
 const ask = createAskHttp({ isTrusted: true });
 
-let started: Promise<StartedRelay> | undefined;
-const address = async () => {
-  started ??= program.start();
-  return (await started).url.replace('ws:', 'http:');
-};
-afterAll(async () => (await started)?.close());
-
-/** All chunks of a packed file on the server. */
-async function upload({ folder, manifest }: Pick<Filling, 'folder' | 'manifest'>) {
-  const source = createBlossomSource(await address(), { ask, clock, signer });
+/** Stores all chunks of a packed file on the server. */
+async function upload(url: string, { folder, manifest }: Pick<Filling, 'folder' | 'manifest'>) {
+  const source = createBlossomSource(url, { ask, clock, signer });
   const own = createFolderSource(folder);
   for (const piece of piecesOf(manifest)) {
     const parts: Uint8Array[] = [];
@@ -52,15 +42,25 @@ async function upload({ folder, manifest }: Pick<Filling, 'folder' | 'manifest'>
   return source;
 }
 
-if (!program.isInstalled()) {
-  itWith(`not installed; that takes: ${program.install}`)('khatru-blossom', async () => undefined);
-} else {
-  testSource('a Blossom server', { hasParity: true, listsChunks: false }, async (filling) => ({
-    source: await upload(filling),
+for (const { name, version, install, isInstalled, start } of blossomServers) {
+  if (isInstalled()) testServer(`${name} ${version}`, start);
+  else itWith(`not installed; that takes: ${install}`)(name, async () => undefined);
+}
+
+function testServer(name: string, start: () => Promise<StartedRelay>): void {
+  let started: Promise<StartedRelay> | undefined;
+  const address = async () => {
+    started ??= start();
+    return (await started).url.replace('ws:', 'http:');
+  };
+  afterAll(async () => (await started)?.close());
+
+  testSource(name, { hasParity: true, listsChunks: false }, async (filling) => ({
+    source: await upload(await address(), filling),
     close: async () => undefined,
   }));
 
-  describe('a Blossom server', () => {
+  describe(name, () => {
     const at = temporaryFolder();
     const packed = async (bytes: number, seed: number) => {
       await mkdir(at(), { recursive: true });
@@ -69,7 +69,7 @@ if (!program.isInstalled()) {
       return packFile(at('file'), at('packed'), options);
     };
 
-    it('takes what is signed for, once, and says no to the rest in words', async () => {
+    it('takes what is signed for, once, and refuses the rest with a reason', async () => {
       const manifest = await packed(50_000, 77);
       const source = createBlossomSource(await address(), { ask, clock, signer });
       const piece = piecesOf(manifest)[1]!;
@@ -81,7 +81,7 @@ if (!program.isInstalled()) {
       const other = { ...piece, sha256: 'ab'.repeat(32) };
       await expect(late.store!(other, bytes, never)).rejects.toMatchObject({
         code: 'checkpoint/place',
-        message: expect.stringContaining('event expired'),
+        message: expect.stringMatching(/answers 4\d\d: .*expired/),
       });
       await expect(source.store!(other, bytes, never)).rejects.toThrow('stored another blob');
     });
@@ -117,6 +117,38 @@ if (!program.isInstalled()) {
       const got = await runCommand('checkpoint', 'fetch', manifestDigest(manifest), '--from', url, '--out', at('out')); // biome-ignore format: one line
       expect([got.exitCode, got.stderr]).toEqual([0, '']);
       expect(await readManifest(at('out'))).toEqual(manifest);
+    });
+
+    it('serves the run page under the names that its manifest event gives', async () => {
+      const [url, relay] = [await address(), await createRelay()];
+      try {
+        const flags = ['--relay', relay.url, '--sec-key', '02'.repeat(32), '--json'];
+        const told = await runCommand('page', '--publish', url, ...flags);
+        expect([told.exitCode, JSON.parse(told.stdout).relays]).toEqual([0, [relay.url]]);
+        const files: readonly { path: string; sha256: string }[] = JSON.parse(told.stdout).files;
+        expect(files.map(({ path }) => path)).toContain('/index.html');
+        for (const { path, sha256 } of files) {
+          const bytes = new Uint8Array(await (await fetch(`${url}/${sha256}`)).arrayBuffer());
+          expect(sha256Hex(bytes), path).toBe(sha256);
+        }
+      } finally {
+        await relay.close();
+      }
+    });
+
+    it('copies the chunks of a folder from a holder for `push --mirror`', async () => {
+      const manifest = await packed(70_000, 80);
+      const holder = await serveFolder(at('packed'), manifest, { port: 0, host: '127.0.0.1', clock }); // biome-ignore format: one line
+      const url = await address();
+      try {
+        const flags = ['--to', url, '--mirror', holder.url, '--sec-key', '01'.repeat(32)];
+        const pushed = await runCommand('checkpoint', 'push', at('packed'), ...flags);
+        expect(pushed.exitCode).toBe(0);
+      } finally {
+        await holder.close();
+      }
+      const sources = [createHttpSource(url, { ask, clock })];
+      await fetchFolder(manifest, at('mirrored'), { sources, signal: never });
     });
   });
 }

@@ -48,7 +48,7 @@ export const defineThirdParty = (recipe: Recipe): ThirdParty => ({
   behavior: recipe.behavior,
 });
 
-/** The same of what is more than a relay, or none; it takes WebSocket connections once it is up. */
+/** Defines a server that is more than a relay, or none. */
 export function defineProgram(recipe: Omit<Recipe, 'behavior'>): ThirdProgram {
   const { name, version, from } = recipe;
   const program = join(root, name, recipe.program);
@@ -117,7 +117,7 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-/** Resolves when the address takes WebSocket connections. */
+/** Resolves when the address answers. */
 async function reachable(url: string, child: ChildProcess): Promise<void> {
   const deadline = Date.now() + START_MS;
   while (!(await opens(url))) {
@@ -130,11 +130,13 @@ async function reachable(url: string, child: ChildProcess): Promise<void> {
 function opens(url: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = new WebSocket(url);
-    socket.on('error', () => resolve(false));
-    socket.on('open', () => {
-      socket.terminate();
+    const answered = () => {
       resolve(true);
-    });
+      socket.terminate();
+    };
+    socket.on('error', () => resolve(false));
+    socket.on('open', answered);
+    socket.on('unexpected-response', answered); // of a server that speaks HTTP only
   });
 }
 

@@ -61,9 +61,9 @@ export async function startBlossomServer(): Promise<BlossomServer> {
 
 /** Returns the key that signed a valid upload authorization for this blob; undefined if the header has none. */
 function signerOfUpload(header: string | undefined, sha256: string): string | undefined {
-  const text = /^Nostr (.+)$/.exec(header ?? '')?.[1];
+  const text = /^Nostr ([\w-]+)$/.exec(header ?? '')?.[1];
   if (text === undefined) return undefined;
-  const parsed = parseEvent(JSON.parse(Buffer.from(text, 'base64').toString()));
+  const parsed = parseEvent(JSON.parse(Buffer.from(text, 'base64url').toString()));
   if (!parsed.ok || !verifyEvent(parsed.value).ok || parsed.value.kind !== 24_242) return undefined;
   const { tags, pubkey } = parsed.value;
   const has = (name: string, value: string) => tags.some(([key, said]) => key === name && said === value); // biome-ignore format: one line

@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from '../../base/async.ts';
-import { isHex32, toBase64, utf8 } from '../../base/bytes.ts';
+import { toBase64, utf8 } from '../../base/bytes.ts';
 import { parseJson } from '../../base/canonical-json.ts';
 import { safeLine } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -54,6 +54,7 @@ export const HAVE_TYPE = 'application/vnd.nostrain.have';
 const LONGEST_ANSWER = 2 ** 16;
 /** Headers in which Blossom servers state a refusal, under current and former names. */
 const REASONS = ['x-reason', 'blossom-upload-message', 'x-upload-error'];
+const LONGEST_REASON = 2 ** 12;
 const BUSY = new Set([408, 425, 429, 500, 502, 503, 504]);
 const LONGEST_RETRY_MS = 60_000;
 
@@ -70,9 +71,9 @@ export function createHttpSource(url: string, { ask, isNear }: HttpSourceOptions
     async read({ sha256 }, signal) {
       const answer = await asking(name, ask(`${base}/${sha256}`, { signal }), signal);
       if (answer.status === 200) return answer.body;
+      if (answer.status !== 404 && answer.status !== 410) throw await refused(name, answer);
       answer.cancel();
-      if (answer.status === 404 || answer.status === 410) return undefined;
-      throw refused(name, answer);
+      return undefined;
     },
     async holds(digest, signal) {
       const answer = await asking(name, ask(`${base}/${digest}.have`, { signal }), signal);
@@ -119,12 +120,9 @@ export function createBlossomSource(
     };
     const request = ask(`${base}/${path}`, { method: 'PUT', headers, body, signal });
     const answer = await asking(name, request, signal);
-    if (answer.status !== 200 && answer.status !== 201) {
-      answer.cancel();
-      throw refused(name, answer);
-    }
-    const taken = hashIn(await readBody(answer, LONGEST_ANSWER));
-    if (taken === blob.sha256) return;
+    if (answer.status !== 200 && answer.status !== 201) throw await refused(name, answer);
+    const { sha256 } = fieldsIn(await readBody(answer, LONGEST_ANSWER));
+    if (sha256 === blob.sha256) return;
     throw new SourceError(`${name} stored another blob than ${blob.sha256}`);
   };
   return {
@@ -142,7 +140,10 @@ export function createBlossomSource(
   };
 }
 
-/** Returns a signed authorization (BUD-11) to upload one blob to one server. */
+/**
+ * Returns a signed authorization to upload one blob to one server. BUD-11 requires base64url without padding, but some
+ * servers decode only base64 with padding. Both are the same for ASCII without ~, > and ? in a multiple of three bytes.
+ */
 function authorize(
   base: string,
   sha256: Digest,
@@ -161,14 +162,14 @@ function authorize(
       ['server', new URL(base).hostname],
     ],
   });
-  return `Nostr ${toBase64(utf8(JSON.stringify(event)))}`;
+  const text = JSON.stringify(event);
+  return `Nostr ${toBase64(utf8(text.padEnd(3 * Math.ceil(text.length / 3))))}`;
 }
 
-function hashIn(body: Uint8Array | undefined): Digest | undefined {
+/** Returns the fields of a JSON object, or no fields if the body is anything else. */
+function fieldsIn(body: Uint8Array | undefined): Readonly<Record<string, unknown>> {
   const parsed = parseJson(new TextDecoder().decode(body));
-  if (!parsed.ok || typeof parsed.value !== 'object' || parsed.value === null) return undefined;
-  const { sha256 } = parsed.value as { readonly sha256?: unknown };
-  return typeof sha256 === 'string' && isHex32(sha256) ? sha256 : undefined;
+  return parsed.ok && typeof parsed.value === 'object' ? { ...parsed.value } : {};
 }
 
 async function asking<T>(name: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -183,8 +184,10 @@ async function asking<T>(name: string, answer: Promise<T>, signal: AbortSignal):
   }
 }
 
-function refused(name: string, answer: HttpAnswer): SourceError {
-  const reason = REASONS.map((each) => answer.header(each)).find((words) => words) ?? '';
+async function refused(name: string, answer: HttpAnswer): Promise<SourceError> {
+  const stated = REASONS.map((each) => answer.header(each)).find((words) => words);
+  const reason = stated ?? (await reasonIn(answer));
+  answer.cancel();
   const words = reason === '' ? '' : `: ${safeLine(reason.slice(0, 200))}`;
   const retryAfterMs = Number(answer.header('retry-after') ?? Number.NaN) * 1000;
   const retryMs = Number.isFinite(retryAfterMs) ? Math.min(retryAfterMs, LONGEST_RETRY_MS) : 1000;
@@ -192,6 +195,13 @@ function refused(name: string, answer: HttpAnswer): SourceError {
     `${name} answers ${answer.status}${words}`,
     BUSY.has(answer.status) ? { retryMs } : {},
   );
+}
+
+/** Returns the reason from the JSON body of a refusal, for servers that send no header; empty if there is none. */
+async function reasonIn(answer: HttpAnswer): Promise<string> {
+  const body = await readBody(answer, LONGEST_REASON).catch(() => undefined);
+  const { error, message } = fieldsIn(body);
+  return [message, error].find((words) => typeof words === 'string') ?? '';
 }
 
 /** Returns the whole body, or undefined if it is longer. */

@@ -147,4 +147,51 @@ describe('an upload to a Blossom server', () => {
       expect(message).toMatch(/stored another blob|answers 413/);
     }
   });
+
+  it('has an authorization that is the same in base64url without padding and in base64', async () => {
+    for (const host of ['a.example.org', 'ab.example.org', 'abc.example.org']) {
+      const server = serverOf({ status: 404 }, stored(blob.sha256));
+      const source = createBlossomSource(`https://${host}`, { ...server, signer });
+      await source.store!(blob, utf8('abc'), signal);
+      const encoded = server.requests[1]!.headers!.authorization!.replace('Nostr ', '');
+      const json = Buffer.from(encoded, 'base64url');
+      expect(json.toString('base64url')).toBe(encoded);
+      expect(json.toString('base64')).toBe(encoded);
+      expect(JSON.parse(json.toString()).tags).toContainEqual(['server', host]);
+    }
+  });
+
+  it.each([
+    ['a header, which comes first', { 'x-reason': 'no space' }, '{"error":"other"}', ': no space'],
+    ['`error` in JSON', {}, '{"error":"token\\nexpired"}', ': token expired'],
+    ['`message` in JSON', {}, '{"message":"expired","error":401}', ': expired'],
+    ['a number', {}, '{"error":7}', ''],
+    ['a list', {}, '["error"]', ''],
+    ['null', {}, 'null', ''],
+    ['a page', {}, '<html>no</html>', ''],
+  ])(
+    'that is refused says why, as the server states it in %s',
+    async (_, headers, body, reason) => {
+      const server = serverOf({ status: 404 }, { status: 401, headers, body: [utf8(body)] });
+      const { message } = await failureOf(sourceAt(server).store!(blob, utf8('abc'), signal));
+      expect(message).toBe(`https://blobs.example.com answers 401${reason}`);
+      expect(server.cancelled()).toBe(2);
+    },
+  );
+
+  it('that is refused reads at most 4 KiB of the body, and not one that breaks', async () => {
+    function* endless() {
+      for (;;) yield new Uint8Array(1000);
+    }
+    function* broken() {
+      yield utf8('{"error": "no');
+      throw new Error('connection lost');
+    }
+    for (const body of [endless(), broken()]) {
+      const server = serverOf({ status: 404 }, { status: 401, body });
+      const { message } = await failureOf(sourceAt(server).store!(blob, utf8('abc'), signal));
+      expect(message).toBe('https://blobs.example.com answers 401');
+      expect(server.read.length).toBeLessThanOrEqual(5);
+    }
+  });
 });
