@@ -19,7 +19,7 @@ import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
-import { credentialsFor, type JoinCredentials } from './decisions/admission.ts';
+import type { JoinCredentials } from './decisions/admission.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
 import type { Hashing } from './decisions/evidence.ts';
 import { pathOf } from './decisions/replay.ts';
@@ -33,6 +33,7 @@ import { fromCheckpoint } from './history/catch-up.ts';
 import type { ReadOptions } from './history/from-relays.ts';
 import { type GatherOptions, valueAfter } from './history/gather.ts';
 import { decisionsOf } from './history/history.ts';
+import { seekCredentials } from './invitations.ts';
 import { shardSettings } from './make-spec.ts';
 import { createMember } from './member.ts';
 import type { CertifiedPorts, CertifiedSession } from './rounds/events.ts';
@@ -189,9 +190,6 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
   };
 }
 
-/** Time for relays to answer a search for trust proofs. */
-const TRUST_MS = 10_000;
-
 /** Plays the remaining rounds with the certified strategy over an open wire. */
 export async function playCertified(
   start: CertifiedState,
@@ -207,27 +205,28 @@ export async function playCertified(
     await assertTrusted(spec, openingOf(spec, options), trust, sources);
   }
   const { signal } = given;
-  const find: Parameters<typeof credentialsFor>[3]['find'] = async (filters) =>
-    (await parts.relays.query(filters, { waitMs: TRUST_MS, signal })).events;
-  const search = { clock: given.ports.clock, signal, find };
-  const { publicKey } = parts.signer;
-  const admission = await credentialsFor(
-    spec,
-    runIdOf(spec),
-    publicKey,
-    search,
-    options.delegation,
-  );
   const ended = new AbortController();
   const until = anySignal(signal, ended.signal);
-  const member = memberOf(options, { ...given, signal: until.signal }, { ...parts, admission });
-  options.chunks?.holder?.announce(parts.relays, signal);
   // the spec replaces the settings fingerprint
   const session = { ...given, plan: { ...given.plan, fingerprint: undefined } };
   try {
-    return await runWorker(start, session, createCertifiedStrategy(member, session));
+    const admission = await seekCredentials(spec, {
+      key: parts.signer.publicKey,
+      delegation: options.delegation,
+      isMember: start.head.ledger.members.some(({ key }) => key === parts.signer.publicKey),
+      relays: parts.relays,
+      clock: given.ports.clock,
+      signal: until.signal,
+      onNotice: (message) => given.ports.report({ type: 'notice', message }),
+    });
+    const member = memberOf(options, { ...given, signal: until.signal }, { ...parts, admission });
+    options.chunks?.holder?.announce(parts.relays, signal);
+    try {
+      return await runWorker(start, session, createCertifiedStrategy(member, session));
+    } finally {
+      member.close();
+    }
   } finally {
-    member.close();
     // no pending wait may keep the process alive
     ended.abort(new Error('ended'));
     until.release();
@@ -275,7 +274,7 @@ function memberOf(
     secretKey,
     journal,
     admission,
-  }: Parts & { readonly admission: JoinCredentials },
+  }: Parts & { readonly admission: () => JoinCredentials | undefined },
 ): RunMember {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);

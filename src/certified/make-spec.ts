@@ -21,7 +21,7 @@ import type { RunSpec } from '../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import type { Evaluation } from '../run/spec/spec-table.ts';
 import { readStart, type Start } from '../run/spec/start.ts';
-import { isShared, keyOf, membersOf, specDefaults } from './spec-defaults.ts';
+import { guardsOf, isShared, keyOf, membersOf, specDefaults } from './spec-defaults.ts';
 
 /** The shared training data as a spec names it, with the sizes of series and pictures. */
 export interface NamedCorpus {
@@ -49,6 +49,11 @@ export interface SpecRequest {
   corpus?(sha256: string | undefined, training: Settings): Promise<NamedCorpus>;
   /** Opens the base model of these settings and returns its part of the spec; only needed for pretrained models. */
   start?(settings: Settings): Promise<Start>;
+  /**
+   * Whether strangers are kept from deciding unless the document says otherwise: admission by invitation, and founders
+   * who decide where anyone may join. Default: the values of the format, which let anyone join and decide.
+   */
+  readonly isGuarded?: boolean;
   /** Author of the run, unless the document names another key. */
   readonly me: string;
   readonly sha256?: Sha256 | undefined;
@@ -66,11 +71,12 @@ export interface Made {
 /** Returns the complete spec and its evaluation slice. Throws a ConfigError that names the invalid field. */
 export async function makeSpec(request: SpecRequest): Promise<Made> {
   const { document = {}, typed = {} } = request;
-  const merged = overlay(document, typed);
-  const author = keyOf(merged.author ?? request.me);
+  const asked = overlay(document, typed);
+  const author = keyOf(asked.author ?? request.me);
   const founders = Array.isArray(typed.founders)
     ? [...new Set([author, ...typed.founders.map(keyOf)])]
-    : (merged.founders ?? [author]);
+    : (asked.founders ?? [author]);
+  const merged = request.isGuarded ? { ...guardsOf(asked, founders), ...asked } : asked;
   const defaults = specDefaults(merged, founders, request.training ?? {});
   const { training, adaptations } = defaults;
   const slice = typeof request.slice === 'function' ? await request.slice(training) : request.slice;

@@ -31,8 +31,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** Tier that this worker trains, in a run with tiers; default the full model. */
   readonly tier?: number | undefined;
-  /** Credentials that its join carries, if the run requires any. */
-  readonly admission?: JoinCredentials | undefined;
+  /** Credentials that its join carries, if the run requires any, or a function that returns them once they exist. */
+  readonly admission?: JoinCredentials | (() => JoinCredentials | undefined) | undefined;
   /** Returns whether this worker wants seats; default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
   readonly refresh: RefreshPort;
@@ -65,7 +65,8 @@ export function createMember(options: MemberOptions): RunMember {
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });
   const memory = new VoteMemory({ ...shared, me, journal });
   const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
-  const { admission = { evidence: '' }, wantsSeats, hold } = options;
+  const { admission: given = { evidence: '' }, wantsSeats, hold } = options;
+  const admission = typeof given === 'function' ? given : () => given;
   const host = {
     ...shared,
     ...machine,

@@ -3,6 +3,7 @@
  * decides, and warnings if timing, beacon or trust are weak.
  */
 
+import { mostOthers } from '../consensus/round/seats.ts';
 import { layoutOf } from '../model/from-settings.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import {
@@ -17,6 +18,7 @@ import type { Settings } from '../run/settings.ts';
 import { settingsOf } from '../run/spec/read-spec.ts';
 import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
+import { describeAdmission } from './invitations.ts';
 
 export interface ReportOptions {
   /** Number of workers; default the founders. */
@@ -46,6 +48,8 @@ export interface SecurityReport {
   readonly beaconSeconds: number;
   /** In a run with stakes: how contributions weigh, and what keys without stake may do. */
   readonly stakeRule?: string;
+  /** Who may join, and how to let others in. */
+  readonly admissionRule: string;
   readonly warnings: readonly string[];
 }
 
@@ -55,8 +59,13 @@ const MOST_MEASURED = 2 ** 24;
 const VOTES = 2;
 
 /** Returns the seats of the committee and how many of them decide. */
-function seatsOf({ committee }: RunSpec, workers: number): { seats: number; quorum: number } {
-  const seats = Math.min(committee.size, workers);
+function seatsOf(
+  { committee, founders, foundersDecide }: RunSpec,
+  workers: number,
+): { seats: number; quorum: number } {
+  const deciding = Math.min(founders.length, workers);
+  const most = foundersDecide ? deciding + mostOthers(committee, deciding) : workers;
+  const seats = Math.min(committee.size, workers, most);
   const share = committee.quorum === 'bft' ? (2 * seats) / 3 : seats / 2;
   return { seats, quorum: Math.floor(share) + 1 };
 }
@@ -91,6 +100,7 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
     eventsPerMember: payloadEvents(cost) + VOTES,
     floorSeconds: floor,
     beaconSeconds: beaconSeconds(spec),
+    admissionRule: describeAdmission(spec),
     ...(spec.stake.source !== 'none' && { stakeRule: stakeRuleOf(spec) }),
     warnings: [
       ...warningsOfTime(spec, floor, { ...options, fixedEvents }),
@@ -197,7 +207,7 @@ function beaconWait(spec: RunSpec): string {
 }
 
 function warningsOfTrust(
-  { committee, stake, admission, timing, aggregation }: RunSpec,
+  { committee, stake, admission, timing, aggregation, founders, foundersDecide }: RunSpec,
   {
     seats,
     quorum,
@@ -207,10 +217,16 @@ function warningsOfTrust(
   const hasStakes = stake.source !== 'none';
   const least = leastRows(aggregation);
   const { recoveryMs, recoveryFloorPermille } = timing;
+  const isOpen = !hasStakes && (admission.kind === 'open' || admission.kind === 'work');
   return [
     [
-      !hasStakes && admission.kind === 'open',
-      'anyone may join and every key counts the same: one person may use many keys',
+      isOpen && !foundersDecide,
+      'anyone may join and every key counts the same: one person may use many keys, and the ' +
+        'run stalls for good when strangers who have half of the seats stop',
+    ],
+    [
+      isOpen && foundersDecide,
+      `anyone may join, so the ${founders.length} founders decide: the run waits when they stop`,
     ],
     [
       hasStakes,

@@ -22,6 +22,8 @@ import {
 } from '../run/spec/presets.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 
+/** Rank that an invitation asserts (NIP-85), so that other assertions of a founder admit no key. */
+const INVITED_RANK = 100;
 /** Founders called for the first outcome if a run has more than this; above the number of seats. */
 const CALLED_FOUNDERS = 84;
 /**
@@ -110,6 +112,18 @@ function crowdOf(document: Untyped, founders: unknown): Defaults {
   const cause = { because: causes.join(', '), why: 'an outcome must fit into one event' };
   const usual = { foundersPerRound: 0, joinsPerRound: 0 };
   return { values, adaptations: adaptationsOf(cause, { usual, typed: document, result: values }) };
+}
+
+/** Returns the defaults that keep strangers from deciding; none in a run with stakes, in which stake decides. */
+export function guardsOf({ admission, stake }: Untyped, founders: unknown): Untyped {
+  if ((membersOf(stake).source ?? 'none') !== 'none') return {};
+  if (admission === undefined) {
+    return {
+      admission: { kind: 'trust', anchors: founders, by: 'assertions', rank: INVITED_RANK },
+    };
+  }
+  const { kind = 'open' } = membersOf(admission);
+  return kind === 'open' || kind === 'work' ? { foundersDecide: true } : {};
 }
 
 /** Returns the number of keys that the document names as founders or admits. */

@@ -13,6 +13,7 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'run list': `nostrain run list ${RELAY}`,
   'run join': 'nostrain run join naddr1… --dir alice',
   'run leave': 'nostrain run leave naddr1…',
+  'run invite': 'nostrain run invite naddr1… npub1…',
   'run-training': [
     'nostrain run-training --model char-gpt --run us --relay ws://10.0.0.2:7777 \\\n' +
       '  --sync strict:3 --shard 1/3',

@@ -181,7 +181,7 @@ describe('a spec by flags', () => {
     expect(exitCode).toBe(0);
     const spec = parseRunSpec(await readFile(file, 'utf8'));
     expect(spec.pace).toEqual({ innerSeconds: 30, leastSteps: 5 });
-    expect(spec.features).toEqual(['pace']);
+    expect(spec.features).toEqual(['pace', 'trust']);
   });
 });
 

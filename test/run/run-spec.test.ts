@@ -258,6 +258,13 @@ describe('a spec is refused by path and accepted form', () => {
     ['evaluation', { evaluation: { sha256: HASH, bytes: 5, root: HASH } }],
     ['committee.weights', { committee: { weights: 'stake' } }],
     ['committee.minStake', { committee: { minStake: '1' } }],
+    [
+      'foundersDecide',
+      {
+        ...{ foundersDecide: true, stake: { source: 'file', snapshot: HASH } },
+        committee: { weights: 'stake' },
+      },
+    ],
     ['beacon.lagSeconds', { beacon: { kind: 'drand', lagSeconds: 120 } }],
     ['timing.graceMinMs', { timing: { graceMinMs: 60_001 } }],
     ['absentRounds', { absentRounds: 2 }],
@@ -316,7 +323,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(35 + 1 + 1 + 2 + tierRules.length);
+    expect(specRules).toHaveLength(36 + 1 + 1 + 2 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -37,10 +37,10 @@ import {
 } from 'nostrain/run';
 import type { Layout, Vector } from 'nostrain/tensor';
 import { genesis, type Plan, runWorker, type Trainer } from 'nostrain/worker';
-import type { JoinCredentials } from '../../src/certified/decisions/admission.ts';
+
 import { slicesOfRun, tierOf } from '../../src/certified/decisions/slices.ts';
 import { createHistory } from '../../src/certified/history/branches.ts';
-import { createMember } from '../../src/certified/member.ts';
+import { createMember, type MemberOptions } from '../../src/certified/member.ts';
 import type { CertifiedPorts } from '../../src/certified/rounds/events.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
 import { checkpointFeatures, holdState } from '../../src/certified/wire/checkpoints.ts';
@@ -136,7 +136,7 @@ export interface CertifiedOptions {
   /** The tier that its join names; default the one it trains. */
   readonly tier?: number;
   /** What its joins show, in runs that ask for something. */
-  readonly admission?: JoinCredentials;
+  readonly admission?: MemberOptions['admission'];
   readonly trainer?: Trainer;
   readonly disk?: Disk;
   /** Sees every state that is saved. */

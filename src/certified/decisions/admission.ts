@@ -100,7 +100,7 @@ const TURN_TRIES = 2000;
 
 const FOLLOWS = 3;
 /** Kind of trusted assertions about a key (NIP-85). */
-const ASSERTION = 30_382;
+export const ASSERTION = 30_382;
 
 /** Caches the verdict on a proof: every proposal lists the same joins again. */
 const judged = new WeakMap<readonly JsonObject[], { readonly of: string; readonly is: boolean }>();

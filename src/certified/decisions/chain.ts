@@ -26,7 +26,7 @@ import {
 } from '../../consensus/round/membership.ts';
 import { type Departure, nextDepartures } from '../../consensus/round/roster-change.ts';
 import type { Certificate } from '../../consensus/round/round-state.ts';
-import { entitled, seatable } from '../../consensus/round/seats.ts';
+import { entitled, seatable, withFounderQuorum } from '../../consensus/round/seats.ts';
 import { modelOfRun } from '../../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../model/parameters.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
@@ -246,14 +246,16 @@ function draw(situation: Situation, stakes: Stakes): Electorate {
   const { spec, run, round, parent, ledger } = situation;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
-  const live = liveOf(membershipOf(spec, run), ledger);
+  const membership = membershipOf(spec, run);
+  const live = liveOf(membership, ledger);
   const rules: CommitteeRules = spec.committee;
   const about = { run, round, entropy, stakes, rules, names: seatNames(ledger) };
   const willing = weigh({ eligible: seatable(ledger, live), stakes, rules });
+  // if no key with weight wants a seat, all of them sit: the run needs a committee
+  const able =
+    willing.length > 0 ? willing : weigh({ eligible: entitled(ledger, live), stakes, rules });
   const election = createElection({
-    // if no key with weight wants a seat, all of them sit: the run needs a committee
-    weighed:
-      willing.length > 0 ? willing : weigh({ eligible: entitled(ledger, live), stakes, rules }),
+    weighed: withFounderQuorum(membership, ledger, able),
     size: rules.size,
     floorPermille: spec.timing.recoveryFloorPermille,
     rank: (attempt, eligible) => rankOf({ ...about, attempt, eligible }),

@@ -33,7 +33,8 @@ interface AttendancePorts {
   readonly tip: Digest;
   /** Tier that this worker trains; 0 in a run without tiers. */
   readonly tier: number;
-  readonly admission: JoinCredentials;
+  /** Returns what the join carries; undefined while the worker cannot be admitted. */
+  readonly admission: () => JoinCredentials | undefined;
   readonly control: Pick<Control, 'sign' | 'send'>;
   readonly reporter: RunReporter;
   take(message: ProtocolMessage): void;
@@ -102,7 +103,8 @@ export class Attendance {
 
   /** Sends joins until an outcome lists one; with seat wishes also sends a new join when the wish changes. */
   announce({ run, parent, recent, ledger }: Certified): void {
-    const { spec, me, tip, tier, admission, wantsSeats, control, take } = this.#ports;
+    const { spec, me, tip, tier, wantsSeats, control, take } = this.#ports;
+    const admission = this.#ports.admission();
     const member = ledger.members.find(({ key }) => key === me);
     if (member) assertTier(member, tier, spec);
     const isIn = member !== undefined && member.tip !== null;
@@ -115,7 +117,7 @@ export class Attendance {
     const isFresh =
       announced?.parent === parent ||
       (announced?.wants === wants && recent.includes(announced.parent));
-    if (isSettled || isFresh || ledger.faulted.includes(me)) return;
+    if (isSettled || isFresh || !admission || ledger.faulted.includes(me)) return;
     this.#announced = { parent, wants };
     const seats = spec.seatWishes && ({ seats: { wants } } as const);
     const widths = spec.tiers > 0 && { widths: { tier } };

@@ -163,6 +163,21 @@ function readKey(text: string, out: Uint32Array, at: number): boolean {
   return isHex;
 }
 
+/** Draws `count` of these keys for the round of a ledger, all with the same weight. */
+export function drawEqually(
+  tag: string,
+  run: Digest,
+  ledger: Ledger,
+  { keys, count }: { readonly keys: readonly WorkerId[]; readonly count: number },
+): readonly WorkerId[] {
+  const { round, entropy } = ledger;
+  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
+  const { nameOf, keyOf } = seatNames(ledger);
+  const seed = taggedHash(tag, bytes32(run), u32(round), bytes32(entropy));
+  const pool = createCandidates(keys.map((key) => ({ key: nameOf(key), weight: 1n })));
+  return bestOf(drawLots(pool, seed), 0, count).map(({ key }) => keyOf(key));
+}
+
 /** Settings of the draw of contributors. */
 export interface SampleRules {
   readonly run: Digest;
@@ -176,16 +191,12 @@ const draws = new WeakMap<Ledger, ReadonlySet<WorkerId>>();
 /** Returns the keys that may contribute to the round; null if all may. Throws a RangeError without the entropy. */
 export function drawnOf(rules: SampleRules, ledger: Ledger): ReadonlySet<WorkerId> | null {
   const { run, contributors = 0 } = rules;
-  const { members, round, entropy } = ledger;
+  const { members } = ledger;
   if (contributors === 0 || members.length <= contributors) return null;
-  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const known = draws.get(ledger);
   if (known?.size === contributors) return known;
-  const seed = taggedHash('nostrain/contributors/1', bytes32(run), u32(round), bytes32(entropy));
-  const { nameOf, keyOf } = seatNames(ledger);
-  const pool = createCandidates(members.map(({ key }) => ({ key: nameOf(key), weight: 1n })));
-  const best = bestOf(drawLots(pool, seed), 0, contributors);
-  const drawn = new Set(best.map(({ key }) => keyOf(key)));
+  const pool = { keys: members.map(({ key }) => key), count: contributors };
+  const drawn = new Set(drawEqually('nostrain/contributors/1', run, ledger, pool));
   draws.set(ledger, drawn);
   return drawn;
 }

@@ -24,10 +24,12 @@ export interface MembershipRules {
   readonly joinsPerRound: number;
   /** Maximum number of founder joins in one outcome, drawn by lot in outcome 0; 0 or absent: no limit. */
   readonly foundersPerRound?: number;
+  /** Whether other keys have seats only as far as the live founders alone remain a quorum. */
+  readonly foundersDecide?: boolean;
   /** Number of members drawn to contribute to a round; 0 or absent: all contribute. */
   readonly contributors?: number;
   readonly late: 'discard' | 'defer';
-  readonly committee: { readonly quorum: QuorumRule };
+  readonly committee: { readonly quorum: QuorumRule; readonly size?: number };
   readonly beacon: { readonly kind: string };
   readonly stake: {
     readonly source: string;

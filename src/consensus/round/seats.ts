@@ -1,8 +1,11 @@
 /** Decides which live members may have a seat: those that earned one, want one, do no harm and hold the full model. */
 import type { WorkerId } from '../../run/ids.ts';
 import type { Ledger, Member } from '../../run/ledger.ts';
+import { principalOf } from '../../run/spec/feature-fields.ts';
+import { drawEqually } from '../committee/draw.ts';
+import { quorumOf } from '../committee/quorum.ts';
 import { rollingScore } from '../scores.ts';
-import { keysOf } from './membership.ts';
+import { keysOf, type MembershipRules } from './membership.ts';
 
 /**
  * Returns the keys eligible for a seat: entitled to one, and willing two outcomes ago, so that no outcome chooses its
@@ -56,4 +59,35 @@ export function unseated(ledger: Ledger, live: readonly WorkerId[]): ReadonlySet
   const worst = low.sort((a, b) => score(a) - score(b) || (a.key < b.key ? -1 : 1));
   const most = Math.floor((keys.length - 1) / 3);
   return new Set(worst.slice(0, most).map(({ key }) => key));
+}
+
+/**
+ * Returns the eligible keys that sit if founders decide: all founders, and as many others as leave the founders a
+ * quorum, drawn for the round. Without an eligible founder all keys sit, since a run needs a committee.
+ */
+export function withFounderQuorum<T extends { readonly key: WorkerId }>(
+  { run, founders, foundersDecide, committee }: MembershipRules,
+  ledger: Ledger,
+  eligible: readonly T[],
+): readonly T[] {
+  if (!foundersDecide) return eligible;
+  const named = new Set(founders);
+  const founding = new Set(keysOf(ledger.members, (member) => named.has(principalOf(member))));
+  const others = eligible.map(({ key }) => key).filter((key) => !founding.has(key));
+  const deciding = eligible.length - others.length;
+  const count = mostOthers(committee, deciding);
+  if (deciding === 0 || others.length <= count) return eligible;
+  const drawn = drawEqually('nostrain/other-seats/1', run, ledger, { keys: others, count });
+  const seated = new Set([...founding, ...drawn]);
+  return eligible.filter(({ key }) => seated.has(key));
+}
+
+/** Returns how many other keys may sit with these founders so that all sit and the founders alone are a quorum. */
+export function mostOthers(
+  { quorum, size = Number.POSITIVE_INFINITY }: MembershipRules['committee'],
+  founders: number,
+): number {
+  let seats = founders;
+  while (seats < size && quorumOf(quorum, seats + 1) <= founders) seats++;
+  return seats - founders;
 }

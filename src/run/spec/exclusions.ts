@@ -94,6 +94,9 @@ const dataRules: readonly SpecRule[] = [
 ];
 
 const roundRules: readonly SpecRule[] = [
+  ...when(field('committee.weights', 'is', 'stake'), {
+    foundersDecide: { only: [false], why: 'there stake decides, not the number of seats' },
+  }),
   ...when(field('stake.source', 'is', 'none'), {
     'committee.weights': { only: ['equal'] },
     'committee.minStake': { only: ['0'] },

@@ -106,6 +106,11 @@ export const features = {
       'the run names and from its relays',
     spec: { files: { absent: null, read: readChunkedFiles } },
   },
+  founders: {
+    says:
+      'other keys than founders have seats only as far as the live founders alone remain a ' +
+      'quorum',
+  },
   founding: {
     says: 'outcomes list a limited number of joins of founders, the first of them chosen by lot',
   },

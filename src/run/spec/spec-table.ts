@@ -88,6 +88,10 @@ export const plainFields = {
     feature: 'seats',
     ...off,
   }),
+  foundersDecide: row('others sit only while the live founders alone are a quorum', yesNo(), {
+    feature: 'founders',
+    ...off,
+  }),
   tiers: fields.tiers,
   dataFrom: row('address of the text of the run, for joiners', address(), {
     default: '',

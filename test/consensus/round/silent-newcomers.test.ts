@@ -6,10 +6,12 @@ import {
   hasQuorum,
   liveOf,
   type MembershipRules,
+  mostOthers,
   nextLedger,
   quorumOf,
   type RosterChange,
   seatable,
+  withFounderQuorum,
 } from 'nostrain/consensus';
 import type { Ledger } from 'nostrain/run';
 import { describe, expect, test } from 'vitest';
@@ -29,10 +31,11 @@ interface Crowd {
 }
 
 /** Strangers that joined in outcome 0, with the founders. */
-function crowdOf(n: number, s: number): Crowd {
+function crowdOf(n: number, s: number, foundersDecide = false): Crowd {
   const [founders, strangers] = [range(0, n), range(20, s)];
   const rules = rulesOf({
     ...{ founders: founders.map(keyOf), joinsPerRound: s, liveRounds: 8, absentRounds: 50 },
+    foundersDecide,
   });
   const keys = founders.map(keyOf).sort();
   const joins = [...founders, ...strangers].map(joinOf);
@@ -43,9 +46,9 @@ function crowdOf(n: number, s: number): Crowd {
 
 /** The voters by production's rule; the order of ranks does not matter here. */
 function electionOf(rules: MembershipRules, ledger: Ledger): Election {
-  const eligible = seatable(ledger, liveOf(rules, ledger));
+  const eligible = seatable(ledger, liveOf(rules, ledger)).map((key) => ({ key, weight: 1n }));
   return createElection({
-    weighed: eligible.map((key) => ({ key, weight: 1n })),
+    weighed: withFounderQuorum(rules, ledger, eligible),
     ...{ size: 64, floorPermille: 501, rank: (_, keys) => keys },
     drawFrom: (attempt, members, leastQuorum) => ({
       ...{ round: ledger.round, attempt, members, size: members.length, ctx: '' },
@@ -115,6 +118,54 @@ describe('silent newcomers', () => {
       expect(elections.at(-1)!.eligible).toEqual(founders);
       expect(epochs.slice(0, 3)).toEqual([0, 0, 0]);
       expect(epochs.slice(-3)).toEqual([0, 0, 0]);
+    },
+  );
+
+  test.each(PAIRS)(
+    '%i founders who decide, beside %i keys that send one genuine contribution and then nothing: no recovery',
+    (n, s) => {
+      const crowd = crowdOf(n, s, true);
+      const { founders, strangers } = crowd;
+      const all = [...founders, ...strangers].sort();
+      const { epochs, elections } = playOn(crowd, (round) =>
+        round === 2 ? { seen: all, accepted: all, contributed: all } : {},
+      );
+      expect(epochs).toEqual(never);
+      const most = Math.min(s, Math.ceil(n / 2) - 1);
+      // the strangers are live from the fourth round on
+      const { eligible, committee } = elections[3]!;
+      expect(eligible.filter((key) => !founders.includes(key))).toHaveLength(most);
+      // founders decide alone; strangers neither decide nor recover without them
+      const others = eligible.filter((key) => !founders.includes(key));
+      expect(hasQuorum(committee, founders)).toBe(true);
+      expect(hasQuorum(committee, others)).toBe(false);
+      expect(elections[3]!.isFloor(others)).toBe(false);
+    },
+  );
+
+  test('seats of strangers go round by lot, and are all given where no founder may sit', () => {
+    const { rules, founders, strangers, start } = crowdOf(4, 8, true);
+    const all = [...founders, ...strangers].sort();
+    const everybody = { seen: all, accepted: all, contributed: all };
+    const sitting = new Set<string>();
+    let ledger = start;
+    for (const _ of range(1, 24)) {
+      ledger = nextLedger(rules, ledger, changeOf(ledger, everybody));
+      for (const key of electionOf(rules, ledger).eligible) sitting.add(key);
+    }
+    expect([...sitting].sort()).toEqual(all);
+    ledger = nextLedger(rules, ledger, changeOf(ledger, { ...everybody, leaves: founders }));
+    expect(electionOf(rules, ledger).eligible).toEqual(strangers);
+  });
+
+  test.each([
+    [{ quorum: 'bft' }, [0, 0, 0, 1, 1, 2, 2, 3]],
+    [{ quorum: 'cft' }, [0, 0, 1, 2, 3, 4, 5, 6]],
+    [{ quorum: 'bft', size: 6 }, [0, 0, 0, 1, 1, 1, 0, 0]],
+  ] as const)(
+    'under %j founders leave others %j seats, so that seats are not sampled',
+    (rules, most) => {
+      expect(most.map((_, founders) => mostOthers(rules, founders))).toEqual(most);
     },
   );
 });

@@ -108,6 +108,7 @@ async function create(
       ),
       training: settingsFromFlags(command),
       me: signer.publicKey,
+      isGuarded: true,
       ...(await dataOfSpec(flags, { onNotice, signal })),
       start: async (settings) => {
         const whole = await openBase({ ...settings, tiers: 0 }, { onNotice, signal });

@@ -265,6 +265,7 @@ function formatValue(value: unknown, isKey = false): string {
 /** Describes the load of rounds on relays, in sentences. */
 export const describeReport = (report: SecurityReport): readonly string[] => [
   ...costWords(report),
+  ...wrap(report.admissionRule, WIDTH),
   ...(report.stakeRule === undefined ? [] : wrap(report.stakeRule, WIDTH)),
   ...report.warnings.flatMap((warning) =>
     wrap(`warning: ${warning}`, WIDTH).map((line, i) => (i === 0 ? line : `  ${line}`)),
@@ -273,8 +274,12 @@ export const describeReport = (report: SecurityReport): readonly string[] => [
 
 /** Describes the load in at most this many lines; warnings that do not fit are counted. */
 export function summarizeReport(report: SecurityReport, lines: number): readonly string[] {
-  const { stakeRule, warnings } = report;
-  const head = [costWords(report).join('; '), ...(stakeRule === undefined ? [] : [stakeRule])];
+  const { admissionRule, stakeRule, warnings } = report;
+  const head = [
+    costWords(report).join('; '),
+    admissionRule,
+    ...(stakeRule === undefined ? [] : [stakeRule]),
+  ];
   const maxWarnings = lines - head.length;
   const shown = warnings.length <= maxWarnings ? warnings : warnings.slice(0, maxWarnings - 1);
   const left = warnings.length - shown.length;

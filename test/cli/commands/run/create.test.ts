@@ -42,9 +42,12 @@ describe('nostrain run create', () => {
       const { foundersPerRound, joinsPerRound } = await written();
       return [foundersPerRound, joinsPerRound];
     };
-    expect(await limitsOf(84)).toEqual([0, 0]);
-    expect(await limitsOf(85)).toEqual([84, 16]);
-    expect(await limitsOf(85, '--set', 'joinsPerRound=32')).toEqual([84, 32]);
+    const open = ['--set', 'admission.kind=open'];
+    expect(await limitsOf(84, ...open)).toEqual([0, 0]);
+    expect(await limitsOf(85, ...open)).toEqual([84, 16]);
+    expect(await limitsOf(85, ...open, '--set', 'joinsPerRound=32')).toEqual([84, 32]);
+    // joins that show an invitation are larger
+    expect(await limitsOf(85)).toEqual([84, 4]);
   });
 
   it('fills in everything, and says what it made', async () => {
@@ -72,7 +75,7 @@ describe('nostrain run create', () => {
     const flags = ['--base', base, '--corpus', file('text.txt'), '--context', '32'];
     expect((await create(...flags)).stderr).not.toContain('error');
     const spec = await written();
-    expect(spec).toMatchObject({ name: 'pretrained', features: ['start'] });
+    expect(spec).toMatchObject({ name: 'pretrained', features: ['start', 'trust'] });
     expect(spec.start).toMatchObject({
       adapter: { rank: 8, alpha: 16, targets: 'qv', adapterTrain: 'both' },
       ...{ from: [], root: null, model: { architecture: 'llama', width: 32 } },

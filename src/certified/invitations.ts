@@ -1,0 +1,127 @@
+/**
+ * Invitations: assertions (NIP-85) by which an anchor of the spec admits a key, and a worker's search for what its join
+ * must carry.
+ */
+import { npubEncode } from 'nostr-tools/nip19';
+import type { Clock } from '../base/async.ts';
+import { ConfigError } from '../base/errors.ts';
+import type { EventDraft } from '../network/event.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
+import type { WorkerId } from '../run/ids.ts';
+import type { Delegation } from '../run/spec/feature-fields.ts';
+import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
+import { ASSERTION, credentialsFor, type JoinCredentials } from './decisions/admission.ts';
+
+/** Highest rank of an assertion (NIP-85): enough for every spec. */
+const MOST_RANK = 100;
+
+/** Returns the unsigned invitation of a key. */
+export const invitationTo = (key: WorkerId, createdAt: number): EventDraft => ({
+  kind: ASSERTION,
+  created_at: createdAt,
+  tags: [
+    ['d', key],
+    ['rank', String(MOST_RANK)],
+  ],
+  content: '',
+});
+
+/** Returns who may join a run, and how to let others in. */
+export function describeAdmission({ admission, founders }: RunSpec): string {
+  if (admission.kind === 'open') return 'anyone may join';
+  if (admission.kind === 'work') {
+    return `anyone may join whose machine does ${admission.bits} bits of work`;
+  }
+  if (admission.kind === 'stake') {
+    return `keys with a stake of at least ${admission.least} may join`;
+  }
+  if (admission.kind === 'list') {
+    return (
+      `only ${founders.length + admission.keys.length} named keys may join, and no other later; ` +
+      'to be able to invite later, leave out --invite'
+    );
+  }
+  const { by, anchors } = admission;
+  if (by === 'follows') return `keys that ${anchors.length} keys of the spec follow may join`;
+  const areFounders = anchors.every((key) => founders.includes(key));
+  const who = areFounders ? 'a founder' : 'a key of the spec';
+  return `keys that ${who} invites may join: nostrain run invite RUN NPUB`;
+}
+
+/** Throws a ConfigError (`run/no-invitations`, `run/not-an-anchor`) if an invitation by this key admits no key. */
+export function assertInviting(spec: RunSpec, me: WorkerId): void {
+  const { admission } = spec;
+  if (admission.kind !== 'trust' || admission.by !== 'assertions') {
+    throw new ConfigError(
+      'run/no-invitations',
+      `the run takes no invitations: ${describeAdmission(spec)}`,
+      { hint: 'create a run with the default admission to invite keys: nostrain run create' },
+    );
+  }
+  if (admission.anchors.includes(me)) return;
+  throw new ConfigError('run/not-an-anchor', `the key ${npubEncode(me)} may not invite others`, {
+    hint: `invite with the key of ${npubEncode(admission.anchors[0]!)}: --key-file FILE`,
+  });
+}
+
+export interface CredentialSearch {
+  readonly key: WorkerId;
+  readonly delegation?: Delegation | null | undefined;
+  /** Whether the run already lists the key. */
+  readonly isMember: boolean;
+  readonly relays: Pick<RelaySet, 'query'>;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  onNotice(message: string): void;
+}
+
+/** Time for relays to answer a search for trust proofs. */
+const TRUST_MS = 10_000;
+/** Time between two searches for an invitation. */
+const INVITATION_MS = 30_000;
+
+/**
+ * Returns a function that returns what this worker's join carries. In a run that admits by trust it returns undefined
+ * until relays have a proof: the worker says how to get one and searches for it until the signal is aborted.
+ */
+export async function seekCredentials(
+  spec: RunSpec,
+  { key, delegation, isMember, relays, clock, signal, onNotice }: CredentialSearch,
+): Promise<() => JoinCredentials | undefined> {
+  const run = runIdOf(spec);
+  const name = delegation?.key ?? key;
+  const means: Parameters<typeof credentialsFor>[3] = {
+    clock,
+    signal,
+    find: async (filters) => (await relays.query(filters, { waitMs: TRUST_MS, signal })).events,
+  };
+  const search = () => credentialsFor(spec, run, key, means, delegation);
+  let found = await search();
+  const isAdmitted = () =>
+    spec.admission.kind !== 'trust' ||
+    spec.founders.includes(name) ||
+    (found.features?.trust?.proof ?? []).length > 0;
+  if (isAdmitted()) return () => found;
+  if (!isMember) onNotice(missingProof(spec, name));
+  const poll = async (): Promise<void> => {
+    while (!isAdmitted()) {
+      await clock.sleep(INVITATION_MS, signal);
+      found = await search().catch(() => found);
+    }
+  };
+  // it rejects only when the worker ends
+  poll().catch(() => undefined);
+  return () => (isAdmitted() ? found : undefined);
+}
+
+function missingProof(spec: RunSpec, name: WorkerId): string {
+  const { admission } = spec;
+  const isInviting = admission.kind === 'trust' && admission.by === 'assertions';
+  const how = isInviting
+    ? `run: nostrain run invite ${runIdOf(spec)} ${npubEncode(name)}`
+    : `follow ${npubEncode(name)}`;
+  return (
+    'this key is not invited, so its work does not count yet. Ask a founder to ' +
+    `${how}; the worker joins as soon as its relays have that`
+  );
+}

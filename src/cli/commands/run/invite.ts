@@ -1,0 +1,72 @@
+/** `nostrain run invite`: publishes a founder's invitation of a key, which the key's join then carries. */
+import type { Command } from 'commander';
+import { systemClock } from '../../../base/async.ts';
+import { ConfigError, RelayError } from '../../../base/errors.ts';
+import { assertInviting, invitationTo } from '../../../certified/invitations.ts';
+import { homeSigner, toNpub } from '../../../node/files/keys.ts';
+import { readKey } from '../../../run/field.ts';
+import { fields } from '../../../run/options.ts';
+import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
+import { commandWith, type FlagValues, setting, text } from '../../../terminal/flag-table.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../../terminal/output.ts';
+import { privateRelaysFlag } from '../../shared/member-flags.ts';
+import { findRun, withRelays } from '../../shared/with-relays.ts';
+
+const inviteFlags = {
+  allowPrivateRelays: privateRelaysFlag,
+  keyFile: text('<file>', 'secret key of the founder (default: in your data folder)'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
+  relay: setting(fields.relay),
+  ...connectionFlags,
+};
+
+type InviteFlags = FlagValues<typeof inviteFlags>;
+
+export const inviteToRun = (): Command =>
+  commandWith('invite', 'let keys join a run that you founded, now or while it trains', inviteFlags)
+    .argument('<run>', 'file, naddr1… or name of the run')
+    .argument('<keys...>', 'public keys to invite, as npub or hex')
+    .action(invite);
+
+async function invite(source: string, texts: readonly string[], flags: InviteFlags): Promise<void> {
+  const keys = texts.map(keyFrom);
+  const signer = await homeSigner(flags, writeNote);
+  await interruptibly(async (signal) => {
+    const { spec, relays, connection } = await findRun(source, {
+      relays: flags.relay,
+      allowPrivateRelays: flags.allowPrivateRelays,
+      connection: connectionOf(flags),
+      signer,
+      signal,
+    });
+    assertInviting(spec, signer.publicKey);
+    if (relays.length === 0) {
+      throw new ConfigError('flag/relay', 'the spec file names no relay', {
+        hint: 'name the relays of its workers with --relay URL',
+      });
+    }
+    await withRelays(relays, { connection, signer, signal }, async (relaySession) => {
+      for (const key of keys) {
+        const now = Math.floor(systemClock.now() / 1000);
+        const event = signer.sign(invitationTo(key, now));
+        const outcomes = await relaySession.relays.publish(event, { signal });
+        if (!outcomes.some(({ status }) => status === 'accepted')) {
+          const words = outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
+          throw new RelayError('relay/refused', `no relay accepted the invitation: ${words}`, {
+            hint: 'try again later, or use other relays with --relay URL',
+          });
+        }
+        writeOut(`invited ${toNpub(key)} to ${spec.name}\n`);
+      }
+    });
+  });
+}
+
+function keyFrom(text: string): string {
+  const key = readKey(text);
+  if (key !== undefined) return key;
+  throw new ConfigError('flag/key', `${text} is not a public key`, {
+    hint: 'name keys as npub1… or 64 hex digits; `nostrain derive-pubkey` prints your own',
+  });
+}
