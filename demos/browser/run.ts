@@ -104,6 +104,8 @@ function neededChromium(): string {
 /** Returns a spec with a GPT small enough for tabs on a laptop CPU; tabs may join after the start. */
 const specFor = ({ quick = false, seed, ...flags }: DemoFlags) => ({
   rules: {
+    // tabs make their keys when they open
+    admission: { kind: 'open' },
     seatWishes: true,
     data: { shards: cast.length },
     // a software GPU takes many times as long as the other workers, which wait for it

@@ -100,7 +100,9 @@ async function averagingWorkers(plan: RunPlan): Promise<readonly WorkerProcess[]
 }
 
 async function certifiedWorkers({ signal, onNotice }: Stage, plan: RunPlan, hands: Hand[]) {
-  const { names, tiers, rules = {} } = plan;
+  const { names, tiers } = plan;
+  // only workers of the full model found the run
+  const rules = { ...(tiers && { admission: { kind: 'open' } }), ...plan.rules };
   const { tiers: _, ...training } = plan.settings;
   const founders = hands.filter((_, i) => !tiers?.[i]);
   const { spec, file } = await certify(founders, { ...plan, rules, training, signal, onNotice });

@@ -96,22 +96,22 @@ export async function seekCredentials(
     find: async (filters) => (await relays.query(filters, { waitMs: TRUST_MS, signal })).events,
   };
   const search = () => credentialsFor(spec, run, key, means, delegation);
-  let found = await search();
+  let credentials = await search();
   const isAdmitted = () =>
     spec.admission.kind !== 'trust' ||
     spec.founders.includes(name) ||
-    (found.features?.trust?.proof ?? []).length > 0;
-  if (isAdmitted()) return () => found;
+    (credentials.features?.trust?.proof ?? []).length > 0;
+  if (isAdmitted()) return () => credentials;
   if (!isMember) onNotice(missingProof(spec, name));
   const poll = async (): Promise<void> => {
     while (!isAdmitted()) {
       await clock.sleep(INVITATION_MS, signal);
-      found = await search().catch(() => found);
+      credentials = await search().catch(() => credentials);
     }
   };
   // it rejects only when the worker ends
   poll().catch(() => undefined);
-  return () => (isAdmitted() ? found : undefined);
+  return () => (isAdmitted() ? credentials : undefined);
 }
 
 function missingProof(spec: RunSpec, name: WorkerId): string {

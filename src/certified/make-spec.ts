@@ -71,12 +71,12 @@ export interface Made {
 /** Returns the complete spec and its evaluation slice. Throws a ConfigError that names the invalid field. */
 export async function makeSpec(request: SpecRequest): Promise<Made> {
   const { document = {}, typed = {} } = request;
-  const asked = overlay(document, typed);
-  const author = keyOf(asked.author ?? request.me);
+  const requested = overlay(document, typed);
+  const author = keyOf(requested.author ?? request.me);
   const founders = Array.isArray(typed.founders)
     ? [...new Set([author, ...typed.founders.map(keyOf)])]
-    : (asked.founders ?? [author]);
-  const merged = request.isGuarded ? { ...guardsOf(asked, founders), ...asked } : asked;
+    : (requested.founders ?? [author]);
+  const merged = request.isGuarded ? { ...guardsOf(requested, founders), ...requested } : requested;
   const defaults = specDefaults(merged, founders, request.training ?? {});
   const { training, adaptations } = defaults;
   const slice = typeof request.slice === 'function' ? await request.slice(training) : request.slice;

@@ -97,6 +97,7 @@ for (const { model, sizes, held, own, input, mine, refused } of played) {
       const made = await runProgram([
         ...['run', 'create', '--relay', relay.url, '-o', join(home, `${model}.run.json`), '--json'],
         ...['--model', model, '--evaluation', held, ...sizes, ...SMALL, ...FOUNDER],
+        ...['--set', 'admission.kind=open'],
       ]);
       const { naddr } = JSON.parse(made.stdout);
       const founder = startProgram([

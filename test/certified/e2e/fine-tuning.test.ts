@@ -64,6 +64,7 @@ async function create(name: string, ...flags: readonly string[]): Promise<string
   const made = await runProgram([
     ...['run', 'create', '--base', base, '--name', name, '--relay', relay.url, '-o', file],
     ...['--founder', signerOf(2).publicKey, ...keyFlags(1), ...SMALL, ...flags],
+    ...['--set', 'admission.kind=open'],
   ]);
   expect(made.stderr).not.toContain('error');
   return file;

@@ -49,6 +49,7 @@ const SMALL = [
 const making = (name: string, ...flags: readonly string[]) => [
   ...['run', 'create', '--name', name, '-o', join(home, `${name}.run.json`), '--tiers', '2'],
   ...['--founder', signerOf(2).publicKey, ...keyFlags(1), ...SMALL, ...flags],
+  ...['--set', 'admission.kind=open'],
 ];
 
 /** Creates a run of workers 1 and 2; returns its file. */
