@@ -71,12 +71,11 @@ export interface Made {
 /** Returns the complete spec and its evaluation slice. Throws a ConfigError that names the invalid field. */
 export async function makeSpec(request: SpecRequest): Promise<Made> {
   const { document = {}, typed = {} } = request;
-  const requested = overlay(document, typed);
-  const author = keyOf(requested.author ?? request.me);
+  const merged = overlay(document, typed);
+  const author = keyOf(merged.author ?? request.me);
   const founders = Array.isArray(typed.founders)
     ? [...new Set([author, ...typed.founders.map(keyOf)])]
-    : (requested.founders ?? [author]);
-  const merged = request.isGuarded ? { ...guardsOf(requested, founders), ...requested } : requested;
+    : (merged.founders ?? [author]);
   const defaults = specDefaults(merged, founders, request.training ?? {});
   const { training, adaptations } = defaults;
   const slice = typeof request.slice === 'function' ? await request.slice(training) : request.slice;
@@ -91,6 +90,7 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
   const derived = {
     name: training.model,
     data,
+    ...(request.isGuarded && guardsOf(merged, founders)),
     ...defaults.fields,
     evaluation: slice && evaluationOf(slice, request.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },

@@ -27,8 +27,8 @@ const INVITED_RANK = 100;
 /** Founders called for the first outcome if a run has more than this; above the number of seats. */
 const CALLED_FOUNDERS = 84;
 /**
- * Newcomers per round in a run with more founders: an event fits about a hundred joins of 504 bytes in addition to
- * contributions and votes.
+ * Newcomers per round in a run with more founders, or with invitations: an event fits about a hundred joins of 504
+ * bytes, or half as many with an invitation, in addition to contributions and votes.
  */
 const CROWD_JOINS = 16;
 /** Default newcomers per round if joins carry trust proofs, which are large. */
@@ -120,6 +120,7 @@ export function guardsOf({ admission, stake }: Untyped, founders: unknown): Unty
   if (admission === undefined) {
     return {
       admission: { kind: 'trust', anchors: founders, by: 'assertions', rank: INVITED_RANK },
+      joinsPerRound: CROWD_JOINS,
     };
   }
   const { kind = 'open' } = membersOf(admission);

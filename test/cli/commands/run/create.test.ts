@@ -46,8 +46,8 @@ describe('nostrain run create', () => {
     expect(await limitsOf(84, ...open)).toEqual([0, 0]);
     expect(await limitsOf(85, ...open)).toEqual([84, 16]);
     expect(await limitsOf(85, ...open, '--set', 'joinsPerRound=32')).toEqual([84, 32]);
-    // joins that show an invitation are larger
-    expect(await limitsOf(85)).toEqual([84, 4]);
+    expect(await limitsOf(85)).toEqual([84, 16]);
+    expect(await limitsOf(84)).toEqual([0, 16]);
   });
 
   it('fills in everything, and says what it made', async () => {
