@@ -24,7 +24,7 @@ export function listedLeave(event: SignedEvent, run: Digest): ListedLeave {
 }
 
 export function commitOf(event: SignedEvent): Signed<Commit> {
-  const read = toVote(event);
+  const read = toVote(event, anyFeatures);
   if (!read.ok || read.value.step !== 'commit') throw new Error(`${event.id} is no commit`);
   return read.value;
 }

@@ -53,6 +53,7 @@ import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
 import { bodyOfMessage } from '../../src/certified/wire/certified-events.ts';
 import type { Lifetime } from '../../src/network/chunks/payload.ts';
 import { type ListedVotes, MOST_UNLISTED } from '../../src/run/listed.ts';
+import type { IndexedScore } from '../../src/run/spec/feature-fields.ts';
 import { commitOf, listedJoin, listedLeave } from './certified-messages.ts';
 import { shownIn } from './delegated.ts';
 import { sampleSpec } from './run-spec.ts';
@@ -92,6 +93,8 @@ export interface Round {
     readonly by: readonly number[];
     readonly forged?: readonly number[];
   };
+  /** Scores that all votes report, by worker; in a run with scores. */
+  readonly scores?: Readonly<Record<number, number>>;
   /** View that succeeds. */
   readonly view?: number;
   /** Recovery epoch that succeeds, after view-change votes of `balloting`; by default of all members. */
@@ -256,6 +259,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
   const commit: Commit = {
     ...{ type: 'vote', step: 'commit', justify: -1, ...position },
     unlisted: round.wordy ? MANY_INDICES : sent.unlisted,
+    ...(spec.scores && { features: { scores: { of: indexed(round.scores, state) } } }),
   };
   const votes = voters.map((number) => say(number, commit));
   const { equivocator } = round;
@@ -274,6 +278,15 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     delays: sent.delays,
   };
 }
+
+/** Returns scores by roster index, ascending. */
+const indexed = (scores: Round['scores'] = {}, { ledger }: Certified) =>
+  Object.entries(scores)
+    .map(([number, score]): IndexedScore => {
+      const key = signerOf(Number(number)).publicKey;
+      return [ledger.members.findIndex((member) => member.key === key), score];
+    })
+    .sort(([a], [b]) => a - b);
 
 /** Returns the proof of two commits by one voter; the second is to an outcome that does not exist. */
 function accuse(at: Generating, number: number, first: SignedEvent, commit: Commit): EventId {

@@ -1,4 +1,6 @@
+import fc from 'fast-check';
 import { usualAggregation } from 'nostrain/run';
+import { CHUNK_LENGTH, prefixOfPartial } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { agreementOf, rateFor } from '../../../src/consensus/aggregate/agreement.ts';
 import { distancesOf } from '../../../src/consensus/aggregate/distances.ts';
@@ -6,6 +8,7 @@ import { krum } from '../../../src/consensus/aggregate/row-rules.ts';
 import { aggregate } from '../../../src/consensus/aggregate/rules.ts';
 import { testRule } from '../../contract/rule.ts';
 import { ruleRow } from '../../support/rule-rows.ts';
+import { dense } from '../../support/vectors.ts';
 
 const nothing = { before: 'nothing' } as const;
 testRule({ rule: 'mean', ...nothing }, {});
@@ -96,5 +99,48 @@ describe('the rate by agreement', () => {
     const rows = [ruleRow(0, [1, 0]), ruleRow(1, [3, 4])];
     expect(agreementOf(rows)).toBeCloseTo(0.6, 12);
     expect(rateFor(0.6, 0.5)).toBeCloseTo(0.8, 12);
+    expect([-1, -0.1, 0, 1, 2].map((each) => rateFor(each, 0.5))).toEqual([0.5, 0.5, 0.5, 1, 1]);
+  });
+
+  it('T-22: sums the products over shared chunks, and over their lengths, of rows at the same typical size', () => {
+    const size = 2 * CHUNK_LENGTH + 3;
+    const drawn = fc.record({
+      // values of the first 1, 2 or 3 chunks, which differ in length
+      factors: fc.array(fc.constantFrom(-1, 0, 0.25, 1, 3), { minLength: 1, maxLength: 3 }),
+      wave: fc.integer({ min: 1, max: 4 }),
+      size: fc.constantFrom(1e-3, 1, 50),
+    });
+    const product = (a: Float64Array, b: Float64Array) =>
+      a.reduce((sum, x, k) => sum + x * b[k]!, 0);
+    const lengthOf = (a: Float64Array) => Math.sqrt(product(a, a));
+    fc.assert(
+      fc.property(fc.array(drawn, { minLength: 1, maxLength: 5 }), (rows) => {
+        const sent = rows.map(({ factors, wave, size: scale }) => {
+          const values = Float64Array.from(
+            { length: Math.min(size, factors.length * CHUNK_LENGTH) },
+            (_, k) => scale * factors[Math.floor(k / CHUNK_LENGTH)]! * Math.cos(wave * (k + 1)),
+          );
+          const typical = lengthOf(values) / Math.sqrt(values.length);
+          return { values, unit: values.map((value) => (typical > 0 ? value / typical : 0)) };
+        });
+        let [common, most] = [0, 0];
+        for (const from of [0, CHUNK_LENGTH, 2 * CHUNK_LENGTH])
+          for (const [i, { unit }] of sent.entries())
+            for (const other of sent.slice(0, i)) {
+              const [a, b] = [unit, other.unit].map((each) =>
+                each.slice(from, from + CHUNK_LENGTH),
+              );
+              if (a!.length !== b!.length) continue;
+              common += product(a!, b!);
+              most += lengthOf(a!) * lengthOf(b!);
+            }
+        const made = sent.map(({ values }, i) => {
+          const all = Float64Array.from({ length: size }, (_, k) => values[k] ?? 0);
+          return { ...ruleRow(i, all), delta: prefixOfPartial(dense(all), size, values.length) };
+        });
+        expect(agreementOf(made)).toBeCloseTo(most > 0 ? common / most : 1, 9);
+      }),
+      { numRuns: 30 },
+    );
   });
 });
