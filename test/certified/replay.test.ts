@@ -5,6 +5,7 @@ import {
   explain,
   gather,
   genesisOf,
+  pathOf,
   type ReplayedRound,
   replay,
   startOf,
@@ -71,6 +72,29 @@ describe('a replay', () => {
     const reversed = [...made.events].reverse();
     expect(replayed(made, reversed).end.digests).toEqual(whole.end.digests);
     expect(replayed(made, [...made.events, ...reversed]).end.digests).toEqual(whole.end.digests);
+  });
+
+  it('C-01: readers of the events in other orders, some of them twice, have the same seed in every round', () => {
+    const { run, spec } = made;
+    const seedsOf = (events: readonly SignedEvent[]) =>
+      [...pathOf(genesisOf(spec, startOf(spec)), gather(events, { run, spec })).stops.values()].map(
+        ({ chain }) => chain.ledger.entropy,
+      );
+    const seeds = seedsOf(made.events);
+    expect(new Set(seeds).size).toBe(eventful.length + 1);
+    const last = made.state.ledger.entropy;
+    expect(last).toMatch(/^[0-9a-f]{64}$/);
+    expect(seeds.at(-1)).toBe(last);
+    fc.assert(
+      fc.property(
+        fc.shuffledSubarray([...made.events], { minLength: made.events.length }),
+        fc.subarray([...made.events]),
+        (shuffled, again) => {
+          expect(seedsOf([...shuffled, ...again])).toEqual(seeds);
+        },
+      ),
+      { numRuns: 5 },
+    );
   });
 
   it('reports the void round, the late worker, the newcomer, the leaver and the equivocator', () => {

@@ -1,5 +1,6 @@
 /** Scores: the median of the witnesses' scores, rolling scores, the floor, the weight vector. */
 
+import fc from 'fast-check';
 import { philox, unit } from 'nostrain/base';
 import { gainOf } from 'nostrain/certified/parts';
 import { drawRows } from 'nostrain/model';
@@ -8,7 +9,9 @@ import { describe, expect, it } from 'vitest';
 import { duplicatesAmong, sharedRows } from '../../src/certified/features/scores.ts';
 import {
   belowFloor,
+  distributionOf,
   floorOf,
+  harmBound,
   rollingScore,
   scoreAt,
   scoreOfGain,
@@ -62,7 +65,50 @@ describe('C-09: what five witnesses make of four workers', () => {
   });
 });
 
+describe('the gains of a round', () => {
+  it('have their upper median, and a deviation from those above it, between a share of it and twice that', () => {
+    const gains = [3, 9, 1, 7, 5, 2, 8, 4, 6];
+    // the second above the median of 5 is 7
+    expect(distributionOf(gains, 5)).toEqual({ center: 5, deviation: 3.14 * 2 });
+    expect(distributionOf(gains, 20)).toEqual({ center: 5, deviation: 20 });
+    expect(distributionOf(gains, 0)).toEqual({ center: 5, deviation: 2 * (5 / 4) });
+    expect(distributionOf([8, 1, 8, 8, 1, 1], 0)).toEqual({ center: 8, deviation: 2 });
+    expect(distributionOf([1, 3], 0.1)).toEqual({ center: 3, deviation: 0.75 });
+    expect(distributionOf([-4], 0.1)).toEqual({ center: -4, deviation: 1 });
+  });
+
+  it('are harmful below zero or a negative median, by the deviation or the uncertainty', () => {
+    expect(harmBound({ center: 5, deviation: 2 }, 3)).toBe(-6);
+    expect(harmBound({ center: -4, deviation: 2 }, 3)).toBe(-10);
+    expect(harmBound({ center: 5, deviation: 2 }, 3, 7)).toBe(-21);
+  });
+});
+
 describe('a score', () => {
+  it('is a gain in whole millionths within its bounds, and never -0', () => {
+    expect([1.2345678, -1.2345678, 5000, -5000].map(scoreOfGain)).toEqual([
+      ...[1_234_568, -1_234_568, MOST_SCORE, -MOST_SCORE],
+    ]);
+    expect([-1e-9, -0].map(scoreOfGain)).toEqual([0, 0]);
+    expect(rollingScore([-1, 0])).toBe(0);
+    expect(rollingScore([-7, -8])).toBe(-7);
+  });
+
+  it('is the lower weighted median of its witnesses, in any order', () => {
+    const weighed = fc.record({
+      score: fc.integer({ min: -20, max: 20 }),
+      weight: fc.integer({ min: 1, max: 4 }),
+    });
+    fc.assert(
+      fc.property(fc.array(weighed, { minLength: 1, maxLength: 7 }), (all) => {
+        const repeated = all.flatMap(({ score, weight }) => new Array<number>(weight).fill(score));
+        const rising = repeated.sort((a, b) => a - b);
+        const witnesses = all.map(({ score, weight }) => witness([score], BigInt(weight)));
+        expect(scoreAt(0, witnesses)).toBe(rising[(rising.length - 1) >> 1]);
+      }),
+    );
+  });
+
   it('is 0 if most scorers lack the contribution, and null if too few scored', () => {
     const none = { weight: 1n, scores: new Map<number, number>() };
     const first = { weight: 1n, scores: new Map([[0, 7]]) };
@@ -70,6 +116,9 @@ describe('a score', () => {
     expect(scoreAt(0, [first, first, none])).toBe(7);
     expect(scoreAt(0, [first, none, none])).toBeNull();
     expect(scoreAt(0, [])).toBeNull();
+    // half are not most
+    expect(scoreAt(1, [first, witness([7, 9])])).toBe(0);
+    expect(scoreAt(0, [first, none])).toBeNull();
   });
 
   it('C-03: an honest contribution is worth more than a copy of the base, that more than noise, that more than NaN', async () => {
@@ -141,10 +190,28 @@ describe('rolling scores', () => {
       { key: key(5), weight: 0.25 },
     ]);
     expect(weightVector([...all].reverse(), 3)).toEqual(vector);
+    expect(weightVector(all, 2)).toEqual([
+      { key: key(0), weight: 2 / 3 },
+      { key: key(1), weight: 1 / 3 },
+    ]);
     const many = rated(...Array.from({ length: 100 }, (_, i) => [i * i + 1]));
     const sum = weightVector(many).reduce((total, { weight }) => total + weight, 0);
     expect(Math.abs(sum - 1)).toBeLessThan(1e-9);
     expect(weightVector(rated([0], [-1]))).toEqual([]);
+  });
+
+  it('have a floor of three deviations, once two keys have two scores, and count against no key before', () => {
+    expect(floorOf(rated([5, 5], [1]))).toBeNull();
+    // the deviation is at least 1,000
+    expect(floorOf(rated([5, 5], [7, 7]))).toBe(-3000);
+    // twice three tenths of the typical size, which is the lower median over keys
+    const sizes = rated([90_000, 90_000], [-10_000, 30_000], [50_000, -50_000], [2000, 2000]);
+    expect(floorOf(sizes)).toBe(-3 * 2 * 6000);
+    expect(floorOf([...sizes].reverse())).toBe(-3 * 2 * 6000);
+    const low = rated([5, 5], [7, 7], [-9_000_000], [-3000, -3000], [-3001, -3001]);
+    expect(floorOf(low)).toBe(-3000);
+    expect([...belowFloor(low)]).toEqual([key(4)]);
+    expect([...belowFloor(rated([-9000, -9000], [5]))]).toEqual([]);
   });
 
   it('no honest key is below the floor in a round whose median is about 0', () => {

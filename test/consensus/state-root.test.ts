@@ -24,6 +24,17 @@ describe('the model root', () => {
     }
   });
 
+  it('is over the bits of 64-bit parameters too, little-endian', () => {
+    const values = Float64Array.of(1 / 3, -2, 1e-300);
+    const momentum = Float64Array.of(0.5, 0, -1 / 7);
+    const bytes = new Uint8Array(48);
+    new Uint8Array(bytes.buffer).set(new Uint8Array(values.buffer));
+    bytes.set(new Uint8Array(momentum.buffer), 24);
+    const state = { params: { layout: layoutOf(3), values }, momentum };
+    expect(stateBytes(state)).toEqual(bytes);
+    expect(modelRoot(state)).toBe(bytesRoot(bytes));
+  });
+
   it('tells parameters from momentum, and every bit from every other', () => {
     const state = stateOf(3);
     const { params, momentum } = state;
@@ -50,6 +61,9 @@ describe('a checkpoint', () => {
     const read = parseLedger(bytes.ledger, roots.ledgerRoot, noFeatures);
     expect(read.ok && read.value).toEqual({ ...ledger, entropy: null });
     expect(modelRoot(readState(bytes.model, state.params.layout))).toBe(roots.modelRoot);
+    for (const size of [5999, 6001]) {
+      expect(() => readState(bytes.model, layoutOf(size))).toThrow(RangeError);
+    }
   });
 
   it('is refused with any byte changed, or cut', () => {
@@ -81,6 +95,28 @@ describe('T-12: the run root', () => {
       expect(isRoundOf(root, { ...proof, rounds: 8 })).toBe(false);
       expect(isRoundOf(root, { ...proof, path: proof.path.slice(1) })).toBe(false);
     });
+  });
+
+  it('is proved by no malformed proof', () => {
+    const root = runRoot(digests);
+    const proof = proveRound(digests, 3);
+    const single = runRoot([digests[0]!]);
+    const alone = { round: 0, rounds: 1, digest: digests[0]!, path: [] };
+    expect(isRoundOf(single, alone)).toBe(true);
+    for (const round of [-1, 0.5, 1, 7, 2 ** 53, Number.NaN]) {
+      expect(isRoundOf(root, { ...proof, round })).toBe(false);
+      expect(isRoundOf(single, { ...alone, round })).toBe(false);
+    }
+    for (const rounds of [-1, 0, 3, 6.5, 2 ** 53, Number.NaN]) {
+      expect(isRoundOf(root, { ...proof, rounds })).toBe(false);
+      expect(isRoundOf(single, { ...alone, rounds })).toBe(false);
+    }
+    for (const bad of ['', 'z'.repeat(64), 'a'.repeat(62)]) {
+      expect(isRoundOf(root, { ...proof, digest: bad })).toBe(false);
+      const path = [bad, ...proof.path.slice(1)];
+      expect(isRoundOf(root, { ...proof, path })).toBe(false);
+    }
+    expect(isRoundOf(root, { ...proof, path: [...proof.path, digests[0]!] })).toBe(false);
   });
 
   it('has no second preimage by repeating the last round', () => {
