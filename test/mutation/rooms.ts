@@ -1,0 +1,73 @@
+/** The rooms that `npm run mutate` changes, with the unit tests that must notice. Paths are relative to the repository. */
+
+export interface MutationRoom {
+  readonly sources: readonly string[];
+  readonly tests: readonly string[];
+  /** Test files that play whole runs: they would run for every change. */
+  readonly without?: readonly string[];
+  /** Names of tests that sample for a second or more, left out for the same reason. */
+  readonly slow?: RegExp;
+  /** Percent of the changes that the tests must notice. */
+  readonly target: number;
+}
+
+export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
+  consensus: {
+    sources: ['src/consensus/*.ts', 'src/consensus/{aggregate,outer}/*.ts'],
+    tests: ['test/consensus/*.test.ts', 'test/consensus/{aggregate,outer}/*.test.ts'],
+    target: 85,
+  },
+  committee: {
+    sources: ['src/consensus/committee/*.ts'],
+    tests: ['test/consensus/committee/*.test.ts'],
+    slow: /R-04|R-05|ten thousand|1,000 committees/,
+    target: 85,
+  },
+  placement: {
+    sources: ['src/consensus/placement/*.ts'],
+    tests: ['test/consensus/placement/*.test.ts'],
+    slow: /R-12|gives more to/,
+    target: 85,
+  },
+  rounds: {
+    sources: ['src/consensus/round/*.ts'],
+    tests: ['test/consensus/round/*.test.ts'],
+    without: ['model-check', 'many-joins', 'silent-newcomers'].map((name) => `**/${name}.test.ts`),
+    slow: /R-07|sampled recovery (45|30|grind)|live no outcome/,
+    target: 85,
+  },
+  certified: {
+    sources: [
+      'src/certified/{decisions,records}/*.ts',
+      'src/certified/features/{scores,screening}.ts',
+    ],
+    tests: [
+      'test/certified/{admission*,delegation,ejected,evidence-bytes,leave-holds,model-step}.test.ts',
+      'test/certified/{receipt,refresh,replay,rules,scoring,screening}.test.ts',
+    ],
+    slow: /lose no view|lose none|detects any changed byte/,
+    target: 85,
+  },
+  worker: {
+    sources: ['src/worker/**/*.ts'],
+    tests: ['test/worker/**/*.test.ts'],
+    without: ['**/e2e/**'],
+    target: 75,
+  },
+  slices: {
+    sources: ['src/model/architectures/slices.ts', 'src/certified/decisions/slices.ts'],
+    tests: ['test/model/**/*.test.ts', 'test/certified/model-step.test.ts'],
+    without: ['**/e2e/**'],
+    target: 75,
+  },
+  directory: {
+    sources: ['src/network/directory/**/*.ts'],
+    tests: ['test/network/directory/**/*.test.ts'],
+    target: 75,
+  },
+  chunks: {
+    sources: ['src/network/chunks/**/*.ts'],
+    tests: ['test/network/chunks/**/*.test.ts'],
+    target: 75,
+  },
+};
