@@ -1,0 +1,126 @@
+/** How long a gradient is sent again while relays are away, and when its worker gives up. */
+
+import { type NostrainError, RelayError } from 'nostrain/base';
+import { describe, expect, it } from 'vitest';
+import { publish, publishWorked } from '../../src/worker/publish.ts';
+import { fakePorts, plan } from '../support/fake-ports.ts';
+import { createManualClock } from '../support/manual-clock.ts';
+
+type Failed = readonly {
+  readonly relay: string;
+  readonly message: string;
+  readonly isTemporary: boolean;
+}[];
+/** What the relays do with the gradient the `times`-th time: take it, refuse it, or never answer. */
+type Answer = (times: number) => 'taken' | 'silent' | Failed;
+
+const away: Failed = [{ relay: 'one', message: 'is closed', isTemporary: true }];
+const refused: Failed = [{ relay: 'one', message: 'blocked', isTemporary: false }];
+
+async function send(
+  answer: Answer,
+  more: Parameters<typeof plan>[0] = {},
+  { isWanted, reachable = ['two'] }: { isWanted?: () => boolean; reachable?: string[] } = {},
+) {
+  const clock = createManualClock();
+  const ats: number[] = [];
+  const startMs = clock.now();
+  const wire = {
+    reachable: () => reachable,
+    send: () => {
+      ats.push((clock.now() - startMs) / 1000);
+      const is = answer(ats.length);
+      const never = new Promise<never>(() => undefined);
+      if (is === 'silent') return { taken: never, settled: never };
+      const failed = is === 'taken' ? [] : is;
+      const accepted = is === 'taken' ? ['one'] : [];
+      return {
+        taken: Promise.resolve(is === 'taken'),
+        settled: Promise.resolve({ accepted, failed }),
+      };
+    },
+  };
+  const ports = fakePorts(clock, { wire });
+  const session = { plan: plan(more), ports, signal: new AbortController().signal };
+  let end: { readonly seconds: number; readonly error?: NostrainError } | undefined;
+  const sealed = { round: 0, sent: { payloadBytes: 1, eventBytes: 2 } as never };
+  const over = (error?: NostrainError) => {
+    end = { seconds: (clock.now() - startMs) / 1000, ...(error && { error }) };
+  };
+  void publish(sealed, session, isWanted && { isWanted }).then(() => over(), over);
+  await clock.advance(300_000);
+  const told = ports.events.map(({ type }) => type);
+  return { ats, told, ...end! };
+}
+
+const seconds = (count: number) => Array.from({ length: count }, (_, i) => i);
+
+describe('a gradient', () => {
+  it('is sent again every second while relays are away, which is reported once', async () => {
+    const back = await send((times) => (times > 3 ? 'taken' : away));
+    expect(back).toMatchObject({ ats: seconds(4), told: ['notice', 'published'], seconds: 3 });
+    expect(back.error).toBeUndefined();
+    // the watch reports it if no relay is reachable
+    const dark = await send((times) => (times > 3 ? 'taken' : away), {}, { reachable: [] });
+    expect(dark.told).toEqual(['published']);
+  });
+
+  it.each([
+    ['three minutes', {}, 180],
+    ['the timeout of the round, if it is longer', { roundTimeoutMs: 200_000 }, 200],
+    ['that of publishing, if it is longer', { publishTimeoutMs: 220_000 }, 220],
+  ])('is given up within %s', async (_, more, most) => {
+    const gone = await send(() => away, more);
+    expect([gone.ats, gone.seconds]).toEqual([seconds(most), most - 1]);
+    expect(gone.error).toMatchObject({ code: 'relay/none-accepted' });
+    expect(gone.error!.message).toContain('one is closed');
+    const silent = await send(() => 'silent', more);
+    expect([silent.ats, silent.seconds]).toEqual([[0], most]);
+    expect(silent.error!.message).toContain(`none within ${most} s`);
+  });
+
+  it('is not sent again if relays refuse it, if the plan does not wait, or once it is not wanted', async () => {
+    expect(await send(() => refused)).toMatchObject({
+      ...{ ats: [0], seconds: 0 },
+      error: { code: 'relay/none-accepted', message: expect.stringContaining('one blocked') },
+    });
+    const once = await send(() => away, { waitsForRelays: false });
+    expect([once.ats, once.error?.code]).toEqual([[0], 'relay/none-accepted']);
+    expect((await send(() => 'silent', { waitsForRelays: false })).seconds).toBe(10);
+    let asked = 0;
+    const late = await send(() => away, {}, { isWanted: () => ++asked < 3 });
+    expect([late.ats, late.error]).toEqual([[0, 1, 2], undefined]);
+  });
+
+  it('that relays refuse without proof of work is signed again, saved, and published once more', async () => {
+    const worked = { id: 'worked' };
+    const play = async (failure: Error, signed: object | undefined) => {
+      const ports = fakePorts(createManualClock(), {
+        wire: { signWithWork: async () => signed as never },
+      });
+      const log: unknown[] = [];
+      const store = {
+        ...ports.store,
+        save: async (state: object) => void log.push(['saved', state]),
+      };
+      const round = {
+        publish: async (state: object) => {
+          log.push(['published', state]);
+          if (log.length === 1) throw failure;
+        },
+      };
+      const session = { plan: plan(), ports: { ...ports, store }, signal: new AbortController().signal }; // biome-ignore format: one line
+      const state = { round: 0, sent: { event: { id: 'bare' }, roster: [] } };
+      const done = await publishWorked(state as never, round as never, session).catch((error) => error); // biome-ignore format: one line
+      return { log, done, state };
+    };
+    const failure = new RelayError('relay/none-accepted', 'pow: 20 bits');
+    const { log, done, state } = await play(failure, worked);
+    const after = { ...state, sent: { ...state.sent, event: worked } };
+    expect(done).toEqual(after);
+    expect(log).toEqual([['published', state], ['saved', after], ['published', after]]); // biome-ignore format: one line
+    expect((await play(failure, undefined)).done).toBe(failure);
+    const bug = new TypeError('a bug');
+    expect((await play(bug, worked)).done).toBe(bug);
+  });
+});
