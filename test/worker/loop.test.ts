@@ -36,6 +36,8 @@ describe('runWorker', () => {
       ['strict', [ME]],
     ]);
     expect(ports.events.map(({ type }) => type).filter((type) => type === 'round')).toHaveLength(2);
+    // before a gradient is sent, and after the round
+    expect(ports.saved.map(({ round, sent }) => [round, sent !== undefined])).toEqual([[0, true], [1, false], [1, true], [2, false]]); // biome-ignore format: one line
   });
 
   it('lists only recent rounds, and totals of all: a state is as large after a hundred rounds as after forty', async () => {
@@ -224,10 +226,14 @@ describe('runWorker', () => {
     const { clock, ports } = play({ sync: { strategy: 'strict', workers: 1 }, evaluate: true, evaluateBatches: 3 }); // biome-ignore format: one line
     const limits: unknown[] = [];
     Object.assign(ports.trainer, {
-      evaluate: async (_: unknown, on: string, limit: unknown) => limits.push([on, limit]),
+      evaluate: async (_: unknown, on: string, limit?: { batches?: number }) =>
+        limits.push([on, limit?.batches]),
     });
     await clock.advance(20_000);
-    expect(limits).toEqual([['validation', { batches: 3 }], ['validation', undefined]]); // biome-ignore format: one line
+    expect(limits).toEqual([
+      ['validation', 3],
+      ['validation', undefined],
+    ]);
   });
 
   it.each([

@@ -94,9 +94,13 @@ describe('a gradient', () => {
 
   it('that relays refuse without proof of work is signed again, saved, and published once more', async () => {
     const worked = { id: 'worked' };
-    const play = async (failure: Error, signed: object | undefined) => {
+    const event = { id: 'bare' };
+    const play = async (failure: Error, { isLacking = true, isWorked = true } = {}) => {
       const ports = fakePorts(createManualClock(), {
-        wire: { signWithWork: async () => signed as never },
+        wire: {
+          lacksWork: (event) => event !== (worked as never) && isLacking,
+          renew: async () => (isWorked ? worked : event) as never,
+        },
       });
       const log: unknown[] = [];
       const store = {
@@ -110,17 +114,19 @@ describe('a gradient', () => {
         },
       };
       const session = { plan: plan(), ports: { ...ports, store }, signal: new AbortController().signal }; // biome-ignore format: one line
-      const state = { round: 0, sent: { event: { id: 'bare' }, roster: [] } };
+      const state = { round: 0, sent: { event, roster: [] } };
       const done = await publishWorked(state as never, round as never, session).catch((error) => error); // biome-ignore format: one line
       return { log, done, state };
     };
     const failure = new RelayError('relay/none-accepted', 'pow: 20 bits');
-    const { log, done, state } = await play(failure, worked);
+    const { log, done, state } = await play(failure);
     const after = { ...state, sent: { ...state.sent, event: worked } };
     expect(done).toEqual(after);
     expect(log).toEqual([['published', state], ['saved', after], ['published', after]]); // biome-ignore format: one line
-    expect((await play(failure, undefined)).done).toBe(failure);
+    for (const none of [{ isLacking: false }, { isWorked: false }]) {
+      expect((await play(failure, none)).done).toBe(failure);
+    }
     const bug = new TypeError('a bug');
-    expect((await play(bug, worked)).done).toBe(bug);
+    expect((await play(bug)).done).toBe(bug);
   });
 });
