@@ -13,6 +13,7 @@ import datetime
 import hashlib
 import json
 import os
+from fractions import Fraction
 
 import numpy as np
 
@@ -33,6 +34,18 @@ def rows_of(i: int) -> np.ndarray:
     flat = [next(source) for _ in range(n * d)]
     values = [v % 7 - 3 if i % 5 == 0 else (v - 32768) / 2**13 for v in flat]
     return np.array(values, dtype=np.float64).reshape(n, d)
+
+
+def weighted_mean(x, f, clips=False):
+    """Row j has weight 1 + j % 3, and where the norm bound clips it, scale 1 / (1 + j % 4)."""
+    j = np.arange(len(x))
+    weights = 1.0 + j % 3
+    scales = 1 / (1.0 + j % 4) if clips else np.ones(len(x))
+    return np.cumsum((weights * scales)[:, None] * x, axis=0)[-1] / weights.sum()
+
+
+def clipped_mean(x, f):
+    return weighted_mean(x, f, clips=True)
 
 
 def trimmed_mean(x, f):
@@ -101,6 +114,18 @@ def nnm(x, f):
     return np.array([x[np.argsort(d[i], kind="stable")[: len(x) - f]].mean(0) for i in range(len(x))])
 
 
+def krum_of_nnm(x, f):
+    """In exact fractions: rows of the mixture are often equal, and rounding must not decide. NaN where rows that differ tie."""
+    rows = [[Fraction(v) for v in row] for row in x]
+    indices = range(len(rows))
+    gap = lambda a, b: sum((p - q) ** 2 for p, q in zip(a, b))
+    near = [sorted(indices, key=lambda j: -1 if i == j else gap(rows[i], rows[j]))[: len(rows) - f] for i in indices]
+    mixed = [[sum(rows[j][k] for j in js) / len(js) for k in range(x.shape[1])] for js in near]
+    scores = [sum(sorted(gap(a, b) for j, b in enumerate(mixed) if i != j)[: len(rows) - f - 2]) for i, a in enumerate(mixed)]
+    best = {tuple(row) for row, score in zip(mixed, scores) if score == min(scores)}
+    return np.array([float(v) for v in best.pop()]) if len(best) == 1 else np.full(x.shape[1], np.nan)
+
+
 def bucketing(x, f, seed="seed"):
     def draw(i):
         return hashlib.sha256(f"nostrain/bucketing\n{seed}\n{i:02}\n{i:02}".encode()).hexdigest()
@@ -110,6 +135,8 @@ def bucketing(x, f, seed="seed"):
 
 
 RULES = {
+    "mean": (weighted_mean, None, 1, "float64"),
+    "clipped-mean": (clipped_mean, None, 1, "float64"),
     "trimmed-mean": (trimmed_mean, None, 1, "float64"),
     "coordinate-median": (coordinate_median, None, 1, "float64"),
     "krum": (krum, None, 3, "float64"),
@@ -118,7 +145,10 @@ RULES = {
     "centered-clip": (centered_clip, None, 1, "float32"),
     "nnm+trimmed-mean": (trimmed_mean, nnm, 1, "float32"),
     "nnm+geometric-median": (geometric_median, nnm, 1, "float32"),
+    "nnm+krum": (krum_of_nnm, None, 3, "float32"),
+    "nnm+coordinate-median": (coordinate_median, nnm, 1, "float32"),
     "bucketing+centered-clip": (centered_clip, bucketing, 1, "float32"),
+    "bucketing+multi-krum": (multi_krum, bucketing, 3, "float32"),
 }
 
 
@@ -128,7 +158,7 @@ def main() -> None:
         out = []
         for i in range(CASES):
             x = rows_of(i)
-            f = (len(x) - 1) // 4 if before is bucketing else (len(x) - more) // 2
+            f = (len(x) + 1 - 2 * more) // 4 if before is bucketing else (len(x) - more) // 2
             out.append(rule(before(x, f) if before else x, f))
         results[name] = base64.b64encode(np.concatenate(out).astype("<" + dtype[0] + dtype[-2:].replace("64", "8").replace("32", "4")).tobytes()).decode()
     made = {"numpy": np.__version__, "made": datetime.date.today().isoformat()}

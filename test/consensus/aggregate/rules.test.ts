@@ -11,8 +11,8 @@ import { ruleRow } from '../../support/rule-rows.ts';
 import { dense } from '../../support/vectors.ts';
 
 const nothing = { before: 'nothing' } as const;
-testRule({ rule: 'mean', ...nothing }, {});
-testRule({ rule: 'clipped-mean', ...nothing }, {});
+testRule({ rule: 'mean', ...nothing }, { vectors: 'mean' });
+testRule({ rule: 'clipped-mean', ...nothing }, { vectors: 'clipped-mean' });
 testRule({ rule: 'trimmed-mean', ...nothing }, { vectors: 'trimmed-mean' });
 testRule({ rule: 'coordinate-median', ...nothing }, { vectors: 'coordinate-median' });
 testRule({ rule: 'krum', ...nothing }, { vectors: 'krum' });
@@ -25,13 +25,19 @@ testRule(
   { rule: 'geometric-median', before: 'nnm' },
   { vectors: 'nnm+geometric-median', ...float32 },
 );
-testRule({ rule: 'krum', before: 'nnm' }, {});
-testRule({ rule: 'coordinate-median', before: 'nnm' }, {});
+testRule({ rule: 'krum', before: 'nnm' }, { vectors: 'nnm+krum', ...float32 });
+testRule(
+  { rule: 'coordinate-median', before: 'nnm' },
+  { vectors: 'nnm+coordinate-median', ...float32 },
+);
 testRule(
   { rule: 'centered-clip', before: 'bucketing' },
   { vectors: 'bucketing+centered-clip', ...float32 },
 );
-testRule({ rule: 'multi-krum', before: 'bucketing' }, {});
+testRule(
+  { rule: 'multi-krum', before: 'bucketing' },
+  { vectors: 'bucketing+multi-krum', ...float32 },
+);
 
 describe('Krum', () => {
   it('T-02: gives one of its rows as it is, and names the others as unused', () => {
