@@ -109,7 +109,7 @@ describe('a score', () => {
     );
   });
 
-  it('is 0 if most scorers lack the contribution, and null if too few scored', () => {
+  it('C-03: is 0 if most scorers lack the contribution, and null if too few scored', () => {
     const none = { weight: 1n, scores: new Map<number, number>() };
     const first = { weight: 1n, scores: new Map([[0, 7]]) };
     expect(scoreAt(1, [first, first, witness([7, 9])])).toBe(0);
@@ -145,7 +145,7 @@ describe('a score', () => {
     expect(vector.map(({ key: of }) => of)).toEqual([key(0)]);
   });
 
-  it('of a copy is no gain: of another one that came first, or of the round before', () => {
+  it('C-03: of a copy is no gain: of another one that came first, or of the round before', () => {
     const own = dense(Float64Array.of(1, 2, 3));
     const other = dense(Float64Array.of(3, 2, 1));
     const arrived = [
@@ -173,7 +173,14 @@ it('C-02: all workers of a run draw the same rows, different ones in each round'
 });
 
 describe('rolling scores', () => {
-  it('look back on eight rounds', () => {
+  it('C-03: belong to a key: another key of the same owner begins without a history', () => {
+    const before = rated([90, 90, 90], [10, 10, 10]);
+    const after = [before[1]!, { key: key(7), history: [] }];
+    expect(weightVector(before)[0]).toEqual({ key: key(0), weight: 0.9 });
+    expect(weightVector(after)).toEqual([{ key: key(1), weight: 1 }]);
+  });
+
+  it('C-03: look back on eight rounds', () => {
     let history: readonly number[] = [];
     for (let round = 1; round <= 12; round++) history = withScore(history, round);
     expect(history).toEqual([5, 6, 7, 8, 9, 10, 11, 12]);

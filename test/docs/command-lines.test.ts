@@ -68,7 +68,7 @@ function problemOf(line: string): string | undefined {
   return unknown.length === 0 ? undefined : `no ${unknown.join(' ')} of ${command.name()}`;
 }
 
-describe('command lines on pages', () => {
+describe('N-22: command lines on pages', () => {
   it('are found', () => {
     expect(lines.length).toBeGreaterThan(60);
   });

@@ -18,7 +18,7 @@ const file = temporaryFolder();
 const root = join(import.meta.dirname, '../..');
 const folder = join(root, 'docs/reference');
 
-describe('docs/reference', () => {
+describe('N-22: docs/reference', () => {
   it('has the pages that are made, and no others', () => {
     expect(readdirSync(folder).sort()).toEqual(Object.keys(pages).sort());
   });

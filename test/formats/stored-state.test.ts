@@ -73,7 +73,7 @@ const mlp: StoredState = {
 const anyModel = ['s.json', 's.npz', 's.safetensors'];
 const regression = [...anyModel, 's.pt.npz', 's.PTH.npz', 's.pt', 's.pth'];
 
-describe('every format into every other', () => {
+describe('N-19: every format into every other', () => {
   const pairs = (names: readonly string[]) =>
     names.flatMap((from) => names.map((to) => [from, to] as const));
 

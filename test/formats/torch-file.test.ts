@@ -67,7 +67,7 @@ describe('tensors', () => {
   });
 });
 
-describe('pickles that do more than hold data', () => {
+describe('N-19: pickles that do more than hold data', () => {
   it.each([
     ['torch/global', 'it names os.system', `cos\nsystem\n(${text('id')}tR.`],
     ['torch/global', 'it names builtins.eval', `cbuiltins\neval\n(${text('1')}tR.`],

@@ -87,7 +87,7 @@ describeWith(pythonMissing)('what we write', () => {
     expect(printed.trim().split('\n')).toEqual([...digests.values()]);
   });
 
-  it('opens in PyTorch alone, weights only, and modules predict', async () => {
+  it('N-19: opens in PyTorch alone, weights only, and modules predict', async () => {
     await writeStateFile(file('mlp.pt'), mlp);
     await writeStateFile(file('mlp.npz'), mlp);
     await writeStateFile(file('mlp-module.pt'), mlp, { torchPayload: 'module' });

@@ -42,7 +42,7 @@ describe('keys and signatures agree with the reference', () => {
 const recorded = [...events.gradient, ...events.heartbeat, ...events.checkpoint];
 const signed = recorded.filter((v) => 'sig' in v.event && v.name !== 'explicit-aux-rand');
 
-describe('events agree with the reference', () => {
+describe('N-01: events agree with the reference', () => {
   test.each(signed)('$name: id, signature, verification', ({ event, sk, nip01_preimage }) => {
     const parsed = parseEvent(event);
     if (!parsed.ok) throw new Error(parsed.issue.message);
@@ -66,7 +66,7 @@ describe('events agree with the reference', () => {
   });
 });
 
-test('text that languages escape differently has one id', () => {
+test('N-01: text that languages escape differently has one id', () => {
   const text = '"\\ \n\r\t\b\f\u0001\u007f\u2028 \u{1f600} é';
   const event = eventOf(text, { tags: [['d', text]] });
   expect(verifyEvent(event).ok).toBe(true);

@@ -40,6 +40,27 @@ describe('an engine', () => {
     expect(isOver).toBe(true);
   });
 
+  it('C-02: measures drawn rows to the same bits as another engine, and with more threads within 1e-5', async () => {
+    const params = initialParameters(smallGpt, 1);
+    const corpus = chainCorpus(4000, smallGpt.vocabulary);
+    const data = { kind: 'tokens', shard: corpus.subarray(0, 3000), validation: corpus } as const;
+    const setup = { model: smallGpt, optimizer: adamwSpec, batch: 8, data, device: 'cpu' } as const;
+    const engines = await Promise.all(
+      [1, 1, 2].map((threads) => createTrainer({ ...setup, threads })),
+    );
+    const draw = { key: deriveKey('test', 'shared rows'), rows: 100 };
+    const [first, again, threaded] = await Promise.all(
+      engines.map((engine) => engine.measure!(params, 'validation', draw)),
+    );
+    await Promise.all(engines.map((engine) => engine.close()));
+    expect(first).toHaveLength(100);
+    expect(new Set(first).size).toBeGreaterThan(50);
+    expect(again).toEqual(first);
+    for (const [i, loss] of threaded!.entries()) {
+      expect(Math.abs(loss - first![i]!)).toBeLessThanOrEqual(1e-5 * Math.abs(first![i]!));
+    }
+  });
+
   it('says how many batches of an evaluation are done, and their loss so far', async () => {
     const params = initialParameters(smallGpt, 1);
     const seen: Parameters<NonNullable<EvaluationOptions['onProgress']>>[0][] = [];

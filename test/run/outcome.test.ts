@@ -103,6 +103,20 @@ test('reading a body gives the outcome back, and its digest', () => {
   );
 });
 
+test('T-12: the digest of a round depends on every field: contributions, result, votes, members, model and ledger', () => {
+  fc.assert(
+    fc.property(outcomes, outcomes, (outcome, other) => {
+      const digest = outcomeDigest(outcome);
+      for (const name of Object.keys(outcome) as (keyof Outcome)[]) {
+        const changed = { ...outcome, [name]: other[name] };
+        const isSame = JSON.stringify(other[name]) === JSON.stringify(outcome[name]);
+        expect([name, outcomeDigest(changed) === digest]).toEqual([name, isSame]);
+      }
+      expect(outcomeDigest({ ...outcome, result: 'void' })).not.toBe(digest);
+    }),
+  );
+});
+
 test('two outcomes that differ anywhere have two digests', () => {
   fc.assert(
     fc.property(outcomes, outcomes, (a, b) => {

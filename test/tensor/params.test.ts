@@ -8,7 +8,7 @@ import vectors from '../vectors/state-digest.json' with { type: 'json' };
 
 type State = Parameters<typeof toParams>[0];
 
-describe('state digests agree with the reference', () => {
+describe('N-01: state digests agree with the reference', () => {
   test.each(vectors.cases)('$name', ({ order, state, digest }) => {
     expect(stateDigest(toParams(state as State, order))).toBe(digest);
     expect(stateDigest(toParams(state as State, order), createNativeSha256)).toBe(digest);

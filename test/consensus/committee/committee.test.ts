@@ -102,6 +102,14 @@ describe('T-05: the committee', () => {
       return [size, quorum];
     });
     expect(sizes).toEqual([[0, 1], [1, 1], [2, 2], [3, 3], [4, 3], [7, 5], [7, 5]]); // biome-ignore format: pairs
+    for (let count = 1; count <= 20; count++) {
+      for (const quorum of ['bft', 'cft'] as const) {
+        const rules = { size: 64, quorum, weights: 'equal', minStake: '0' } as const;
+        const drawn = drawCommittee(input({ eligible: keysUpTo(count), rules }));
+        const share = quorum === 'bft' ? 2 / 3 : 1 / 2;
+        expect([drawn.size, drawn.quorum]).toEqual([count, Math.floor(share * count + 1e-9) + 1]);
+      }
+    }
   });
 
   it('its first seats are those of the whole ranking', () => {

@@ -54,7 +54,7 @@ function firstDifference(ours: string, theirs: string): Readonly<Record<string, 
   return { ours: part(ours), theirs: part(theirs) };
 }
 
-describeWith(pythonMissing)('commands of the reference that need no relay', () => {
+describeWith(pythonMissing)('N-03: commands of the reference that need no relay', () => {
   it('write the same and end the same', { timeout: 600_000 }, async () => {
     const places = all.map((_, i) => ({
       ours: folder(`ours-${i}`),

@@ -43,7 +43,7 @@ const asReference = (stats: NstrStats) => ({
   compression_label: stats.label,
 });
 
-describe('payloads agree with the reference to the byte', () => {
+describe('N-01: payloads agree with the reference to the byte', () => {
   const made = payloads.cases.filter((each) => each.decoded && each.codec === 'zlib');
 
   test.each(made)('$name', ({ delta, topk, ...expected }) => {

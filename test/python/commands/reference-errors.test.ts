@@ -8,7 +8,7 @@ import { writeReferenceFiles } from '../support/reference-files.ts';
 const folder = temporaryFolder();
 const FILE = /\.(?:json|txt|npz|out)$/;
 
-it('ends as the reference does', { timeout: 240_000 }, async () => {
+it('N-03: ends as the reference does', { timeout: 240_000 }, async () => {
   await writeReferenceFiles(folder('files'));
   const unlike: unknown[] = [];
   for (const { argv, exit } of lines) {
@@ -24,7 +24,7 @@ it('ends as the reference does', { timeout: 240_000 }, async () => {
   expect(unlike).toEqual([]);
 });
 
-it('tries ten things that go wrong with every command', () => {
+it('N-03: tries ten things that go wrong with every command', () => {
   const commands = new Set(lines.map(({ argv }) => argv[0]!));
   const wrong = [...commands].map((command) => ({
     command,

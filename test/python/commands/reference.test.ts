@@ -22,7 +22,7 @@ const placed = (argv: readonly string[]) =>
 /** Outputs of a run that was recorded with a running clock; other tests cover them. */
 const isOfThatRun = ({ argv }: Invocation) => argv.includes('ck.json') || argv.includes('cke.json');
 
-describe('what the Python reference printed', () => {
+describe('N-03: what the Python reference printed', () => {
   it('is there for every command of ours', () => {
     expect(new Set(cases.map(({ argv }) => argv[0]))).toEqual(new Set(OURS));
   });
