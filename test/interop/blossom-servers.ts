@@ -4,7 +4,7 @@ import { defineProgram, type ThirdProgram } from './third-party.ts';
 export const khatruBlossom = defineProgram({
   name: 'khatru-blossom',
   version: '0.19.1',
-  from: 'Go modules',
+  language: 'Go',
   program: 'khatru-blossom',
   command: async (program, port) => [program, `127.0.0.1:${port}`],
 });
@@ -13,7 +13,7 @@ export const khatruBlossom = defineProgram({
 const blossomRs = defineProgram({
   name: 'blossom-rs',
   version: '0.3.0',
-  from: 'crates.io',
+  language: 'Rust',
   program: 'blossom-rs',
   command: async (program, port) => [program, `127.0.0.1:${port}`],
 });

@@ -14,8 +14,7 @@ import type { StartedRelay } from '../contract/relay-under-test.ts';
 export interface ThirdProgram {
   readonly name: string;
   readonly version: string;
-  /** Where it comes from, in a word or two. */
-  readonly from: string;
+  readonly language: string;
   /** The command that installs it. */
   readonly install: string;
   isInstalled(): boolean;
@@ -31,7 +30,7 @@ interface Recipe {
   /** The folder's name, here and under `.interop`. */
   readonly name: string;
   readonly version: string;
-  readonly from: string;
+  readonly language: string;
   /** The file whose presence means that it is installed, below its folder. */
   readonly program: string;
   /** The command line, given the program, a free port and an empty folder; may write a configuration there. */
@@ -50,12 +49,12 @@ export const defineThirdParty = (recipe: Recipe): ThirdParty => ({
 
 /** Defines a server that is more than a relay, or none. */
 export function defineProgram(recipe: Omit<Recipe, 'behavior'>): ThirdProgram {
-  const { name, version, from } = recipe;
+  const { name, version, language } = recipe;
   const program = join(root, name, recipe.program);
   return {
     name,
     version,
-    from,
+    language,
     install: `bash test/interop/${name}/install.sh`,
     isInstalled: () => existsSync(program),
     async start() {

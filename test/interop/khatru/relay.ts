@@ -4,7 +4,7 @@ import { defineThirdParty } from '../third-party.ts';
 export const khatru = defineThirdParty({
   name: 'khatru',
   version: '0.19.1',
-  from: 'Go modules',
+  language: 'Go',
   program: 'khatru',
   command: async (program, port) => [program, `127.0.0.1:${port}`],
   behavior: {

@@ -4,7 +4,7 @@ import { defineThirdParty } from '../third-party.ts';
 export const nostrRelayJs = defineThirdParty({
   name: 'nostr-relay-js',
   version: '0.0.40',
-  from: 'npm, @nostr-relay/*',
+  language: 'TypeScript',
   program: 'main.mjs',
   command: async (program, port) => [process.execPath, program, `${port}`, '0'],
   behavior: {

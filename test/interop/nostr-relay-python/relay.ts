@@ -21,7 +21,7 @@ gunicorn:
 export const nostrRelayPython = defineThirdParty({
   name: 'nostr-relay-python',
   version: '1.14',
-  from: 'PyPI, nostr-relay',
+  language: 'Python',
   program: 'bin/nostr-relay',
   command: async (program, port, folder) => {
     const file = join(folder, 'config.yaml');

@@ -6,7 +6,7 @@ import { defineThirdParty } from '../third-party.ts';
 export const nostrRsRelay = defineThirdParty({
   name: 'nostr-rs-relay',
   version: '0.8.12',
-  from: 'cargo',
+  language: 'Rust',
   program: 'bin/nostr-rs-relay',
   command: async (program, port, folder) => {
     const file = join(folder, 'config.toml');
