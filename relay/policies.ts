@@ -162,7 +162,7 @@ export const proofOfWork = (
     : { prefix: 'pow', message: `the nonce tag does not commit to ${minPow} bits` };
 };
 
-const verifiedSignature: Policy = (event) => {
+export const verifiedSignature: Policy = (event) => {
   const code = findForgery(event);
   if (code === undefined) return undefined;
   const message = code === 'wrong-id' ? 'id does not match the event' : 'signature does not verify';

@@ -19,6 +19,7 @@ import {
   type EventCrypto,
   type OpenSocket,
   type RelaySet,
+  type Signer,
 } from 'nostrain/network';
 import { nativeSha256, openSocket } from 'nostrain/node';
 import { createNativeSha256 } from 'nostrain/node/parts';
@@ -145,6 +146,8 @@ export interface CertifiedOptions {
   readonly openSocket?: OpenSocket;
   /** Default `sharedCrypto`. */
   readonly crypto?: EventCrypto;
+  /** Default that of worker `index`. */
+  readonly signer?: Signer;
   /** What an event says; default read anew. */
   readonly read?: typeof toProtocolMessage;
   /** How outcomes are applied; default by computing everything. */
@@ -194,7 +197,7 @@ const connect = (options: CertifiedOptions, clock: Clock): RelaySet =>
 export function startCertified(options: CertifiedOptions): CertifiedMember {
   const { index, spec, trainMs = 0, layout = smallLayout, clock = systemClock } = options;
   const disk: Disk = options.disk ?? { state: undefined, entry: undefined };
-  const signer = signerOf(index);
+  const { signer = signerOf(index) } = options;
   const run = runIdOf(spec);
   const honest = connect(options, clock);
   const relays = options.attack ? misbehave(honest, signer, options.attack) : honest;

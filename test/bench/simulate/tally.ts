@@ -1,6 +1,6 @@
 /** Counts what the workers of a simulation send, by kind and each own event once, and how their rounds end. */
 import { Recent } from 'nostrain/base';
-import type { Tap } from './network.ts';
+import type { Tap } from './line.ts';
 import type { RoundFigures } from './play.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
