@@ -1,0 +1,29 @@
+/** A process that plays the worlds it is told to, one after the other. */
+import { setMaxListeners } from 'node:events';
+import { playWorld, type Violation } from './play.ts';
+import type { World } from './world.ts';
+
+/** What a process says about a world it has played. */
+export interface Report {
+  readonly world: World;
+  readonly violations: readonly Violation[];
+  readonly traceHash: string;
+  readonly notes: readonly string[];
+  /** Seconds on the clock of the world. */
+  readonly seconds: number;
+  /** Seconds of the processor. */
+  readonly cpuSeconds: number;
+}
+
+export async function reportOn(world: World): Promise<Report> {
+  const before = process.cpuUsage();
+  const { violations, traceHash, notes, seconds } = await playWorld(world);
+  const { user, system } = process.cpuUsage(before);
+  return { world, violations, traceHash, notes, seconds, cpuSeconds: (user + system) / 1e6 };
+}
+
+// workers wait for many things with one signal each
+setMaxListeners(0);
+process.on('message', (world: World) => {
+  void reportOn(world).then((report) => process.send?.(report));
+});

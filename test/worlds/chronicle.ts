@@ -1,0 +1,102 @@
+/** What happened in a world: what workers saved, reported and sent, and a hash over all of it in order. */
+import type { RunEvent } from 'nostrain/certified';
+import type { CertifiedState } from 'nostrain/certified/parts';
+import type { SignedEvent } from 'nostrain/network';
+import type { Outcome, RunSpec } from 'nostrain/run';
+import type { Tap } from '../bench/simulate/line.ts';
+import type { World } from './world.ts';
+
+/** A worker's state after a round. */
+export interface Saved {
+  readonly worker: number;
+  /** Rounds that are over. */
+  readonly round: number;
+  readonly seconds: number;
+  readonly state: CertifiedState;
+}
+
+export interface Reported {
+  readonly worker: number;
+  readonly event: RunEvent;
+}
+
+/** A process that ended by itself before its run was over. */
+export interface Failure {
+  readonly worker: number;
+  readonly message: string;
+}
+
+const EVENT = '["EVENT",';
+
+export class Chronicle {
+  readonly world: World;
+  readonly spec: RunSpec;
+  readonly saved: Saved[] = [];
+  readonly reported: Reported[] = [];
+  readonly failures: Failure[] = [];
+  /** Workers that have finished the run. */
+  readonly finished = new Set<number>();
+  /** Outcomes that workers applied, by digest. */
+  readonly outcomes = new Map<string, Outcome>();
+  readonly notes: string[] = [];
+  kills = 0;
+  seconds = 0;
+  #trace = new Trace();
+  #sent = new Map<string, string>();
+
+  constructor(world: World, spec: RunSpec) {
+    this.world = world;
+    this.spec = spec;
+  }
+
+  readonly tap: Tap = {
+    sent: (worker, text) => {
+      this.#trace.add(this.seconds, worker, text);
+      if (text.startsWith(EVENT)) this.#sent.set(text, text);
+    },
+    got: (worker, text) => this.#trace.add(this.seconds, worker, text),
+  };
+
+  note(text: string): void {
+    this.#trace.add(this.seconds, -1, text);
+    this.notes.push(`${this.seconds.toFixed(2)} s: ${text}`);
+  }
+
+  /** The events that workers sent, each once. */
+  sent(): readonly SignedEvent[] {
+    const events = new Map<string, SignedEvent>();
+    for (const text of this.#sent.keys()) {
+      const [, event] = JSON.parse(text) as [string, SignedEvent];
+      events.set(event.id, event);
+    }
+    return [...events.values()];
+  }
+
+  get traceHash(): string {
+    return this.#trace.hash;
+  }
+}
+
+const PRIME = 0x01000193;
+
+/** A hash over what happens, in order; it finds differences, it withstands no attack. */
+class Trace {
+  #a = 0x811c9dc5;
+  #b = 0x9e3779b9;
+
+  add(seconds: number, worker: number, text: string): void {
+    let [a, b] = [this.#a, this.#b];
+    a = Math.imul(a ^ Math.round(1000 * seconds), PRIME);
+    b = Math.imul(b ^ worker ^ text.length, PRIME);
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i);
+      a = Math.imul(a ^ code, PRIME);
+      b = Math.imul((b ^ code) + (b >>> 13), PRIME);
+    }
+    [this.#a, this.#b] = [a, b];
+  }
+
+  get hash(): string {
+    return [this.#a, this.#b].map((word) => (word >>> 0).toString(16).padStart(8, '0')).join('');
+  }
+}

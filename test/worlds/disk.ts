@@ -1,0 +1,85 @@
+/** The disk of a worker: it outlives its processes, counts what they write, and can die with one of them in the middle of a write. */
+import type { Entry, Journal } from 'nostrain/certified';
+import type { CertifiedState } from 'nostrain/certified/parts';
+import type { Disk } from '../support/certified-swarm.ts';
+
+/** What is on it, all of which is replaced by each write. */
+interface Files {
+  readonly state?: CertifiedState | undefined;
+  readonly entry?: Entry | undefined;
+  readonly backfill: ReadonlyMap<number, string>;
+  readonly phase?: Uint8Array | undefined;
+}
+
+interface Trap {
+  writesLeft: number;
+  readonly isDone: boolean;
+  readonly spring: () => void;
+}
+
+/** The disk as one process sees it. */
+export interface Mounted extends Disk {
+  readonly journal: Journal;
+  /** The process is dead: nothing it still writes is kept. */
+  unmount(): void;
+}
+
+export class WorldDisk {
+  files: Files = { backfill: new Map() };
+  #traps: Trap[] = [];
+
+  /** Calls `spring` at a later write, after as many others: before the file changes, or with `isDone` after. */
+  onWrite(writesLeft: number, isDone: boolean, spring: () => void): void {
+    this.#traps.push({ writesLeft, isDone, spring });
+  }
+
+  mount(): Mounted {
+    let isDead = false;
+    const spring = (isDone: boolean) => {
+      const due = this.#traps.filter((trap) => trap.writesLeft === 0 && trap.isDone === isDone);
+      this.#traps = this.#traps.filter((trap) => !due.includes(trap));
+      for (const trap of due) trap.spring();
+    };
+    const write = (changed: Partial<Files>): void => {
+      if (isDead) return;
+      spring(false);
+      if (isDead) return;
+      this.files = { ...this.files, ...changed };
+      spring(true);
+      for (const trap of this.#traps) trap.writesLeft = Math.max(0, trap.writesLeft - 1);
+    };
+    const files = () => this.files;
+    return {
+      get state() {
+        return files().state;
+      },
+      set state(state) {
+        write({ state });
+      },
+      get entry() {
+        return files().entry;
+      },
+      set entry(entry) {
+        write({ entry });
+      },
+      get phase() {
+        return files().phase!;
+      },
+      set phase(phase) {
+        write({ phase });
+      },
+      journal: {
+        load: async () => this.files.entry,
+        save: async (entry) => write({ entry: { ...entry, own: { ...entry.own } } }),
+        backfill: {
+          load: async (round) => this.files.backfill.get(round),
+          save: async (round, text) =>
+            write({ backfill: new Map(this.files.backfill).set(round, text) }),
+        },
+      },
+      unmount: () => {
+        isDead = true;
+      },
+    };
+  }
+}

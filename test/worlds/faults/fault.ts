@@ -1,0 +1,72 @@
+/** What a fault is: it draws its numbers for a world, and does its harm to a stage. The core of the simulation knows none by name. */
+import type { Attack } from '../../support/adversary.ts';
+import type { WorldDisk } from '../disk.ts';
+import type { Draws } from '../draws.ts';
+import type { World } from '../world.ts';
+
+/** One occurrence of a fault, as plain data. */
+export interface FaultCase {
+  readonly fault: string;
+  readonly [parameter: string]: string | number | readonly number[];
+}
+
+export type Parameters = Omit<FaultCase, 'fault'>;
+
+/** What faults can do to a world. Workers and relays go by their numbers, seconds count from the beginning. */
+export interface Stage {
+  readonly world: World;
+  after(seconds: number, act: () => void): void;
+  /** Kills the process of a worker, which comes back after so many seconds; it may be dead already. */
+  kill(worker: number, awaySeconds: number): void;
+  /** The worker starts only then. */
+  comesLate(worker: number, seconds: number): void;
+  disk(worker: number): WorldDisk;
+  /** Reports a dead worker, or one that has not begun. */
+  isAway(worker: number): boolean;
+  /** Sets how far the clock of a worker is ahead, and how many parts in a million it gains. */
+  setClock(worker: number, aheadMs: number, gainPpm: number): void;
+  /** Sets what a worker does to what it sends. */
+  setAttack(worker: number, attack: Attack): void;
+  /** Severs workers from relays while `isSevered` holds, from one second to another. */
+  sever(from: number, to: number, isSevered: (worker: number, relay: number) => boolean): void;
+  /** Deletes all events of a relay. */
+  forget(relay: number): void;
+  /** Changes the faults that a relay injects; its connections end, so that all see them. */
+  setRelay(relay: number, faults: Readonly<Record<string, number>>): void;
+}
+
+export interface Fault {
+  readonly name: string;
+  /** Draws one occurrence; undefined if the world has no room for it. */
+  draw(draws: Draws, world: World): Parameters | undefined;
+  /** Plans the harm; called before the first worker starts. */
+  begin(parameters: FaultCase, stage: Stage): void;
+  /** When the last harm is over, in seconds. */
+  endSeconds(parameters: FaultCase): number;
+  /** Workers that are no longer honest with an intact machine. */
+  spoils?(parameters: FaultCase): readonly number[];
+}
+
+/** Returns a moment in the first three quarters of the training time of a world. */
+export const drawMoment = (draws: Draws, { rounds, trainSeconds: [, most] }: World): number =>
+  Math.round(1000 * draws.between(0, 0.75 * rounds * most)) / 1000;
+
+export const drawSeconds = (draws: Draws, least: number, most: number): number =>
+  Math.round(1000 * draws.between(least, most)) / 1000;
+
+/** Returns a number of a case. */
+export function numberOf(parameters: FaultCase, name: string): number {
+  const value = parameters[name];
+  if (typeof value !== 'number') throw new TypeError(`${parameters.fault} needs a number ${name}`);
+  return value;
+}
+
+/** Returns a list of numbers of a case. */
+export function listOf(parameters: FaultCase, name: string): readonly number[] {
+  const value = parameters[name];
+  if (!Array.isArray(value)) throw new TypeError(`${parameters.fault} needs a list ${name}`);
+  return value;
+}
+
+/** Returns hostile workers that a committee of all workers withstands and still decides. */
+export const mostHostile = ({ workers }: World): number => Math.floor((workers - 1) / 3);

@@ -1,0 +1,43 @@
+/** Workers that die, at any moment or between two writes to disk, and workers that come late. */
+import { drawMoment, drawSeconds, type Fault, numberOf } from './fault.ts';
+
+/** Dies at once, or with its next write: before the file changes, or right after. */
+const moments = ['now', 'before-write', 'after-write'] as const;
+
+export const killed: Fault = {
+  name: 'killed',
+  draw: (draws, world) => ({
+    worker: draws.whole(0, world.workers - 1),
+    at: drawMoment(draws, world),
+    moment: draws.pick(moments),
+    /** Writes that still succeed. */
+    writes: draws.whole(0, 6),
+    awaySeconds: drawSeconds(draws, 1, 60),
+  }),
+  begin(parameters, stage) {
+    const [worker, away] = [numberOf(parameters, 'worker'), numberOf(parameters, 'awaySeconds')];
+    const { moment } = parameters;
+    stage.after(numberOf(parameters, 'at'), () => {
+      if (moment === 'now') stage.kill(worker, away);
+      else {
+        const isDone = moment === 'after-write';
+        stage.disk(worker).onWrite(numberOf(parameters, 'writes'), isDone, () => {
+          stage.kill(worker, away);
+        });
+      }
+    });
+  },
+  // a process writes at least once in a round
+  endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'awaySeconds') + 60,
+};
+
+export const comesLate: Fault = {
+  name: 'comes-late',
+  draw: (draws, world) =>
+    world.faults.filter(({ fault }) => fault === 'comes-late').length < (world.workers - 1) / 3
+      ? { worker: draws.whole(0, world.workers - 1), at: drawMoment(draws, world) }
+      : undefined,
+  begin: (parameters, stage) =>
+    stage.comesLate(numberOf(parameters, 'worker'), numberOf(parameters, 'at')),
+  endSeconds: (parameters) => numberOf(parameters, 'at'),
+};

@@ -1,0 +1,169 @@
+/** What holds in every world. Each invariant looks at what happened and says what is wrong, if anything. */
+import { gather, type ProtocolMessage } from 'nostrain/certified/parts';
+import type { EventCrypto } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { runIdOf } from 'nostrain/run';
+import { isMessage } from '../../src/certified/wire/certified-events.ts';
+import { judgeFault } from '../../src/consensus/round/receive.ts';
+import { keyOf } from '../support/certified-swarm.ts';
+import type { Chronicle, Saved } from './chronicle.ts';
+import { keyedCrypto } from './keyed-crypto.ts';
+import { GRACE_MAX_MS } from './spec.ts';
+import { lastFaultSeconds, spoiledIn, type World } from './world.ts';
+
+export interface Invariant {
+  readonly name: string;
+  /** Returns what contradicts it; an empty list if it holds. */
+  check(chronicle: Chronicle): readonly string[];
+}
+
+const isHonest = ({ world }: Chronicle): ((worker: number) => boolean) => {
+  const spoiled = spoiledIn(world);
+  return (worker) => !spoiled.has(worker);
+};
+
+const honestSaves = (chronicle: Chronicle): readonly Saved[] => {
+  const isGood = isHonest(chronicle);
+  return chronicle.saved.filter(({ worker }) => isGood(worker));
+};
+
+/** Honest workers hold one outcome of each round, and one model after it. */
+const oneOutcome: Invariant = {
+  name: 'one outcome a round',
+  check(chronicle) {
+    const first = new Map<number, Saved>();
+    return honestSaves(chronicle).flatMap((saved) => {
+      const before = first.get(saved.round);
+      first.set(saved.round, before ?? saved);
+      const [a, b] = [before?.state.head, saved.state.head];
+      if (!a || (a.parent === b!.parent && a.modelRoot === b!.modelRoot)) return [];
+      const who = `workers ${before!.worker} and ${saved.worker}`;
+      return [`${who} differ after ${saved.round} rounds: ${a.parent} and ${b!.parent}`];
+    });
+  },
+};
+
+const noneAccused: Invariant = {
+  name: 'no honest worker is accused',
+  check(chronicle) {
+    const isGood = isHonest(chronicle);
+    const honest = new Map(
+      chronicle.saved
+        .filter(({ worker }) => isGood(worker))
+        .map((s) => [keyOf(s.worker), s.worker]),
+    );
+    const accused = chronicle.reported.flatMap(({ worker, event }) =>
+      event.type === 'fault' && isGood(worker) && honest.has(event.worker)
+        ? [`worker ${worker} accuses worker ${honest.get(event.worker)} of ${event.kind}`]
+        : [],
+    );
+    const ejected = honestSaves(chronicle).flatMap(({ state, round }) =>
+      state.head.ledger.faulted
+        .filter((key) => honest.has(key))
+        .map((key) => `worker ${honest.get(key)} is ejected after ${round} rounds`),
+    );
+    return [...new Set([...accused, ...ejected])];
+  },
+};
+
+type Statement = Parameters<typeof judgeFault>[0];
+
+function statementOf(message: ProtocolMessage, content: string): Statement | undefined {
+  if (isMessage(message)) return message;
+  if (message.type !== 'manifest' || message.manifest.parent === undefined) return undefined;
+  const { id, key, type } = message;
+  const { run, round, parent } = message.manifest;
+  return { id, key, type, run, round, parent, content };
+}
+
+/** No honest key signs two statements of which the protocol allows one. */
+const signsOnce: Invariant = {
+  name: 'honest keys sign once',
+  check(chronicle) {
+    const { world, spec } = chronicle;
+    const isGood = isHonest(chronicle);
+    const honest = new Set(
+      Array.from({ length: world.workers }, (_, i) => i)
+        .filter(isGood)
+        .map(keyOf),
+    );
+    const crypto: EventCrypto = world.isReal ? nativeCrypto : keyedCrypto;
+    const sent = chronicle.sent();
+    const contents = new Map(sent.map(({ id, content }) => [id, content]));
+    const { messages } = gather(sent, { run: runIdOf(spec), spec }, { crypto });
+    const places = new Map<string, Statement[]>();
+    const found: string[] = [];
+    for (const message of messages.values()) {
+      const statement = honest.has(message.key)
+        ? statementOf(message, contents.get(message.id)!)
+        : undefined;
+      if (!statement) continue;
+      const place = `${statement.key} ${statement.round}`;
+      const others = places.get(place) ?? [];
+      places.set(place, others);
+      for (const other of others) {
+        const fault = judgeFault(other, statement);
+        if (fault) found.push(`${fault.kind} in round ${statement.round}: ${fault.events}`);
+      }
+      others.push(statement);
+    }
+    return found;
+  },
+};
+
+/** No outcome that counts lists a contribution that another one has counted. */
+const countedOnce: Invariant = {
+  name: 'no contribution is counted twice',
+  check(chronicle) {
+    const counted = new Map<string, string>();
+    const path = new Set(honestSaves(chronicle).map(({ state }) => state.head.parent));
+    const found: string[] = [];
+    for (const digest of path) {
+      for (const { manifest } of chronicle.outcomes.get(digest)?.accepted ?? []) {
+        const before = counted.get(manifest);
+        if (before) found.push(`${manifest} is in ${before} and in ${digest}`);
+        counted.set(manifest, digest);
+      }
+    }
+    return found;
+  },
+};
+
+const noneFails: Invariant = {
+  name: 'no honest worker ends with an error',
+  check(chronicle) {
+    const isGood = isHonest(chronicle);
+    return chronicle.failures
+      .filter(({ worker }) => isGood(worker))
+      .map(({ worker, message }) => `worker ${worker}: ${message}`);
+  },
+};
+
+/** Seconds after the last fault within which all honest workers finish. */
+export function patienceSeconds({ rounds }: World): number {
+  return 600 + (rounds * (GRACE_MAX_MS + 60_000)) / 1000;
+}
+
+const progresses: Invariant = {
+  name: 'all finish in time after the last fault',
+  check(chronicle) {
+    const { world, finished } = chronicle;
+    const isGood = isHonest(chronicle);
+    const within = `${patienceSeconds(world)} s after the last fault at ${lastFaultSeconds(world)} s`;
+    return Array.from({ length: world.workers }, (_, i) => i)
+      .filter((worker) => isGood(worker) && !finished.has(worker))
+      .map((worker) => {
+        const round = chronicle.saved.findLast((each) => each.worker === worker)?.round ?? 0;
+        return `worker ${worker} has ${round} of ${world.rounds} rounds ${within}`;
+      });
+  },
+};
+
+export const invariants: readonly Invariant[] = [
+  oneOutcome,
+  noneAccused,
+  signsOnce,
+  countedOnce,
+  noneFails,
+  progresses,
+];

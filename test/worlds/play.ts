@@ -1,0 +1,46 @@
+/** Plays one world from beginning to end, and checks what holds in every world. */
+import { VirtualClock } from '../bench/simulate/virtual-clock.ts';
+import { Chronicle } from './chronicle.ts';
+import { faultNamed } from './faults/list.ts';
+import { invariants, patienceSeconds } from './invariants.ts';
+import { specOf } from './spec.ts';
+import { WorldStage } from './stage.ts';
+import { lastFaultSeconds, type World } from './world.ts';
+
+export interface Violation {
+  readonly invariant: string;
+  readonly message: string;
+}
+
+export interface Played {
+  readonly world: World;
+  readonly violations: readonly Violation[];
+  readonly traceHash: string;
+  readonly notes: readonly string[];
+  /** Seconds on the clock of the world until all had finished. */
+  readonly seconds: number;
+  readonly chronicle: Chronicle;
+}
+
+export async function playWorld(world: World): Promise<Played> {
+  const clock = new VirtualClock();
+  const chronicle = new Chronicle(world, specOf(world));
+  const startMs = clock.now();
+  const stage = new WorldStage(world, clock, chronicle);
+  try {
+    for (const each of world.faults) faultNamed(each.fault).begin(each, stage);
+    stage.begin();
+    const lastMs = startMs + 1000 * (lastFaultSeconds(world) + patienceSeconds(world));
+    // an invariant says who has not finished
+    await clock.runUntil(() => stage.isOver, lastMs).catch(() => undefined);
+    const { traceHash, notes } = chronicle;
+    const violations = invariants.flatMap(({ name, check }) =>
+      check(chronicle).map((message) => ({ invariant: name, message })),
+    );
+    const seconds = (clock.now() - startMs) / 1000;
+    return { world, violations, traceHash, notes, seconds, chronicle };
+  } finally {
+    stage.close();
+    clock.close();
+  }
+}

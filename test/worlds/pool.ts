@@ -1,0 +1,43 @@
+/** Plays many worlds in several processes. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { Report } from './batch.ts';
+import type { World } from './world.ts';
+
+const program = fileURLToPath(new URL('./batch.ts', import.meta.url));
+
+/** A process after so many worlds is replaced: what ended worlds leave behind shall not slow later ones. */
+const WORLDS_PER_PROCESS = 500;
+
+/** Plays all worlds, `jobs` at a time; reports come in the order in which worlds end. */
+export async function playAll(
+  worlds: Iterable<World>,
+  jobs: number,
+  onReport: (report: Report) => void,
+): Promise<void> {
+  const queue = worlds[Symbol.iterator]();
+  const lane = async (): Promise<void> => {
+    let child: ChildProcess | undefined;
+    let played = 0;
+    for (let next = queue.next(); !next.done; next = queue.next()) {
+      if (child && played % WORLDS_PER_PROCESS === 0) child.disconnect();
+      if (played++ % WORLDS_PER_PROCESS === 0) child = fork(program);
+      onReport(await playIn(child!, next.value));
+    }
+    child?.disconnect();
+  };
+  await Promise.all(Array.from({ length: jobs }, lane));
+}
+
+function playIn(child: ChildProcess, world: World): Promise<Report> {
+  return new Promise((resolve, reject) => {
+    const onExit = (code: number | null) =>
+      reject(new Error(`the process that played world ${world.seed} ended with ${code}`));
+    child.once('exit', onExit);
+    child.once('message', (report) => {
+      child.off('exit', onExit);
+      resolve(report as Report);
+    });
+    child.send(world);
+  });
+}

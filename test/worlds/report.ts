@@ -1,0 +1,52 @@
+/** What `npm run worlds` prints. */
+import { createHash } from 'node:crypto';
+import type { Report } from './batch.ts';
+import type { World } from './world.ts';
+
+/** Returns the one command that plays a world again. */
+export const commandOf = ({ seed }: World, size: string): string =>
+  `npm run worlds -- --seed ${seed}${size === 'small' ? '' : ` --size ${size}`} --verbose`;
+
+/** One line about a world. */
+export function lineOf({ world, seconds, traceHash, cpuSeconds }: Report): string {
+  const { seed, workers, relays, rounds, faults } = world;
+  const what = faults.map(({ fault }) => fault).join(', ') || 'no faults';
+  const size = `${workers} workers, ${relays} relays, ${rounds} rounds`;
+  return `world ${seed}: ${size}; ${what}; ${seconds.toFixed(0)} s in ${cpuSeconds.toFixed(2)} s; ${traceHash}`;
+}
+
+export interface Summary {
+  readonly worlds: number;
+  /** Worlds in which an invariant broke. */
+  readonly violations: number;
+  /** Over the hashes of all worlds, in order of their seeds. */
+  readonly traceHash: string;
+  /** Worlds by invariant that broke. */
+  readonly broken: Readonly<Record<string, number>>;
+  readonly failing: readonly number[];
+  readonly worldsPerSecond: number;
+  readonly cpuSecondsPerWorld: number;
+}
+
+export function summaryOf(reports: readonly Report[], wallSeconds: number): Summary {
+  const inOrder = [...reports].sort((a, b) => a.world.seed - b.world.seed);
+  const hash = createHash('sha256');
+  for (const { traceHash } of inOrder) hash.update(traceHash);
+  const failing = inOrder.filter(({ violations }) => violations.length > 0);
+  const broken: Record<string, number> = {};
+  for (const { violations } of failing) {
+    for (const name of new Set(violations.map(({ invariant }) => invariant))) {
+      broken[name] = (broken[name] ?? 0) + 1;
+    }
+  }
+  const cpuSeconds = reports.reduce((sum, each) => sum + each.cpuSeconds, 0);
+  return {
+    ...{ worlds: reports.length, violations: failing.length },
+    ...{ traceHash: hash.digest('hex').slice(0, 16), broken },
+    failing: failing.map(({ world }) => world.seed),
+    worldsPerSecond: round(reports.length / wallSeconds),
+    cpuSecondsPerWorld: round(cpuSeconds / Math.max(1, reports.length)),
+  };
+}
+
+const round = (value: number): number => Math.round(1000 * value) / 1000;

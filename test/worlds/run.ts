@@ -1,0 +1,66 @@
+/**
+ * Plays worlds: `npm run worlds -- --seeds 1..1000 --json`. A seed whose world breaks an invariant is printed with the command that
+ * plays it again; `--seed N --verbose` tells what happens in it, `--shrink` looks for a smaller world that breaks the same.
+ */
+import { parseArgs } from 'node:util';
+import { reportOn } from './batch.ts';
+import { playAll } from './pool.ts';
+import { commandOf, lineOf, summaryOf } from './report.ts';
+import { shrink } from './shrink.ts';
+import { drawWorld, type Size, type World } from './world.ts';
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '1..100' },
+    seed: { type: 'string' },
+    size: { type: 'string', default: 'small' },
+    /** A world as JSON, in place of a drawn one. */
+    world: { type: 'string' },
+    jobs: { type: 'string', default: '2' },
+    shrink: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    verbose: { type: 'boolean', default: false },
+  },
+});
+const size = values.size as Size;
+
+function* worldsOf(range: string): Generator<World> {
+  const [from = 1, to = from] = range.split('..').map(Number);
+  for (let seed = from; seed <= to; seed++) yield drawWorld(seed, size);
+}
+
+/** Plays one world in this process. */
+async function playOne(drawn: World): Promise<number> {
+  const tell = (smaller: World) => console.error(`smaller: ${JSON.stringify(smaller)}`);
+  const world = values.shrink ? await shrink(drawn, tell) : drawn;
+  const report = await reportOn(world);
+  if (values.verbose) console.log(JSON.stringify(world));
+  if (values.verbose) for (const note of report.notes) console.log(note);
+  console.log(lineOf(report));
+  for (const { invariant, message } of report.violations) console.log(`${invariant}: ${message}`);
+  return report.violations.length;
+}
+
+async function playMany(): Promise<number> {
+  const started = performance.now();
+  const reports: Awaited<ReturnType<typeof reportOn>>[] = [];
+  await playAll(worldsOf(values.seeds), Number(values.jobs), (report) => {
+    reports.push({ ...report, notes: [] });
+    if (values.verbose) console.error(lineOf(report));
+    const [first] = report.violations;
+    if (!first) return;
+    console.error(`${first.invariant}: ${first.message}\n  ${commandOf(report.world, size)}`);
+  });
+  const summary = summaryOf(reports, (performance.now() - started) / 1000);
+  console.log(values.json ? JSON.stringify(summary) : JSON.stringify(summary, null, 2));
+  return summary.violations;
+}
+
+const one = values.world === undefined ? values.seed : undefined;
+const violations =
+  values.world !== undefined
+    ? await playOne(JSON.parse(values.world) as World)
+    : one !== undefined
+      ? await playOne(drawWorld(Number(one), size))
+      : await playMany();
+process.exitCode = violations > 0 ? 1 : 0;

@@ -1,0 +1,250 @@
+/** Plays the workers of a world: starts, kills and restarts their processes over the simulated network, and lets faults do their harm. */
+import { applyOutcome, startOf } from 'nostrain/certified/parts';
+import { createRelaySet, type EventCrypto } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { limitsOf } from 'nostrain/relay';
+import type { RunSpec } from 'nostrain/run';
+import type { Params } from 'nostrain/tensor';
+import { createStandardPolicies, type Policy, verifiedSignature } from '../../relay/policies.ts';
+import { drawnTrainer } from '../bench/simulate/drawn-trainer.ts';
+import type { Weather } from '../bench/simulate/line.ts';
+import { Network } from '../bench/simulate/network.ts';
+import type { VirtualClock } from '../bench/simulate/virtual-clock.ts';
+import type { Attack } from '../support/adversary.ts';
+import { type CertifiedMember, startCertified } from '../support/certified-swarm.ts';
+import { signerOf } from '../support/swarm.ts';
+import type { Chronicle } from './chronicle.ts';
+import { type Mounted, WorldDisk } from './disk.ts';
+import { drawsOf } from './draws.ts';
+import type { Stage } from './faults/fault.ts';
+import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
+import { MachineClock } from './machine-clock.ts';
+import type { World } from './world.ts';
+
+interface Process {
+  readonly member: CertifiedMember;
+  readonly disk: Mounted;
+  cut(): void;
+}
+
+interface Machine {
+  readonly index: number;
+  readonly disk: WorldDisk;
+  readonly clock: MachineClock;
+  attack: Attack | undefined;
+  startSeconds: number;
+  /** Undefined while it is away. */
+  process: Process | undefined;
+  sessions: number;
+}
+
+type IsSevered = (worker: number, relay: number) => boolean;
+
+const MBIT = 125_000;
+/** Parts of an inner phase that survive a kill. */
+const PARTS = 4;
+
+export class WorldStage implements Stage {
+  readonly world: World;
+  readonly #clock: VirtualClock;
+  readonly #chronicle: Chronicle;
+  readonly #spec: RunSpec;
+  readonly #startMs: number;
+  readonly #machines: readonly Machine[];
+  readonly #severed = new Set<IsSevered>();
+  readonly #relayFaults: Record<string, number>[];
+  readonly #network: Network;
+  readonly #crypto: EventCrypto;
+  readonly #first: Params;
+
+  constructor(world: World, clock: VirtualClock, chronicle: Chronicle) {
+    this.world = world;
+    this.#clock = clock;
+    this.#chronicle = chronicle;
+    this.#spec = chronicle.spec;
+    this.#startMs = clock.now();
+    this.#crypto = world.isReal ? nativeCrypto : keyedCrypto;
+    this.#first = startOf(this.#spec);
+    this.#machines = Array.from({ length: world.workers }, (_, index) => ({
+      ...{ index, disk: new WorldDisk(), clock: new MachineClock(clock) },
+      ...{ attack: undefined, startSeconds: 0, process: undefined, sessions: 0 },
+    }));
+    this.#relayFaults = Array.from({ length: world.relays }, () => ({}));
+    this.#network = this.#connect();
+  }
+
+  #connect(): Network {
+    const { seed, isReal } = this.world;
+    const weather: Weather = {
+      reaches: (worker, relay) => ![...this.#severed].some((cuts) => cuts(worker, relay)),
+      slowedMs: () => 0,
+      arriving: (text) => text,
+    };
+    const relays = this.#relayFaults.map((faults, i) => ({
+      ...{ seed: seed + i, faults },
+      ...(!isReal && { policies: policiesWithKeyedSignatures() }),
+    }));
+    const lines = {
+      ...{ seed, loss: 0, latencyMs: [15, 120] as const },
+      ...{ downRate: 50 * MBIT, upRate: 10 * MBIT, relayRate: 1000 * MBIT },
+    };
+    return new Network(this.#clock, relays, lines, this.#chronicle.tap, weather);
+  }
+
+  /** Starts all workers that do not come late. */
+  begin(): void {
+    for (const machine of this.#machines) {
+      this.after(machine.startSeconds, () => this.#start(machine));
+    }
+  }
+
+  get isOver(): boolean {
+    return this.#chronicle.finished.size === this.world.workers;
+  }
+
+  /** Kills all processes that are left. */
+  close(): void {
+    for (const machine of this.#machines) this.#end(machine);
+  }
+
+  after(seconds: number, act: () => void): void {
+    this.#clock.at(this.#startMs + 1000 * seconds, () => {
+      this.#chronicle.seconds = this.#seconds;
+      act();
+    });
+  }
+
+  get #seconds(): number {
+    return (this.#clock.now() - this.#startMs) / 1000;
+  }
+
+  kill(worker: number, awaySeconds: number): void {
+    const machine = this.#machines[worker]!;
+    if (!machine.process || this.#chronicle.finished.has(worker)) return;
+    this.#note(`worker ${worker} dies for ${awaySeconds} s`);
+    this.#chronicle.kills++;
+    this.#end(machine);
+    this.after(this.#seconds + awaySeconds, () => this.#start(machine));
+  }
+
+  comesLate(worker: number, seconds: number): void {
+    this.#machines[worker]!.startSeconds = seconds;
+  }
+
+  disk(worker: number): WorldDisk {
+    return this.#machines[worker]!.disk;
+  }
+
+  isAway(worker: number): boolean {
+    return this.#machines[worker]!.process === undefined;
+  }
+
+  setClock(worker: number, aheadMs: number, gainPpm: number): void {
+    this.#machines[worker]!.clock.set(aheadMs, gainPpm);
+  }
+
+  setAttack(worker: number, attack: Attack): void {
+    const machine = this.#machines[worker]!;
+    machine.attack = { ...machine.attack, ...attack };
+  }
+
+  sever(from: number, to: number, isSevered: IsSevered): void {
+    this.after(from, () => {
+      this.#note(`connections break until ${to} s`);
+      this.#severed.add(isSevered);
+      this.#network.recheck();
+    });
+    this.after(to, () => {
+      this.#note('connections heal');
+      this.#severed.delete(isSevered);
+    });
+  }
+
+  forget(relay: number): void {
+    this.#note(`relay ${relay} forgets everything`);
+    this.#network.relays[relay]!.forget();
+  }
+
+  setRelay(relay: number, faults: Readonly<Record<string, number>>): void {
+    this.#note(`relay ${relay}: ${JSON.stringify(faults)}`);
+    Object.assign(this.#relayFaults[relay]!, faults);
+    for (const session of [...this.#network.relays[relay]!.core.sessions]) session.terminate();
+  }
+
+  #note(text: string): void {
+    this.#chronicle.seconds = this.#seconds;
+    this.#chronicle.note(text);
+  }
+
+  #end(machine: Machine): void {
+    const { process } = machine;
+    if (!process) return;
+    machine.process = undefined;
+    process.disk.unmount();
+    process.cut();
+    process.member.stop();
+  }
+
+  #start(machine: Machine): void {
+    const { index, clock, attack } = machine;
+    const disk = machine.disk.mount();
+    const { openSocket, cut } = this.#network.plug(index);
+    const crypto = this.#crypto;
+    const random = drawsOf(this.world.seed, 'random', index, machine.sessions++).unit;
+    const relays = createRelaySet(this.#network.urls, { openSocket, clock, crypto, random });
+    const { layout, values: first } = this.#first;
+    const member = startCertified({
+      ...{ index, relays, clock, disk, layout, first, crypto, spec: this.#spec },
+      ...{ signer: this.world.isReal ? signerOf(index) : keyedSignerOf(index) },
+      ...(attack && { attack }),
+      journal: disk.journal,
+      trainer: drawnTrainer(index, layout, clock, (round) => this.#trainMs(index, round), PARTS),
+      // a relay may take as long as the round, as in the settings that a spec makes
+      plan: { evaluate: false, roundTimeoutMs: this.#spec.timing.graceMaxMs },
+      apply: (state, outcome, ...rest) => {
+        const verdict = applyOutcome(state, outcome, ...rest);
+        if (verdict.ok) this.#chronicle.outcomes.set(verdict.value.parent, outcome);
+        return verdict;
+      },
+      onEvent: (event) => this.#chronicle.reported.push({ worker: index, event }),
+      onSave: (state) => {
+        if (state.sent) return;
+        const seconds = this.#seconds;
+        this.#chronicle.saved.push({ worker: index, round: state.round, seconds, state });
+      },
+    });
+    machine.process = { member, disk, cut };
+    this.#watch(machine, member);
+  }
+
+  #watch(machine: Machine, member: CertifiedMember): void {
+    const { index } = machine;
+    member.finished.then(
+      () => {
+        if (machine.process?.member !== member) return;
+        this.#note(`worker ${index} has finished`);
+        this.#chronicle.finished.add(index);
+      },
+      (error: unknown) => {
+        if (machine.process?.member !== member) return;
+        this.#note(`worker ${index} ends: ${String(error)}`);
+        this.#chronicle.failures.push({ worker: index, message: String(error) });
+        this.#end(machine);
+        this.after(this.#seconds + 5, () => this.#start(machine));
+      },
+    );
+  }
+
+  #trainMs(worker: number, round: number): number {
+    const [least, most] = this.world.trainSeconds;
+    const speed = drawsOf(this.world.seed, 'speed', worker).unit();
+    const now = drawsOf(this.world.seed, 'pace', worker, round).unit();
+    return 1000 * (least + (most - least) * (0.8 * speed + 0.2 * now));
+  }
+}
+
+/** The usual policies of a relay, with rate counters of its own. */
+const policiesWithKeyedSignatures = (): readonly Policy[] =>
+  createStandardPolicies(limitsOf({})).map((policy) =>
+    policy === verifiedSignature ? keyedSignature : policy,
+  );
