@@ -183,13 +183,13 @@ export function watchChanges(
   const checking = keepChecking();
   return {
     async stop() {
-      stopping.abort();
+      stopping.abort(OVER);
       await checking;
     },
   };
 }
 
-/** Abort reason for the waits that lost: nothing waits for them any longer. */
+/** Abort reason for waits that nothing needs any longer. Without a reason each abort would create an exception. */
 const OVER = new Error('over');
 
 /** Waits for the next `notify` or until the clock reads `untilMs`. Rejects with `signal.reason` if aborted. */
@@ -276,7 +276,7 @@ export async function within<T>(
     return await Promise.race([promise, clock.sleep(ms, stop.signal).then(() => undefined)]);
   } finally {
     release?.();
-    stop.abort();
+    stop.abort(OVER);
   }
 }
 

@@ -1,7 +1,11 @@
 /** What happened in a world: what workers saved, reported and sent, and a hash over all of it in order. */
 import type { RunEvent } from 'nostrain/certified';
-import type { CertifiedState } from 'nostrain/certified/parts';
-import type { SignedEvent } from 'nostrain/network';
+import {
+  type CertifiedState,
+  type ProtocolMessage,
+  toProtocolMessage,
+} from 'nostrain/certified/parts';
+import { apartIn, type SignedEvent } from 'nostrain/network';
 import type { Outcome, RunSpec } from 'nostrain/run';
 import type { Tap } from '../bench/simulate/line.ts';
 import type { World } from './world.ts';
@@ -24,6 +28,8 @@ export interface Reported {
 export interface Failure {
   readonly worker: number;
   readonly message: string;
+  /** It had no relay to reach shortly before. */
+  readonly isCutOff: boolean;
 }
 
 const EVENT = '["EVENT",';
@@ -39,6 +45,8 @@ export class Chronicle {
   /** Outcomes that workers applied, by digest. */
   readonly outcomes = new Map<string, Outcome>();
   readonly notes: string[] = [];
+  /** What events say, each parsed once for all workers. */
+  readonly parsed = new Map<string, ProtocolMessage>();
   kills = 0;
   seconds = 0;
   #trace = new Trace();
@@ -55,6 +63,16 @@ export class Chronicle {
       if (text.startsWith(EVENT)) this.#sent.set(text, text);
     },
     got: (worker, text) => this.#trace.add(this.seconds, worker, text),
+  };
+
+  /** Parses a verified event like `toProtocolMessage`. */
+  readonly read: typeof toProtocolMessage = (event, ...rest) => {
+    const known = this.parsed.get(event.id);
+    if (known) return known;
+    const message = toProtocolMessage(event, ...rest);
+    // what a message says in chunks is not in the event
+    if (message && !apartIn(event)) this.parsed.set(event.id, message);
+    return message;
   };
 
   note(text: string): void {

@@ -29,10 +29,18 @@ function* worldsOf(range: string): Generator<World> {
   for (let seed = from; seed <= to; seed++) yield drawWorld(seed, size);
 }
 
+/** Returns a smaller world in which the same invariant breaks first. */
+async function shrunk(world: World): Promise<World> {
+  const broken = async (one: World) => (await reportOn(one)).violations[0]?.invariant;
+  const wanted = await broken(world);
+  if (wanted === undefined) return world;
+  const breaks = async (smaller: World) => (await broken(smaller)) === wanted;
+  return shrink(world, breaks, (smaller) => console.error(JSON.stringify(smaller)));
+}
+
 /** Plays one world in this process. */
 async function playOne(drawn: World): Promise<number> {
-  const tell = (smaller: World) => console.error(`smaller: ${JSON.stringify(smaller)}`);
-  const world = values.shrink ? await shrink(drawn, tell) : drawn;
+  const world = values.shrink ? await shrunk(drawn) : drawn;
   const report = await reportOn(world);
   if (values.verbose) console.log(JSON.stringify(world));
   if (values.verbose) for (const note of report.notes) console.log(note);

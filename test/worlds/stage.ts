@@ -36,6 +36,8 @@ interface Machine {
   /** Undefined while it is away. */
   process: Process | undefined;
   sessions: number;
+  /** When it last had no relay that it could reach and believe. */
+  cutOffSeconds: number;
 }
 
 type IsSevered = (worker: number, relay: number) => boolean;
@@ -43,6 +45,8 @@ type IsSevered = (worker: number, relay: number) => boolean;
 const MBIT = 125_000;
 /** Parts of an inner phase that survive a kill. */
 const PARTS = 4;
+/** A worker that ends this long after it last had no relay may say that it had none. */
+const CUT_OFF_SECONDS = 120;
 
 export class WorldStage implements Stage {
   readonly world: World;
@@ -68,6 +72,7 @@ export class WorldStage implements Stage {
     this.#machines = Array.from({ length: world.workers }, (_, index) => ({
       ...{ index, disk: new WorldDisk(), clock: new MachineClock(clock) },
       ...{ attack: undefined, startSeconds: 0, process: undefined, sessions: 0 },
+      cutOffSeconds: Number.NEGATIVE_INFINITY,
     }));
     this.#relayFaults = Array.from({ length: world.relays }, () => ({}));
     this.#network = this.#connect();
@@ -76,7 +81,7 @@ export class WorldStage implements Stage {
   #connect(): Network {
     const { seed, isReal } = this.world;
     const weather: Weather = {
-      reaches: (worker, relay) => ![...this.#severed].some((cuts) => cuts(worker, relay)),
+      reaches: (worker, relay) => this.#reaches(worker, relay),
       slowedMs: () => 0,
       arriving: (text) => text,
     };
@@ -89,6 +94,20 @@ export class WorldStage implements Stage {
       ...{ downRate: 50 * MBIT, upRate: 10 * MBIT, relayRate: 1000 * MBIT },
     };
     return new Network(this.#clock, relays, lines, this.#chronicle.tap, weather);
+  }
+
+  #reaches(worker: number, relay: number): boolean {
+    return ![...this.#severed].some((cuts) => cuts(worker, relay));
+  }
+
+  /** Notes which workers have no relay now; called before and after each change. */
+  #noteCutOff(): void {
+    for (const machine of this.#machines) {
+      const isCutOff = !this.#relayFaults.some(
+        ({ forge }, relay) => !forge && this.#reaches(machine.index, relay),
+      );
+      if (isCutOff) machine.cutOffSeconds = this.#seconds;
+    }
   }
 
   /** Starts all workers that do not come late. */
@@ -153,9 +172,11 @@ export class WorldStage implements Stage {
       this.#note(`connections break until ${to} s`);
       this.#severed.add(isSevered);
       this.#network.recheck();
+      this.#noteCutOff();
     });
     this.after(to, () => {
       this.#note('connections heal');
+      this.#noteCutOff();
       this.#severed.delete(isSevered);
     });
   }
@@ -167,7 +188,9 @@ export class WorldStage implements Stage {
 
   setRelay(relay: number, faults: Readonly<Record<string, number>>): void {
     this.#note(`relay ${relay}: ${JSON.stringify(faults)}`);
+    this.#noteCutOff();
     Object.assign(this.#relayFaults[relay]!, faults);
+    this.#noteCutOff();
     for (const session of [...this.#network.relays[relay]!.core.sessions]) session.terminate();
   }
 
@@ -201,6 +224,7 @@ export class WorldStage implements Stage {
       trainer: drawnTrainer(index, layout, clock, (round) => this.#trainMs(index, round), PARTS),
       // a relay may take as long as the round, as in the settings that a spec makes
       plan: { evaluate: false, roundTimeoutMs: this.#spec.timing.graceMaxMs },
+      ...(!this.world.isReal && { read: this.#chronicle.read }),
       apply: (state, outcome, ...rest) => {
         const verdict = applyOutcome(state, outcome, ...rest);
         if (verdict.ok) this.#chronicle.outcomes.set(verdict.value.parent, outcome);
@@ -228,7 +252,9 @@ export class WorldStage implements Stage {
       (error: unknown) => {
         if (machine.process?.member !== member) return;
         this.#note(`worker ${index} ends: ${String(error)}`);
-        this.#chronicle.failures.push({ worker: index, message: String(error) });
+        this.#noteCutOff();
+        const isCutOff = this.#seconds - machine.cutOffSeconds < CUT_OFF_SECONDS;
+        this.#chronicle.failures.push({ worker: index, message: String(error), isCutOff });
         this.#end(machine);
         this.after(this.#seconds + 5, () => this.#start(machine));
       },

@@ -37,8 +37,8 @@ export function drawWorld(seed: number, size: Size = 'small'): World {
   const fastest = draws.between(8, 20);
   const quiet: World = {
     seed,
-    workers: draws.whole(...workers),
-    relays: draws.whole(...relays),
+    workers: few(draws, ...workers),
+    relays: few(draws, ...relays),
     rounds: few(draws, ...rounds),
     trainSeconds: [fastest, fastest * draws.between(1, 1.6)],
     late: draws.pick(['discard', 'defer']),
@@ -53,7 +53,7 @@ export function drawWorld(seed: number, size: Size = 'small'): World {
   return { ...drawn, faults: drawFaults(drawn, draws.whole(...counts)) };
 }
 
-/** Returns a whole number of the range; small ones are more likely. */
+/** Returns a whole number of the range; small ones are likelier, since small worlds are played faster. */
 function few(draws: Draws, least: number, most: number): number {
   return Math.min(draws.whole(least, most), draws.whole(least, most));
 }

@@ -22,7 +22,12 @@ import {
   openArchivedVotes,
   readArchivedVotes,
 } from '../wire/archived-votes.ts';
-import { decisionsBy, historyBy, historyFilter } from '../wire/certified-events.ts';
+import {
+  decisionsBy,
+  historyBy,
+  historyFilter,
+  type ProtocolMessage,
+} from '../wire/certified-events.ts';
 import { toProposal } from '../wire/messages.ts';
 import {
   archiveLimits,
@@ -110,6 +115,8 @@ class HistoryReader {
   readonly #queriedKeys = new Set<WorkerId>();
   readonly #queriedArchives = new Set<WorkerId>();
   readonly #queriedIds = new Set<string>();
+  /** Parsed events, so that each gathering parses only new ones. */
+  readonly #read = new Map<EventId, ProtocolMessage>();
   #known: readonly SignedEvent[] = [];
 
   /** With archive limits, contributions are read too. */
@@ -124,7 +131,7 @@ class HistoryReader {
 
   gather(more: readonly SignedEvent[] = []): Gathered {
     const { crypto, tables } = this.#options;
-    const known = { beacons: this.#beacons, crypto, ...(tables && { tables }) };
+    const known = { beacons: this.#beacons, crypto, read: this.#read, ...(tables && { tables }) };
     return gather([...this.#events(), ...more], { run: this.#run, spec: this.#spec }, known);
   }
 

@@ -70,3 +70,7 @@ export function listOf(parameters: FaultCase, name: string): readonly number[] {
 
 /** Returns hostile workers that a committee of all workers withstands and still decides. */
 export const mostHostile = ({ workers }: World): number => Math.floor((workers - 1) / 3);
+
+/** Returns the highest worker or relay that a case names, -1 if it names none. */
+export const highestIn = (parameters: FaultCase, name: 'worker' | 'relay'): number =>
+  Math.max(-1, ...[parameters[name] ?? [], parameters[`${name}s`] ?? []].flat().map(Number));
