@@ -100,11 +100,11 @@ export class WorldStage implements Stage {
     return ![...this.#severed].some((cuts) => cuts(worker, relay));
   }
 
-  /** Notes which workers have no relay now; called before and after each change. */
-  #noteCutOff(): void {
+  /** Notes which workers have no relay now, `lost` not counted; called before and after each change. */
+  #noteCutOff(lost?: number): void {
     for (const machine of this.#machines) {
       const isCutOff = !this.#relayFaults.some(
-        ({ forge }, relay) => !forge && this.#reaches(machine.index, relay),
+        ({ forge }, relay) => !forge && relay !== lost && this.#reaches(machine.index, relay),
       );
       if (isCutOff) machine.cutOffSeconds = this.#seconds;
     }
@@ -183,6 +183,8 @@ export class WorldStage implements Stage {
 
   forget(relay: number): void {
     this.#note(`relay ${relay} forgets everything`);
+    // a worker does not rely on a relay that lost what it had just accepted
+    this.#noteCutOff(relay);
     this.#network.relays[relay]!.forget();
   }
 
