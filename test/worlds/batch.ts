@@ -1,9 +1,9 @@
-/** A process that plays the worlds it is told to, one after the other. */
+/** A process that plays the worlds that its parent sends, one after the other. */
 import { setMaxListeners } from 'node:events';
 import { playWorld, type Violation } from './play.ts';
 import type { World } from './world.ts';
 
-/** What a process says about a world it has played. */
+/** Result of a world, as the process sends it to its parent. */
 export interface Report {
   readonly world: World;
   readonly violations: readonly Violation[];

@@ -1,4 +1,4 @@
-/** What happened in a world: what workers saved, reported and sent, and a hash over all of it in order. */
+/** Records what workers of a world saved, reported and sent, and hashes all frames in order. */
 import type { RunEvent } from 'nostrain/certified';
 import {
   type CertifiedState,
@@ -70,7 +70,7 @@ export class Chronicle {
     const known = this.parsed.get(event.id);
     if (known) return known;
     const message = toProtocolMessage(event, ...rest);
-    // what a message says in chunks is not in the event
+    // a message in chunks is more than its event
     if (message && !apartIn(event)) this.parsed.set(event.id, message);
     return message;
   };
@@ -97,7 +97,7 @@ export class Chronicle {
 
 const PRIME = 0x01000193;
 
-/** A hash over what happens, in order; it finds differences, it withstands no attack. */
+/** A hash over a sequence of texts. It detects differences between two runs; it is not cryptographic. */
 class Trace {
   #a = 0x811c9dc5;
   #b = 0x9e3779b9;

@@ -1,21 +1,29 @@
-/** The disk of a worker: it outlives its processes, counts what they write, and can die with one of them in the middle of a write. */
+/**
+ * The disk of a worker. It outlives the worker's processes, can kill one of them at a given write, and can be full,
+ * lost or restored.
+ */
 import type { Entry, Journal } from 'nostrain/certified';
 import type { CertifiedState } from 'nostrain/certified/parts';
 import type { Disk } from '../support/certified-swarm.ts';
 
-/** What is on it, all of which is replaced by each write. */
-interface Files {
+/** Contents of a disk; each write replaces the whole object, so that a reference to an old one is a backup. */
+export interface Files {
   readonly state?: CertifiedState | undefined;
   readonly entry?: Entry | undefined;
   readonly backfill: ReadonlyMap<number, string>;
   readonly phase?: Uint8Array | undefined;
 }
 
+const empty: Files = { backfill: new Map() };
+
 interface Trap {
   writesLeft: number;
   readonly isDone: boolean;
   readonly spring: () => void;
 }
+
+/** What a write to a full disk fails with. */
+export const NO_SPACE = 'ENOSPC: no space left on device';
 
 /** The disk as one process sees it. */
 export interface Mounted extends Disk {
@@ -25,8 +33,19 @@ export interface Mounted extends Disk {
 }
 
 export class WorldDisk {
-  files: Files = { backfill: new Map() };
+  files: Files = empty;
   #traps: Trap[] = [];
+  #isFull = false;
+
+  /** Loses all files. */
+  lose(): void {
+    this.files = empty;
+  }
+
+  /** While it is full, writes fail. */
+  fill(isFull: boolean): void {
+    this.#isFull = isFull;
+  }
 
   /** Calls `spring` at a later write, after as many others: before the file changes, or with `isDone` after. */
   onWrite(writesLeft: number, isDone: boolean, spring: () => void): void {
@@ -42,6 +61,7 @@ export class WorldDisk {
     };
     const write = (changed: Partial<Files>): void => {
       if (isDead) return;
+      if (this.#isFull) throw new Error(NO_SPACE);
       spring(false);
       if (isDead) return;
       this.files = { ...this.files, ...changed };

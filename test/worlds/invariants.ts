@@ -7,6 +7,7 @@ import { isMessage } from '../../src/certified/wire/certified-events.ts';
 import { judgeFault } from '../../src/consensus/round/receive.ts';
 import { keyOf } from '../support/certified-swarm.ts';
 import type { Chronicle, Saved } from './chronicle.ts';
+import { NO_SPACE } from './disk.ts';
 import { keyedCrypto } from './keyed-crypto.ts';
 import { GRACE_MAX_MS } from './spec.ts';
 import { lastFaultSeconds, spoiledIn, type World } from './world.ts';
@@ -133,14 +134,16 @@ const countedOnce: Invariant = {
   },
 };
 
-/** A worker ends early only if it had no relay to reach; it is started again. */
+/** A worker ends early only if it had no relay to reach or no space to write; it is started again. */
 const noneFails: Invariant = {
   name: 'no honest worker ends with an error',
   check(chronicle) {
     const isGood = isHonest(chronicle);
     return chronicle.failures
       .filter(({ worker, message, isCutOff }) => {
-        return isGood(worker) && !(isCutOff && message.startsWith('RelayError'));
+        const isExcused =
+          (isCutOff && message.startsWith('RelayError')) || message.includes(NO_SPACE);
+        return isGood(worker) && !isExcused;
       })
       .map(({ worker, message }) => `worker ${worker}: ${message}`);
   },

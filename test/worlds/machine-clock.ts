@@ -1,4 +1,4 @@
-/** The clock of one machine: ahead of the world's or behind it, and faster or slower. */
+/** The clock of one machine: ahead of the world's or behind it, faster or slower, and it can stop. */
 import type { Clock } from 'nostrain/base';
 
 export class MachineClock implements Clock {
@@ -6,6 +6,7 @@ export class MachineClock implements Clock {
   readonly #startMs: number;
   #aheadMs = 0;
   #rate = 1;
+  #wakesMs = 0;
 
   constructor(world: Clock) {
     this.#world = world;
@@ -23,7 +24,15 @@ export class MachineClock implements Clock {
     return Math.floor(this.#startMs + this.#aheadMs + passedMs);
   }
 
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return this.#world.sleep(ms / this.#rate, signal);
+  /** Stops all timers until that moment of the world; the time of day goes on. */
+  suspend(untilMs: number): void {
+    this.#wakesMs = Math.max(this.#wakesMs, untilMs);
+  }
+
+  async sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    await this.#world.sleep(ms / this.#rate, signal);
+    while (this.#world.now() < this.#wakesMs) {
+      await this.#world.sleep(this.#wakesMs - this.#world.now(), signal);
+    }
   }
 }

@@ -6,7 +6,7 @@ import type { World } from './world.ts';
 
 const program = fileURLToPath(new URL('./batch.ts', import.meta.url));
 
-/** A process after so many worlds is replaced: what ended worlds leave behind shall not slow later ones. */
+/** Worlds per process; then a new one replaces it, so that leftovers of ended worlds do not slow later ones. */
 const WORLDS_PER_PROCESS = 500;
 
 /** Plays all worlds, `jobs` at a time; reports come in the order in which worlds end. */

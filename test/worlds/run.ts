@@ -1,6 +1,7 @@
 /**
- * Plays worlds: `npm run worlds -- --seeds 1..1000 --json`. A seed whose world breaks an invariant is printed with the command that
- * plays it again; `--seed N --verbose` tells what happens in it, `--shrink` looks for a smaller world that breaks the same.
+ * Plays worlds: `npm run worlds -- --seeds 1..1000 --json`. If a world breaks an invariant, prints the command that
+ * replays it: `--seed N --verbose` prints what happens in it, `--shrink` searches for a smaller world that breaks the
+ * same invariant.
  */
 import { parseArgs } from 'node:util';
 import { reportOn } from './batch.ts';

@@ -18,7 +18,7 @@ export async function shrink(
 
 const FEWEST_WORKERS = 3;
 
-/** Yields worlds with something less. */
+/** Yields worlds with one part less. */
 function* candidatesOf(world: World): Generator<World> {
   const { faults, rounds, workers, relays } = world;
   if (faults.length > 2) yield { ...world, faults: faults.slice(0, faults.length >> 1) };

@@ -1,25 +1,29 @@
-/** Plays the workers of a world: starts, kills and restarts their processes over the simulated network, and lets faults do their harm. */
+/**
+ * Runs the workers of a world over the simulated network: starts, kills and restarts their processes, and does to them
+ * and the relays what faults ask for.
+ */
 import { applyOutcome, startOf } from 'nostrain/certified/parts';
-import { createRelaySet, type EventCrypto } from 'nostrain/network';
+import { createRelaySet, type EventCrypto, type RelaySet } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
 import { limitsOf } from 'nostrain/relay';
 import type { RunSpec } from 'nostrain/run';
-import type { Params } from 'nostrain/tensor';
+import type { Params, Vector } from 'nostrain/tensor';
+import type { Trainer } from 'nostrain/worker';
 import { createStandardPolicies, type Policy, verifiedSignature } from '../../relay/policies.ts';
 import { drawnTrainer } from '../bench/simulate/drawn-trainer.ts';
 import type { Weather } from '../bench/simulate/line.ts';
 import { Network } from '../bench/simulate/network.ts';
 import type { VirtualClock } from '../bench/simulate/virtual-clock.ts';
-import type { Attack } from '../support/adversary.ts';
 import { type CertifiedMember, startCertified } from '../support/certified-swarm.ts';
 import { signerOf } from '../support/swarm.ts';
+import type { Attack } from './attacks.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type Mounted, WorldDisk } from './disk.ts';
-import { drawsOf } from './draws.ts';
+import { type Draws, drawsOf } from './draws.ts';
 import type { Stage } from './faults/fault.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
-import type { World } from './world.ts';
+import { spoiledIn, type World } from './world.ts';
 
 interface Process {
   readonly member: CertifiedMember;
@@ -31,7 +35,8 @@ interface Machine {
   readonly index: number;
   readonly disk: WorldDisk;
   readonly clock: MachineClock;
-  attack: Attack | undefined;
+  attack: Attack;
+  changed: (params: Vector, round: number) => Vector;
   startSeconds: number;
   /** Undefined while it is away. */
   process: Process | undefined;
@@ -56,10 +61,15 @@ export class WorldStage implements Stage {
   readonly #startMs: number;
   readonly #machines: readonly Machine[];
   readonly #severed = new Set<IsSevered>();
+  /** By relay: milliseconds that frames take longer, and the share of them that ends in the middle. */
+  readonly #slowed = new Map<number, number>();
+  readonly #truncated = new Map<number, number>();
+  readonly #draws: Draws;
   readonly #relayFaults: Record<string, number>[];
   readonly #network: Network;
   readonly #crypto: EventCrypto;
   readonly #first: Params;
+  readonly #spoiled: ReadonlySet<number>;
 
   constructor(world: World, clock: VirtualClock, chronicle: Chronicle) {
     this.world = world;
@@ -69,10 +79,13 @@ export class WorldStage implements Stage {
     this.#startMs = clock.now();
     this.#crypto = world.isReal ? nativeCrypto : keyedCrypto;
     this.#first = startOf(this.#spec);
+    this.#draws = drawsOf(world.seed, 'frames');
+    this.#spoiled = spoiledIn(world);
     this.#machines = Array.from({ length: world.workers }, (_, index) => ({
       ...{ index, disk: new WorldDisk(), clock: new MachineClock(clock) },
-      ...{ attack: undefined, startSeconds: 0, process: undefined, sessions: 0 },
+      ...{ startSeconds: 0, process: undefined, sessions: 0 },
       cutOffSeconds: Number.NEGATIVE_INFINITY,
+      ...{ attack: (relays: RelaySet) => relays, changed: (params: Vector) => params },
     }));
     this.#relayFaults = Array.from({ length: world.relays }, () => ({}));
     this.#network = this.#connect();
@@ -82,8 +95,8 @@ export class WorldStage implements Stage {
     const { seed, isReal } = this.world;
     const weather: Weather = {
       reaches: (worker, relay) => this.#reaches(worker, relay),
-      slowedMs: () => 0,
-      arriving: (text) => text,
+      slowedMs: (_, relay) => this.#slowed.get(relay) ?? 0,
+      arriving: (text, _, relay) => this.#cutOff(text, relay),
     };
     const relays = this.#relayFaults.map((faults, i) => ({
       ...{ seed: seed + i, faults },
@@ -110,6 +123,12 @@ export class WorldStage implements Stage {
     }
   }
 
+  #cutOff(text: string, relay: number): string {
+    const share = this.#truncated.get(relay) ?? 0;
+    if (share === 0 || !this.#draws.chance(share)) return text;
+    return text.slice(0, this.#draws.whole(0, text.length));
+  }
+
   /** Starts all workers that do not come late. */
   begin(): void {
     for (const machine of this.#machines) {
@@ -117,8 +136,10 @@ export class WorldStage implements Stage {
     }
   }
 
+  /** All honest workers have finished. */
   get isOver(): boolean {
-    return this.#chronicle.finished.size === this.world.workers;
+    const { finished } = this.#chronicle;
+    return this.#machines.every(({ index }) => finished.has(index) || this.#spoiled.has(index));
   }
 
   /** Kills all processes that are left. */
@@ -164,7 +185,27 @@ export class WorldStage implements Stage {
 
   setAttack(worker: number, attack: Attack): void {
     const machine = this.#machines[worker]!;
-    machine.attack = { ...machine.attack, ...attack };
+    const before = machine.attack;
+    machine.attack = (relays, signer) => attack(before(relays, signer), signer);
+  }
+
+  setTraining(worker: number, change: Machine['changed']): void {
+    this.#machines[worker]!.changed = change;
+  }
+
+  suspend(worker: number, untilSeconds: number): void {
+    this.#note(`worker ${worker} sleeps until ${untilSeconds} s`);
+    this.#machines[worker]!.clock.suspend(this.#startMs + 1000 * untilSeconds);
+  }
+
+  slowDown(relay: number, ms: number): void {
+    this.#note(`relay ${relay} is ${ms.toFixed(0)} ms slower`);
+    this.#slowed.set(relay, ms);
+  }
+
+  truncate(relay: number, share: number): void {
+    this.#note(`relay ${relay} cuts off ${share.toFixed(2)} of its frames`);
+    this.#truncated.set(relay, share);
   }
 
   sever(from: number, to: number, isSevered: IsSevered): void {
@@ -211,19 +252,20 @@ export class WorldStage implements Stage {
   }
 
   #start(machine: Machine): void {
-    const { index, clock, attack } = machine;
+    const { index, clock } = machine;
     const disk = machine.disk.mount();
     const { openSocket, cut } = this.#network.plug(index);
     const crypto = this.#crypto;
     const random = drawsOf(this.world.seed, 'random', index, machine.sessions++).unit;
-    const relays = createRelaySet(this.#network.urls, { openSocket, clock, crypto, random });
+    const signer = this.world.isReal ? signerOf(index) : keyedSignerOf(index);
+    const connected = createRelaySet(this.#network.urls, { openSocket, clock, crypto, random });
+    const relays = machine.attack(connected, signer);
     const { layout, values: first } = this.#first;
     const member = startCertified({
       ...{ index, relays, clock, disk, layout, first, crypto, spec: this.#spec },
-      ...{ signer: this.world.isReal ? signerOf(index) : keyedSignerOf(index) },
-      ...(attack && { attack }),
-      journal: disk.journal,
-      trainer: drawnTrainer(index, layout, clock, (round) => this.#trainMs(index, round), PARTS),
+      ...{ signer, journal: disk.journal, trainer: this.#trainerOf(machine) },
+      // a machine that lost its disk asks for what others certified
+      fetchesCheckpoint: disk.state === undefined && this.#seconds > 0,
       // a relay may take as long as the round, as in the settings that a spec makes
       plan: { evaluate: false, roundTimeoutMs: this.#spec.timing.graceMaxMs },
       ...(!this.world.isReal && { read: this.#chronicle.read }),
@@ -261,6 +303,19 @@ export class WorldStage implements Stage {
         this.after(this.#seconds + 5, () => this.#start(machine));
       },
     );
+  }
+
+  #trainerOf({ index, clock, changed }: Machine): Trainer {
+    const { layout } = this.#first;
+    const msOf = (round: number) => this.#trainMs(index, round);
+    const trainer = drawnTrainer(index, layout, clock, msOf, PARTS);
+    return {
+      ...trainer,
+      async train(task, ...rest) {
+        const made = await trainer.train(task, ...rest);
+        return { ...made, params: changed(made.params, task.round) };
+      },
+    };
   }
 
   #trainMs(worker: number, round: number): number {

@@ -1,4 +1,4 @@
-/** A world as plain data: how many workers, relays and rounds, and what goes wrong. Drawn from a seed, or shrunk from another world. */
+/** A world as plain data: its size and what goes wrong in it. Drawn from a seed, or shrunk from another world. */
 import { type Draws, drawsOf } from './draws.ts';
 import type { FaultCase } from './faults/fault.ts';
 import { faultNamed, faults } from './faults/list.ts';
@@ -58,7 +58,7 @@ function few(draws: Draws, least: number, most: number): number {
   return Math.min(draws.whole(least, most), draws.whole(least, most));
 }
 
-/** Draws faults one after the other; each knows those before it, and may find no room beside them. */
+/** Draws faults one after the other. A fault that would exceed what the run withstands is left out. */
 function drawFaults(world: World, count: number): readonly FaultCase[] {
   let drawn = world;
   for (let i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /**
- * One connection of the in-memory network: latency and lines of so many bytes a second on both ends, lost packets as the wait for
- * their repetition. Both ends are the real ones.
+ * One connection of the in-memory network, between a worker's socket and a relay's session: latency, bandwidth of both
+ * lines, and lost packets as the time to repeat them.
  */
 import { EventEmitter } from 'node:events';
 import { philox, unit } from 'nostrain/base';

@@ -1,5 +1,6 @@
-/** What a fault is: it draws its numbers for a world, and does its harm to a stage. The core of the simulation knows none by name. */
-import type { Attack } from '../../support/adversary.ts';
+/** Interface of a fault, and of the stage that it acts on. The core of the simulation knows no fault by name. */
+import type { Vector } from 'nostrain/tensor';
+import type { Attack } from '../attacks.ts';
 import type { WorldDisk } from '../disk.ts';
 import type { Draws } from '../draws.ts';
 import type { World } from '../world.ts';
@@ -12,7 +13,7 @@ export interface FaultCase {
 
 export type Parameters = Omit<FaultCase, 'fault'>;
 
-/** What faults can do to a world. Workers and relays go by their numbers, seconds count from the beginning. */
+/** What faults can do to a world. Workers and relays are numbered from 0, seconds count from the beginning. */
 export interface Stage {
   readonly world: World;
   after(seconds: number, act: () => void): void;
@@ -25,12 +26,20 @@ export interface Stage {
   isAway(worker: number): boolean;
   /** Sets how far the clock of a worker is ahead, and how many parts in a million it gains. */
   setClock(worker: number, aheadMs: number, gainPpm: number): void;
-  /** Sets what a worker does to what it sends. */
+  /** Adds to what a worker does to what it sends. */
   setAttack(worker: number, attack: Attack): void;
+  /** Sets what a worker makes of the parameters that it trained. */
+  setTraining(worker: number, change: (params: Vector, round: number) => Vector): void;
+  /** Stops the clock and the timers of a machine until that second. */
+  suspend(worker: number, untilSeconds: number): void;
   /** Severs workers from relays while `isSevered` holds, from one second to another. */
   sever(from: number, to: number, isSevered: (worker: number, relay: number) => boolean): void;
   /** Deletes all events of a relay. */
   forget(relay: number): void;
+  /** Sets how much longer frames from and to a relay take. */
+  slowDown(relay: number, ms: number): void;
+  /** Sets the share of a relay's frames that end in the middle. */
+  truncate(relay: number, share: number): void;
   /** Changes the faults that a relay injects; its connections end, so that all see them. */
   setRelay(relay: number, faults: Readonly<Record<string, number>>): void;
 }

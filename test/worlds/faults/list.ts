@@ -1,21 +1,17 @@
 /** All faults. A new one is an object in a file of this folder and a line here. */
+import { backupRestored, diskFull, diskLost } from './disks.ts';
 import type { Fault } from './fault.ts';
-import { equivocates, withholds } from './hostile.ts';
+import { equivocates, floods, harms, splits, withholds } from './hostile.ts';
 import { partition } from './partition.ts';
-import { comesLate, killed } from './process.ts';
-import { relayDies, relayForgets, relayLies } from './relays.ts';
+import { comesLate, killed, sleeps } from './process.ts';
+import { relayDies, relayForgets, relayIsSlow, relayLies, relayTruncates } from './relays.ts';
 import { skew } from './skew.ts';
 
 export const faults: readonly Fault[] = [
-  killed,
-  comesLate,
-  relayDies,
-  relayForgets,
-  relayLies,
-  partition,
-  skew,
-  equivocates,
-  withholds,
+  ...[killed, comesLate, sleeps],
+  ...[diskLost, backupRestored, diskFull],
+  ...[relayDies, relayForgets, relayLies, relayIsSlow, relayTruncates, partition, skew],
+  ...[equivocates, withholds, splits, floods, harms],
 ];
 
 /** Returns the fault of this name; throws if there is none. */

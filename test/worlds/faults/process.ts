@@ -1,4 +1,4 @@
-/** Workers that die, at any moment or between two writes to disk, and workers that come late. */
+/** Workers that die, at any moment or between two writes to disk, that come late, and machines that sleep. */
 import { drawMoment, drawSeconds, type Fault, numberOf } from './fault.ts';
 
 /** Dies at once, or with its next write: before the file changes, or right after. */
@@ -40,4 +40,21 @@ export const comesLate: Fault = {
   begin: (parameters, stage) =>
     stage.comesLate(numberOf(parameters, 'worker'), numberOf(parameters, 'at')),
   endSeconds: (parameters) => numberOf(parameters, 'at'),
+};
+
+/** The machine stands still, and its connections are gone when it wakes. */
+export const sleeps: Fault = {
+  name: 'sleeps',
+  draw: (draws, world) => ({
+    worker: draws.whole(0, world.workers - 1),
+    at: drawMoment(draws, world),
+    seconds: drawSeconds(draws, 5, 120),
+  }),
+  begin(parameters, stage) {
+    const [sleeper, from] = [numberOf(parameters, 'worker'), numberOf(parameters, 'at')];
+    const to = from + numberOf(parameters, 'seconds');
+    stage.after(from, () => stage.suspend(sleeper, to));
+    stage.sever(from, to, (worker) => worker === sleeper);
+  },
+  endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'seconds'),
 };

@@ -1,4 +1,4 @@
-/** Relays that are away for a while, lose everything, or lie. */
+/** Relays that are away for a while, lose everything, lie, are slow, or cut frames off. */
 import { drawMoment, drawSeconds, type Fault, numberOf } from './fault.ts';
 
 export const relayDies: Fault = {
@@ -27,7 +27,7 @@ export const relayForgets: Fault = {
   endSeconds: (parameters) => numberOf(parameters, 'at'),
 };
 
-/** Forged and misdated twins before events; half of what is heard is withheld, three in ten published events are lost. */
+/** Precedes events with forged and misdated copies, withholds half of the events, loses three in ten published ones. */
 const LIES = {
   ...{ forge: 1, postdate: 0.5, drop: 0.5, discard: 0.3 },
   ...{ falseEose: 0.5, noEose: 0.5 },
@@ -53,3 +53,34 @@ export const relayLies: Fault = {
   },
   endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'seconds'),
 };
+
+/** Creates a fault that one relay has for some time, in which nothing is lost for good. */
+const passing = (
+  name: string,
+  strength: readonly [least: number, most: number],
+  harm: Fault['begin'],
+): Fault => ({
+  name,
+  draw: (draws, world) => ({
+    relay: draws.whole(0, world.relays - 1),
+    at: drawMoment(draws, world),
+    seconds: drawSeconds(draws, 5, 60),
+    strength: draws.between(...strength),
+  }),
+  begin: harm,
+  endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'seconds'),
+});
+
+/** Each frame takes up to some seconds longer. */
+export const relayIsSlow = passing('relay-is-slow', [0.5, 8], (parameters, stage) => {
+  const [relay, at] = [numberOf(parameters, 'relay'), numberOf(parameters, 'at')];
+  stage.after(at, () => stage.slowDown(relay, 1000 * numberOf(parameters, 'strength')));
+  stage.after(at + numberOf(parameters, 'seconds'), () => stage.slowDown(relay, 0));
+});
+
+/** A share of the frames to workers ends in the middle. */
+export const relayTruncates = passing('relay-truncates', [0.05, 0.6], (parameters, stage) => {
+  const [relay, at] = [numberOf(parameters, 'relay'), numberOf(parameters, 'at')];
+  stage.after(at, () => stage.truncate(relay, numberOf(parameters, 'strength')));
+  stage.after(at + numberOf(parameters, 'seconds'), () => stage.truncate(relay, 0));
+});

@@ -1,0 +1,66 @@
+/** Disks that are lost, restored from an old copy, or full. */
+import { drawMoment, drawSeconds, type Fault, type FaultCase, numberOf } from './fault.ts';
+
+const endSeconds = (parameters: FaultCase): number =>
+  numberOf(parameters, 'at') + numberOf(parameters, 'awaySeconds');
+
+export const diskLost: Fault = {
+  name: 'disk-lost',
+  draw: (draws, world) => ({
+    worker: draws.whole(0, world.workers - 1),
+    at: drawMoment(draws, world),
+    awaySeconds: drawSeconds(draws, 1, 60),
+  }),
+  begin(parameters, stage) {
+    const worker = numberOf(parameters, 'worker');
+    stage.after(numberOf(parameters, 'at'), () => {
+      stage.kill(worker, numberOf(parameters, 'awaySeconds'));
+      stage.disk(worker).lose();
+    });
+  },
+  endSeconds,
+  spoils: (parameters) => [numberOf(parameters, 'worker')],
+};
+
+export const backupRestored: Fault = {
+  name: 'backup-restored',
+  draw(draws, world) {
+    const copied = drawMoment(draws, world);
+    return {
+      worker: draws.whole(0, world.workers - 1),
+      copied,
+      at: copied + drawSeconds(draws, 1, 60),
+      awaySeconds: drawSeconds(draws, 1, 60),
+    };
+  },
+  begin(parameters, stage) {
+    const worker = numberOf(parameters, 'worker');
+    const disk = stage.disk(worker);
+    let copy = disk.files;
+    stage.after(numberOf(parameters, 'copied'), () => {
+      copy = disk.files;
+    });
+    stage.after(numberOf(parameters, 'at'), () => {
+      stage.kill(worker, numberOf(parameters, 'awaySeconds'));
+      disk.files = copy;
+    });
+  },
+  endSeconds,
+  spoils: (parameters) => [numberOf(parameters, 'worker')],
+};
+
+export const diskFull: Fault = {
+  name: 'disk-full',
+  draw: (draws, world) => ({
+    worker: draws.whole(0, world.workers - 1),
+    at: drawMoment(draws, world),
+    seconds: drawSeconds(draws, 5, 60),
+  }),
+  begin(parameters, stage) {
+    const disk = stage.disk(numberOf(parameters, 'worker'));
+    const at = numberOf(parameters, 'at');
+    stage.after(at, () => disk.fill(true));
+    stage.after(at + numberOf(parameters, 'seconds'), () => disk.fill(false));
+  },
+  endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'seconds'),
+};
