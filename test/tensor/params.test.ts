@@ -1,7 +1,7 @@
 import { createNativeSha256 } from 'nostrain/node/parts';
 import { parseStateJson } from 'nostrain/python';
 import { describe, expect, test } from 'vitest';
-import { createLayout, stateDigest } from '../../src/tensor/params.ts';
+import { createLayout, MOST_PARAMETERS, sameLayout, stateDigest } from '../../src/tensor/params.ts';
 import { stateText } from '../support/state-text.ts';
 import { readVectors, toParams } from '../support/vectors.ts';
 import vectors from '../vectors/state-digest.json' with { type: 'json' };
@@ -68,4 +68,35 @@ test('a value beyond one hashing block still counts', () => {
   const before = stateDigest({ layout, values });
   values[19_999] = 1;
   expect(stateDigest({ layout, values })).not.toBe(before);
+});
+
+test('layouts are the same with the same names and shapes in the same order', () => {
+  const tensors = [
+    { name: 'a', shape: [2, 3] },
+    { name: 'b', shape: [6] },
+  ];
+  const [a, b] = tensors as [(typeof tensors)[0], (typeof tensors)[0]];
+  const layout = createLayout(tensors);
+  expect(sameLayout(layout, createLayout([...tensors]))).toBe(true);
+  for (const other of [
+    [b, a],
+    [a],
+    [a, { ...b, name: 'c' }],
+    [{ ...a, shape: [3, 2] }, b],
+    [...tensors, { name: 'c', shape: [0] }],
+  ]) {
+    // biome-ignore format: one line
+    expect(sameLayout(layout, createLayout(other))).toBe(false);
+  }
+});
+
+test.each([
+  ['state/empty', []],
+  ['state/name', [{ name: '', shape: [] }]],
+  ['state/name', ['a', 'a'].map((name) => ({ name, shape: [] }))],
+  ['state/shape', [{ name: 'a', shape: [1.5] }]],
+  ['state/shape', [{ name: 'a', shape: [-1] }]],
+  ['state/size', [{ name: 'a', shape: [MOST_PARAMETERS] }, { name: 'b', shape: [] }]], // biome-ignore format: one line
+])('%s refuses a layout', (code, tensors) => {
+  expect(() => createLayout(tensors)).toThrow(expect.objectContaining({ code }));
 });

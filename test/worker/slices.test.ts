@@ -142,7 +142,10 @@ describe('the mean of a round of tiers', () => {
   });
 
   it('a range of a delta is a delta of that range', () => {
-    const { delta } = row('a', 2, 2 * CHUNK_LENGTH, 1);
+    const indices = Uint32Array.from({ length: size }, (_, i) => i);
+    // chunk 0 has ones, chunk 1 twos, chunk 2 was not sent
+    const values = Float64Array.from(indices, (i) => 1 + Math.floor(i / CHUNK_LENGTH));
+    const delta = prefixOfPartial(partialOf({ size, indices, values }), size, 2 * CHUNK_LENGTH);
     const part = rangeOfPartial(delta, slices[1]!);
     expect(part.size).toBe(2 * CHUNK_LENGTH);
     expect([...part.chunks]).toEqual([0]);
@@ -150,6 +153,8 @@ describe('the mean of a round of tiers', () => {
     part.addChunk(0, 1, target, 0);
     expect(target[0]).toBe(2);
     expect(target.at(-1)).toBe(0);
+    part.weighChunk(0, 3, target, CHUNK_LENGTH);
+    expect([target[CHUNK_LENGTH - 1], target[CHUNK_LENGTH], target.at(-1)]).toEqual([2, 3, 3]);
     expect([
       ...rangeOfPartial(prefixOfPartial(delta, size, CHUNK_LENGTH), slices[1]!).chunks,
     ]).toEqual([]);
