@@ -4,7 +4,14 @@ import { fields, type ResidualRule } from 'nostrain/run';
 import { CHUNK_LENGTH, type PartialVector } from 'nostrain/tensor';
 import { genesis, type Plan, runWorker, type WorkerState } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
-import { deltaOf, localStart, restoreSent, takeSent } from '../../src/worker/residual.ts';
+import {
+  deltaOf,
+  localStart,
+  residualAfter,
+  restoreSent,
+  takeSent,
+  withdrawSent,
+} from '../../src/worker/residual.ts';
 import { contribution } from '../support/contributions.ts';
 import { type FakeOptions, fakePorts, layout, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
@@ -101,6 +108,9 @@ it('returns exactly what was taken if the difference is exact', () => {
       const { residual } = takeSent(delta.slice(), sent, rule, sent.chunks);
       const back = numbers(restoreSent(residual, sent, rule));
       expect(back).toEqual(rule === 'none' ? values.map(() => 0) : values);
+      const again = withdrawSent(restoreSent(residual, sent, rule), sent, rule);
+      expect(numbers(again)).toEqual(numbers(residual));
+      expect(numbers(withdrawSent(Float64Array.from(back), sent, rule))).toEqual(numbers(residual));
     }),
   );
 });
@@ -149,4 +159,18 @@ it('starts ahead of the shared parameters by the residual in the local model', (
   const residual = new Float64Array(4).fill(0.25);
   expect([...localStart(shared, residual, 'owned')]).toEqual([0.75, 0.75, 0.75, 0.75]);
   expect([...localStart(shared, residual, 'feedback')]).toEqual([1, 1, 1, 1]);
+});
+
+it('after a round takes what it learned for chunks that moved or counted, and keeps the rest', () => {
+  const [before, after, mean] = [1, 2, 5].map((value) => new Float64Array(4 * CHUNK_LENGTH - 7).fill(value)); // biome-ignore format: one line
+  const fate = { sent: [0, 2], moved: [0, 1, 2], still: new Set([2]), isSettled: true };
+  const of = (more: object) => {
+    const residual = residualAfter(before!, after!, { ...fate, instead: undefined, ...more });
+    return [0, 1, 2, 3].map((chunk) => residual[chunk * CHUNK_LENGTH]);
+  };
+  expect(of({})).toEqual([2, 2, 1, 1]);
+  expect(of({ isSettled: false })).toEqual([1, 2, 1, 1]);
+  expect(of({ instead: mean })).toEqual([-4, 2, 1, 1]);
+  expect(of({ still: new Set() })).toEqual([2, 2, 2, 1]);
+  expect(before!.every((value) => value === 1)).toBe(true);
 });
