@@ -1,10 +1,12 @@
 /**
  * Joins a certified run as one worker, from catching up to the last round, with the given relays, trainer and store.
  */
+
 import { anySignal, systemClock } from '../base/async.ts';
 import { toHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
+import { createSlowReporter } from '../base/slow.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';
 import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -362,7 +364,9 @@ export async function firstCertified(
   const params = startOf(spec, given, tier);
   const start = genesisOf(spec, params, sha256);
   const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, null) };
-  const sources = { ...parts, sha256, crypto, beacon, tables, chunks };
+  const slowly = createSlowReporter(parts.onNotice ?? (() => undefined), parts.clock);
+  const onProgress = (have: number) => slowly(`catching up: ${have} events of the run are read`);
+  const sources = { ...parts, onProgress, sha256, crypto, beacon, tables, chunks };
   if (trust !== undefined) await assertTrusted(spec, start, trust, sources);
   const through = trust ?? branch;
   const later = await fromCheckpoint(spec, { ...sources, genesis: start, through });

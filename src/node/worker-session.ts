@@ -229,7 +229,9 @@ async function firstState<M extends object>(
   const { settings, start, protocol } = options;
   const seeded = async () =>
     base ? await base.first(settings.seed) : initialParameters(storedModel(model), settings.seed);
-  const values = start ? startingFrom(start, layout) : await seeded();
+  const values = start
+    ? startingFrom(start, layout)
+    : await whileSlow('reading the first state', options.onNotice, seeded);
   const lossBefore = await evaluate(values, 'shard', {
     batches: SHARD_BATCHES,
     onProgress: measuringReporter('the model before training', options.onNotice),

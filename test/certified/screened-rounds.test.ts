@@ -3,14 +3,10 @@
  * why.
  */
 
-import { writeFile } from 'node:fs/promises';
-import { explain, startOf } from 'nostrain/certified/parts';
+import { explain } from 'nostrain/certified/parts';
 import { drawRows } from 'nostrain/model';
-import { verifyEvent } from 'nostrain/network';
-import { canonicalSpec, runIdOf } from 'nostrain/run';
 import type { Trainer } from 'nostrain/worker';
 import { expect, it } from 'vitest';
-import { rollingScore } from '../../src/consensus/scores.ts';
 import { troubleOf } from '../../src/dashboard/view.ts';
 import {
   type CertifiedMember,
@@ -19,19 +15,15 @@ import {
   keyOf,
   startCertified,
 } from '../support/certified-swarm.ts';
-import { runCommand } from '../support/command-line.ts';
 import { historyOf, replayed } from '../support/replaying.ts';
-import { smallLayout } from '../support/swarm.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { smallLayout as layout } from '../support/swarm.ts';
 import { createTimedStage } from '../support/timed-stage.ts';
-
-const file = temporaryFolder();
 
 const stage = createTimedStage(startCertified);
 const { relay, start } = stage;
 
 /** Trains part of the way to a target; the loss of a data row is the squared distance to a point near it. */
-function distanceTrainer(index: number, factor: number, layout = smallLayout): Trainer {
+function distanceTrainer(index: number, factor: number): Trainer {
   const target = (i: number) => 1 + (i % 5);
   return {
     device: { device: 'cpu', threads: 1 },
@@ -86,8 +78,8 @@ it('harmful contributions are not listed, no view is lost, and events, votes and
       /^round 1: SCREENED, the contribution of \w{8} raises the loss by /,
     );
   }
-  const events = await historyOf(url, spec, smallLayout, undefined, stage);
-  const { rounds, gathered } = replayed(spec, smallLayout, events);
+  const events = await historyOf(url, spec, layout, undefined, stage);
+  const { rounds, gathered } = replayed(spec, layout, events);
   expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
   const { counted, why } = explain(hostile, rounds[0]!, rounds[1], gathered);
   expect(counted).toBe(false);
@@ -123,50 +115,10 @@ it('scores are certified: a sign-flipping worker falls below the floor, loses it
   for (const member of members.slice(1)) {
     expect(certifiedRounds(member).map(({ certified }) => certified!.scores)).toEqual(told);
   }
-  const events = await historyOf(url, spec, smallLayout, undefined, stage);
-  const { rounds } = replayed(spec, smallLayout, events);
+  const { rounds } = replayed(spec, layout, await historyOf(url, spec, layout, undefined, stage));
   expect(rounds.map(({ checked }) => checked)).toEqual(Array(7).fill('full'));
   const seated = rounds.map(({ decided }) =>
     decided!.certificate.committee.members.includes(hostile),
   );
   expect(seated).toEqual([true, true, true, true, true, false, false]);
-});
-
-it('C-08: `nostrain scores` prints the rolling means of certified scores, and signs weights that a later event replaces', async () => {
-  const { url } = relay();
-  const document = { scores: true };
-  const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 5, document });
-  // the command begins at the parameters that the spec determines
-  const { layout, values: first } = startOf(spec);
-  const members = [0, 1, 2].map((index) => {
-    const trainer = distanceTrainer(index, 1, layout);
-    return start({ index, relays: [url], spec, layout, first, trainer });
-  });
-  await Promise.all(members.map(({ finished }) => finished));
-  const events = await historyOf(url, spec, layout, Float32Array.from(first), stage);
-  await writeFile(file('spec.json'), canonicalSpec(spec));
-  await writeFile(file('run.jsonl'), events.map((event) => `${JSON.stringify(event)}\n`).join(''));
-  const ask = ['--events', file('run.jsonl'), '--spec', file('spec.json'), '--json'];
-  const { stdout } = await runCommand('scores', ...ask, '--sign', '--sec-key', '07'.repeat(32));
-  const { scores, rounds, event } = JSON.parse(stdout);
-  expect(rounds).toBe(5);
-  // the raw score of each round, of which outcomes certify the mean
-  const raw = new Map<string, number[]>();
-  for (const { certified } of certifiedRounds(members[0]!)) {
-    for (const { worker, last } of certified!.scores ?? []) {
-      raw.set(worker, [...(raw.get(worker) ?? []), last]);
-    }
-  }
-  const means = [...raw].map(([worker, list]) => ({ worker, score: rollingScore(list) }));
-  expect(scores).toHaveLength(3);
-  for (const mean of means) expect(scores).toContainEqual(expect.objectContaining(mean));
-  const total = means.reduce((sum, { score }) => sum + Math.max(0, score), 0);
-  for (const { score, weight } of scores) {
-    expect(weight).toBeCloseTo(Math.max(0, score) / total, 9);
-  }
-  expect(verifyEvent(event).ok).toBe(true);
-  expect(event).toMatchObject({ kind: 30078, tags: [['d', `nostrain/weights/${runIdOf(spec)}`]] });
-  const { weights } = JSON.parse(event.content);
-  const sum = weights.reduce((all: number, [, weight]: [string, number]) => all + weight, 0);
-  expect(Math.abs(sum - 1)).toBeLessThan(1e-9);
 });

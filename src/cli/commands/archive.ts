@@ -3,7 +3,7 @@
 import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
-import { createSlowReporter } from '../../base/slow.ts';
+import { createSlowReporter, whileSlow } from '../../base/slow.ts';
 import { specsOf } from '../../certified/history/gather.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/records/archive.ts';
 import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../network/chunks/manifest.ts';
@@ -139,7 +139,11 @@ async function keepRecord(
   all: Archive,
   options: RecordOptions,
 ): Promise<readonly string[]> {
-  const { record, report, manifests } = await writeRecord(folder, all, options);
+  const { record, report, manifests } = await whileSlow(
+    `recording the run in ${folder}`,
+    writeNote,
+    () => writeRecord(folder, all, options),
+  );
   const { rounds, states, runRoot, modelRoot } = record;
   const kept = [...new Set(states.map((state) => state.rounds))].join(', ') || 'none';
   writeOut(

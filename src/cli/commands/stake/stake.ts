@@ -5,6 +5,7 @@ import { npubEncode } from 'nostr-tools/nip19';
 import { isHex32 } from '../../../base/bytes.ts';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { formatCount } from '../../../base/numbers.ts';
+import { whileSlow } from '../../../base/slow.ts';
 import { agree } from '../../../chain/endpoints.ts';
 import { waitFinal } from '../../../chain/evm/blocks.ts';
 import { dataOf, numberOf } from '../../../chain/evm/encoding.ts';
@@ -108,7 +109,9 @@ const snapshot = (): Command =>
   ).action(async (flags: SnapshotFlags, command: Command) => {
     refuseUnused(command, snapshotRules(flags));
     await interruptibly(async (signal) => {
-      const made = await deriveSnapshot(flags, signal);
+      const made = await whileSlow('reading the stakes', writeNote, () =>
+        deriveSnapshot(flags, signal),
+      );
       await writeResult(formatStakeJson(made), flags.output);
       writeNote(`snapshot ${snapshotId(made)}: ${made.rows.length} keys at block ${made.height}`);
       if (flags.publish) await publishOver(flags.relay, made, signal);
