@@ -3,7 +3,7 @@
  * decides, and warnings if timing, beacon or trust are weak.
  */
 
-import { mostOthers } from '../consensus/round/seats.ts';
+import { mostGuests } from '../consensus/round/seats.ts';
 import { layoutOf } from '../model/from-settings.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import {
@@ -64,7 +64,7 @@ function seatsOf(
   workers: number,
 ): { seats: number; quorum: number } {
   const deciding = Math.min(founders.length, workers);
-  const most = foundersDecide ? deciding + mostOthers(committee, deciding) : workers;
+  const most = foundersDecide ? deciding + mostGuests(committee, deciding) : workers;
   const seats = Math.min(committee.size, workers, most);
   const share = committee.quorum === 'bft' ? (2 * seats) / 3 : seats / 2;
   return { seats, quorum: Math.floor(share) + 1 };

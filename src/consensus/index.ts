@@ -45,4 +45,4 @@ export type {
   RoundState,
   RoundTiming,
 } from './round/round-state.ts';
-export { mostOthers, seatable, withFounderQuorum } from './round/seats.ts';
+export { mostGuests, seatable, withFounderQuorum } from './round/seats.ts';

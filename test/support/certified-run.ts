@@ -71,6 +71,8 @@ export interface Round {
   readonly ignored?: readonly number[];
   /** Workers whose payload contains only zeros. */
   readonly empty?: readonly number[];
+  /** Workers whose payload is the opposite of what worker 1 sends, a million times as large. */
+  readonly hostile?: readonly number[];
   readonly silent?: readonly number[];
   readonly joins?: readonly number[];
   /** Workers whose very first join is listed again. */
@@ -383,7 +385,7 @@ function manifestOf(
   at: Generating,
   state: Certified,
   number: number,
-  { empty }: Round = {},
+  { empty, hostile }: Round = {},
 ): SignedEvent {
   const { spec, run } = at;
   const signer = signerOf(number);
@@ -395,8 +397,8 @@ function manifestOf(
     ...{ run, layout: params.layout, packing, eventBudget, ratio: topk, sha256 },
   });
   const { size } = params.layout;
-  const isEmpty = empty?.includes(number);
-  const delta = isEmpty ? new Float64Array(size) : deltaOf(size, round, number);
+  const factor = empty?.includes(number) ? 0 : hostile?.includes(number) ? -1e6 : 1;
+  const delta = deltaOf(size, round, factor < 0 ? 1 : number).map((value) => factor * value);
   const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, assignment });
   const said = { run, round, parent, base, codec, roster: assignment.digest };
   const rerun = { root: 'a'.repeat(64), bytes: 1, shard: '1/1', build: 'made up' };

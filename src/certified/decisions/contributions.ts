@@ -6,7 +6,7 @@ import { sha256 } from '../../base/hash.ts';
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/draw.ts';
 import { liveOf } from '../../consensus/round/membership.ts';
-import { entitled, tierOfMember } from '../../consensus/round/seats.ts';
+import { entitled, tierOfMember, withoutGuests } from '../../consensus/round/seats.ts';
 import { accept, type Judged, refusal } from '../../network/wire/judged.ts';
 import { judgePayload, type Manifest, openContribution } from '../../network/wire/manifests.ts';
 import { createPacker } from '../../network/wire/packer.ts';
@@ -80,17 +80,18 @@ export const weighingOf = (
 ): readonly WorkerId[] => weigh({ eligible, stakes, rules }).map(({ key }) => key);
 
 /**
- * Returns the owners of parameter chunks, which are the keys that may have a seat, and the other senders, such as
- * newcomers. In a run with stakes, keys without enough stake send nothing.
+ * Returns the owners of parameter chunks, which are the keys that may have a seat and are no guests, and the other
+ * senders, such as newcomers. In a run with stakes, keys without enough stake send nothing.
  */
 function sendersOf({ spec, run, ledger, stakes }: Omit<RoundParameters, 'base' | 'parent'>) {
   const rules = membershipOf(spec, run);
   const drawn = drawnOf(rules, ledger);
   const isDrawn = (key: WorkerId) => drawn?.has(key) !== false;
-  const owners = weighingOf(spec, stakes, entitled(ledger, liveOf(rules, ledger)).filter(isDrawn));
-  const isOwner = new Set(owners);
+  const able = weighingOf(spec, stakes, entitled(ledger, liveOf(rules, ledger)).filter(isDrawn));
+  const owners = new Set(withoutGuests(rules, ledger, able));
   const roster = ledger.members.map(({ key }) => key).filter(isDrawn);
-  return { owners, beside: weighingOf(spec, stakes, roster).filter((key) => !isOwner.has(key)) };
+  const others = weighingOf(spec, stakes, roster).filter((key) => !owners.has(key));
+  return { owners: [...owners], beside: others };
 }
 
 /** Returns which chunks each worker sends in a round. Throws if the ledger has no entropy. */

@@ -8,6 +8,7 @@ import { rosterWeights, type Stakes } from '../../consensus/committee/committee.
 import { nesterovStep } from '../../consensus/outer/nesterov.ts';
 import type { ModelState } from '../../consensus/roots.ts';
 import type { RosterChange } from '../../consensus/round/membership.ts';
+import { guestTest } from '../../consensus/round/seats.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -259,6 +260,7 @@ export function stepModel(
   }
   const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;
   const { normBoundC: normBound, weightCap } = spec.limits;
+  const isGuest = guestTest(spec, ledger);
   const { mean: aggregate, typical } = boundedMean(
     rows.map(({ late, contribution: { worker, eventId: id, delta, examples } }) => ({
       worker,
@@ -266,6 +268,7 @@ export function stepModel(
       late,
       delta,
       stake: stakeOf(worker),
+      isGuest: isGuest(worker),
       weight: weightOf(examples, { weights, cap: weightCap }) * stakeOf(worker),
     })),
     { params, histories: [ledger.rowSizes, ...(ledger.features.widths?.sizes ?? [])] },

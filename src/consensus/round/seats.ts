@@ -62,28 +62,50 @@ export function unseated(ledger: Ledger, live: readonly WorkerId[]): ReadonlySet
 }
 
 /**
- * Returns the eligible keys that sit if founders decide: all founders, and as many others as leave the founders a
+ * Returns a test for guests: keys that neither founded the run nor act for a founder. If founders do not decide, no key
+ * is a guest.
+ */
+export function guestTest(
+  { founders, foundersDecide }: Pick<MembershipRules, 'founders' | 'foundersDecide'>,
+  { members }: Pick<Ledger, 'members'>,
+): (key: WorkerId) => boolean {
+  if (!foundersDecide) return () => false;
+  const named = new Set(founders);
+  const deciding = new Set(keysOf(members, (member) => named.has(principalOf(member))));
+  return (key) => !named.has(key) && !deciding.has(key);
+}
+
+/** Returns the keys that are no guests; all of them if every key is a guest. */
+export function withoutGuests(
+  rules: Parameters<typeof guestTest>[0],
+  ledger: Ledger,
+  keys: readonly WorkerId[],
+): readonly WorkerId[] {
+  const isGuest = guestTest(rules, ledger);
+  return keys.every(isGuest) ? keys : keys.filter((key) => !isGuest(key));
+}
+
+/**
+ * Returns the eligible keys that sit if founders decide: all founders, and as many guests as leave the founders a
  * quorum, drawn for the round. Without an eligible founder all keys sit, since a run needs a committee.
  */
 export function withFounderQuorum<T extends { readonly key: WorkerId }>(
-  { run, founders, foundersDecide, committee }: MembershipRules,
+  rules: MembershipRules,
   ledger: Ledger,
   eligible: readonly T[],
 ): readonly T[] {
-  if (!foundersDecide) return eligible;
-  const named = new Set(founders);
-  const founding = new Set(keysOf(ledger.members, (member) => named.has(principalOf(member))));
-  const others = eligible.map(({ key }) => key).filter((key) => !founding.has(key));
-  const deciding = eligible.length - others.length;
-  const count = mostOthers(committee, deciding);
-  if (deciding === 0 || others.length <= count) return eligible;
-  const drawn = drawEqually('nostrain/other-seats/1', run, ledger, { keys: others, count });
-  const seated = new Set([...founding, ...drawn]);
-  return eligible.filter(({ key }) => seated.has(key));
+  const isGuest = guestTest(rules, ledger);
+  const guests = eligible.map(({ key }) => key).filter(isGuest);
+  const deciding = eligible.length - guests.length;
+  const count = mostGuests(rules.committee, deciding);
+  if (deciding === 0 || guests.length <= count) return eligible;
+  const drawn = drawEqually('nostrain/other-seats/1', rules.run, ledger, { keys: guests, count });
+  const seated = new Set(drawn);
+  return eligible.filter(({ key }) => !isGuest(key) || seated.has(key));
 }
 
-/** Returns how many other keys may sit with these founders so that all sit and the founders alone are a quorum. */
-export function mostOthers(
+/** Returns how many guests may sit with these founders so that all sit and the founders alone are a quorum. */
+export function mostGuests(
   { quorum, size = Number.POSITIVE_INFINITY }: MembershipRules['committee'],
   founders: number,
 ): number {

@@ -109,7 +109,7 @@ export const features = {
   founders: {
     says:
       'other keys than founders have seats only as far as the live founders alone remain a ' +
-      'quorum',
+      'quorum, set no bound, own no chunks, and together weigh at most a quarter of the founders',
   },
   founding: {
     says: 'outcomes list a limited number of joins of founders, the first of them chosen by lot',

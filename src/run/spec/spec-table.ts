@@ -88,10 +88,14 @@ export const plainFields = {
     feature: 'seats',
     ...off,
   }),
-  foundersDecide: row('others sit only while the live founders alone are a quorum', yesNo(), {
-    feature: 'founders',
-    ...off,
-  }),
+  foundersDecide: row(
+    'strangers cannot decide: founders have a quorum, strangers a bounded weight',
+    yesNo(),
+    {
+      feature: 'founders',
+      ...off,
+    },
+  ),
   tiers: fields.tiers,
   dataFrom: row('address of the text of the run, for joiners', address(), {
     default: '',
