@@ -80,18 +80,17 @@ export const weighingOf = (
 ): readonly WorkerId[] => weigh({ eligible, stakes, rules }).map(({ key }) => key);
 
 /**
- * Returns the owners of parameter chunks, which are the keys that may have a seat and are no guests, and the other
- * senders, such as newcomers. In a run with stakes, keys without enough stake send nothing.
+ * Returns the owners of chunks, which are the keys that may have a seat and are no guests, and the other senders, such
+ * as newcomers. In a run with stakes, keys without enough stake send nothing.
  */
 function sendersOf({ spec, run, ledger, stakes }: Omit<RoundParameters, 'base' | 'parent'>) {
   const rules = membershipOf(spec, run);
   const drawn = drawnOf(rules, ledger);
   const isDrawn = (key: WorkerId) => drawn?.has(key) !== false;
-  const able = weighingOf(spec, stakes, entitled(ledger, liveOf(rules, ledger)).filter(isDrawn));
-  const owners = new Set(withoutGuests(rules, ledger, able));
-  const roster = ledger.members.map(({ key }) => key).filter(isDrawn);
-  const others = weighingOf(spec, stakes, roster).filter((key) => !owners.has(key));
-  return { owners: [...owners], beside: others };
+  const able = entitled(ledger, liveOf(rules, ledger)).filter(isDrawn);
+  const owners = new Set(withoutGuests(rules, ledger, weighingOf(spec, stakes, able)));
+  const all = weighingOf(spec, stakes, ledger.members.map(({ key }) => key).filter(isDrawn));
+  return { owners: [...owners], beside: all.filter((key) => !owners.has(key)) };
 }
 
 /** Returns which chunks each worker sends in a round. Throws if the ledger has no entropy. */
