@@ -52,6 +52,7 @@ import {
 } from '../shared/member-flags.ts';
 import { protocolOf } from '../shared/protocol.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
+import { strangersWarning } from '../shared/strangers.ts';
 import { trainIn } from './run/join.ts';
 
 const command = (): Command => {
@@ -149,6 +150,8 @@ async function train(
       const changes = adaptedSettings(presets[settings.model], completed);
       for (const each of changes) writeNote(describeAdaptation(each));
     }
+    const warning = strangersWarning(settings);
+    if (warning !== undefined) writeNote(warning);
     refuseUnused(command, dataRules(settings, flags));
     const start =
       flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start));

@@ -69,6 +69,12 @@ export function isPrivateRelay(url: string): boolean {
   return PRIVATE_IPV6.test(hostname) || LOCAL_NAME.test(hostname);
 }
 
+/** Reports whether the address is on this machine, where strangers do not reach it. */
+export function isLoopbackRelay(url: string): boolean {
+  const { hostname } = new URL(url);
+  return /^127\.[\d.]+$|^\[::1\]$|^(?:.+\.)?localhost$/.test(hostname);
+}
+
 /** IPv4 ranges that are not public (IANA special-purpose registry): address and prefix length. */
 const SPECIAL_IPV4: readonly (readonly [address: string, bits: number])[] = [
   ['0.0.0.0', 8],
