@@ -12,6 +12,7 @@ import { examples, typed } from '../support/examples.ts';
 import { type Program, runProgram, startProgram, temporaryFolder } from '../support/processes.ts';
 import { commandLines, flagsInText, typescriptBlocks, wordsOf } from '../support/readme.ts';
 import { runBlock } from '../support/run-block.ts';
+import { signerOf } from '../support/signers.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';
 import { typeErrors } from '../support/type-errors.ts';
 
@@ -69,6 +70,7 @@ const placed = (line: string): readonly string[] =>
         .replace(/^wss:\/\/other\.example\.org$/, relays[1]!.url)
         .replace(/^~\/\.local\/share\/nostrain/, home)
         .replace(/^hf:HuggingFaceTB\/.*$/, base)
+        .replace(/^npub1…$/, signerOf(2).publicKey)
         .replace(/^naddr1…$/, made.naddr)
         .replace(/^ID$/, made.run),
     );
@@ -106,6 +108,7 @@ const plays: readonly (readonly [
   ['plan', runs],
   ['run create', creates],
   ['run join', (args) => runs([...args, PRIVATE, '--corpus', text])],
+  ['run invite', (args) => runs([...args, PRIVATE])],
   ['run leave', leaves],
   ['archive', runs],
   ['replay', runs],

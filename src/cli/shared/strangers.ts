@@ -10,7 +10,8 @@ export function strangersWarning({
   const isReachable = relay.some((url) => isRelayUrl(url) && !isLoopbackRelay(url));
   if (peers.length > 0 || !isReachable) return undefined;
   return (
-    'warning: anyone who knows the relay and the name of this run can take part and ruin the model ' +
-    'with harmful updates; to count only your own workers, start each with --peers npub1…,npub1…'
+    'warning: anyone who knows the relay and the name of this run can take part and ruin the ' +
+    'model with harmful updates; to count only your own workers, start each with ' +
+    '--peers npub1…,npub1…'
   );
 }
