@@ -206,28 +206,40 @@ function beaconWait(spec: RunSpec): string {
         `and then until a block of ${beacon.chain} is final (on Ethereum some 15 minutes)`;
 }
 
+/** Returns what strangers can do in a run that anyone may join without stake; undefined for other runs. */
+export function limitOfStrangers({
+  stake,
+  admission: { kind },
+  founders: { length: count },
+  foundersDecide,
+}: RunSpec): string | undefined {
+  if (stake.source !== 'none' || (kind !== 'open' && kind !== 'work')) return undefined;
+  if (foundersDecide) {
+    return count === 1
+      ? 'anyone may join, so the founder decides: the run waits when it stops'
+      : `anyone may join, so the ${count} founders decide: the run waits when they stop`;
+  }
+  return (
+    'anyone may join and every key counts the same: one person may use many keys, and the run ' +
+    'stalls for good when strangers who have half of the seats stop'
+  );
+}
+
 function warningsOfTrust(
-  { committee, stake, admission, timing, aggregation, founders, foundersDecide }: RunSpec,
+  spec: RunSpec,
   {
     seats,
     quorum,
     workers,
   }: { readonly seats: number; readonly quorum: number; readonly workers: number },
 ): readonly Warning[] {
+  const { committee, stake, timing, aggregation } = spec;
   const hasStakes = stake.source !== 'none';
   const least = leastRows(aggregation);
   const { recoveryMs, recoveryFloorPermille } = timing;
-  const isOpen = !hasStakes && (admission.kind === 'open' || admission.kind === 'work');
+  const limit = limitOfStrangers(spec);
   return [
-    [
-      isOpen && !foundersDecide,
-      'anyone may join and every key counts the same: one person may use many keys, and the ' +
-        'run stalls for good when strangers who have half of the seats stop',
-    ],
-    [
-      isOpen && foundersDecide,
-      `anyone may join, so the ${founders.length} founders decide: the run waits when they stop`,
-    ],
+    [limit !== undefined, limit ?? ''],
     [
       hasStakes,
       'a key that is not in the stake table takes no part: it sends nothing, and nothing ' +

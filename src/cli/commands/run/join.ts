@@ -1,5 +1,6 @@
 /** `nostrain run join`: trains as one worker of a run with a spec. Flags become options of `openJoin`. */
 import { Argument, Command, Option } from 'commander';
+import { limitOfStrangers } from '../../../certified/security-report.ts';
 import { openJoin } from '../../../node/join/join-run.ts';
 import {
   joinNames,
@@ -102,8 +103,11 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
       advertise: flags.advertiseRelay,
       stake,
       wantsSeats: () => flags.seats !== false,
-      onSpec: (spec) =>
-        refuseUnused(command, [...joinRules(spec, requested), ...holdRules(spec, flags)]),
+      onSpec: (spec) => {
+        refuseUnused(command, [...joinRules(spec, requested), ...holdRules(spec, flags)]);
+        const limit = limitOfStrangers(spec);
+        if (limit !== undefined) writeNote(`warning: ${limit}`);
+      },
       onNotice: writeNote,
       signal,
       beacon: (spec) => neededBeacon(spec, flags),

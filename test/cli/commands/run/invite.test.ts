@@ -52,6 +52,19 @@ describe('a new run', () => {
   });
 });
 
+it('says what strangers can do to those who join an open run', async () => {
+  const joining = async (...flags: readonly string[]) => {
+    await rm(file('run.json'), { force: true });
+    // a run whose beacon no source is named for ends before it connects
+    await create('--model', 'linear', '--set', 'beacon.kind=drand', ...flags);
+    const place = [file('run.json'), '--relay', 'ws://127.0.0.1:9', ...keyFlags(1)];
+    return (await runCommand('run', 'join', ...place)).stderr;
+  };
+  const open = ['--set', 'admission.kind=open'];
+  expect(await joining(...open)).toContain('warning: anyone may join, so the founder decides');
+  expect(await joining()).not.toContain('anyone may join');
+});
+
 describe('nostrain run invite', () => {
   it('publishes an invitation on the relays of the run, with the key of a founder', async () => {
     const relay = await createRelay();
