@@ -115,7 +115,8 @@ function testServer(name: string, start: () => Promise<StartedRelay>): void {
         await holder.close();
       }
       const got = await runCommand('checkpoint', 'fetch', manifestDigest(manifest), '--from', url, '--out', at('out')); // biome-ignore format: one line
-      expect([got.exitCode, got.stderr]).toEqual([0, '']);
+      expect(got.exitCode).toBe(0);
+      expect(got.stderr).not.toMatch(/does not answer|no longer used/);
       expect(await readManifest(at('out'))).toEqual(manifest);
     });
 

@@ -29,7 +29,8 @@ describe('checkpoint fetch', () => {
     try {
       const what = `${server.url}/${await digestOf('a')}`;
       const got = await runCommand('checkpoint', 'fetch', what, '--out', at('b'), '--file', at('again')); // biome-ignore format: one line
-      expect([got.exitCode, got.stderr]).toEqual([0, '']);
+      expect(got.exitCode).toBe(0);
+      expect(got.stderr).not.toMatch(/does not answer|no longer used/);
       expect(got.stdout).toContain(`from     ${server.url}: 7 chunks, 100.0 kB, good`);
       expect(new Uint8Array(await readFile(at('again')))).toEqual(payload);
     } finally {
