@@ -73,6 +73,24 @@ describe('the directory at a holder server', () => {
     expect(directory.take(announced(2), '203.0.113.3')).toMatchObject(busy);
   });
 
+  it('takes announcements of an address again in the next minute, and answers with at most 32 records', () => {
+    let now = NOW;
+    const directory = new Directory({ ...options(), now: () => now });
+    for (let n = 1; n <= 60; n++) directory.take(announced(n), '203.0.113.1');
+    const next = announced(61);
+    expect(directory.take(next, '203.0.113.1')).toMatchObject({ ok: false });
+    now += 60;
+    expect(directory.take(next, '203.0.113.1')).toMatchObject({ ok: true });
+    const object = idOf('object');
+    for (let n = 100; n < 120; n++) {
+      directory.take(announced(n, { held: [object] }), `198.51.100.${n}`);
+    }
+    directory.localRecord = signer(9).sign(buildHolder(offer(), NOW, 3600));
+    const { holders } = JSON.parse(directory.answer(object)!);
+    expect(holders).toHaveLength(32);
+    expect(holders[0].pubkey).toBe(signer(9).publicKey);
+  });
+
   it('keeps holders that others announced when one address floods it', () => {
     const directory = new Directory(options());
     const object = idOf('object');
