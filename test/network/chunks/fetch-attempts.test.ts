@@ -9,7 +9,7 @@ import { createManualClock } from '../../support/manual-clock.ts';
 const BYTES = 1024;
 
 /** What a source does when it is asked for the `times`-th time: sends all, some or endless bytes, lacks it, or fails. */
-type Reply = 'all' | 'half' | 'endless' | 'silence' | 'slowly' | 'absent' | SourceError;
+type Reply = 'all' | 'half' | 'endless' | 'silence' | 'slowly' | 'in turn' | 'absent' | SourceError;
 interface Script extends Partial<ChunkSource> {
   reply(times: number, afterMs: number): Reply;
 }
@@ -30,7 +30,8 @@ async function play(scripts: readonly Script[], count = 1, options: Partial<Fetc
       try {
         for (let at = 0; is === 'endless' || at < BYTES; at += BYTES / 4) {
           if (is === 'half' && at >= BYTES / 2) return;
-          const ms = { silence: 1e9, slowly: 6000 }[is as string] ?? 10;
+          const turnMs = at === 0 ? 300 * seen.active + 50 : 0;
+          const ms = { silence: 1e9, slowly: 6000, 'in turn': turnMs }[is as string] ?? 10;
           await clock.sleep(ms, signal);
           seen.pieces++;
           yield is === 'endless' ? new Uint8Array(BYTES / 4) : content.slice(at, at + BYTES / 4);
@@ -186,6 +187,20 @@ describe('at once', () => {
     expect(sinks).toBe(1);
     expect(seconds).toBeLessThan(1);
     expect(seen[1]!.asks[0]![1]).toBeGreaterThanOrEqual(0.5);
+  });
+
+  it('no chunk is asked of three sources, nor of a second one while the first delivers others', async () => {
+    const silent: Script = { reply: () => 'silence' };
+    const { seen, missing } = await play([silent, silent, { reply: () => 'all' }], 1, {
+      hedgeMs: 5,
+    });
+    expect(missing).toEqual([]);
+    const [firsts, third] = [seen.slice(0, 2).map(({ asks }) => asks[0]![1]), seen[2]!.asks[0]![1]];
+    expect(Math.max(...firsts)).toBeLessThan(1);
+    expect(third).toBeGreaterThan(10);
+    const inTurn = await play([{ reply: () => 'in turn' }, { reply: () => 'all', isSpared: true }], 4); // biome-ignore format: one line
+    expect(inTurn.seen.map(({ asks }) => asks.length)).toEqual([4, 0]);
+    expect(inTurn.seconds).toBeGreaterThan(1);
   });
 
   it('chunks that came elsewhere are not asked for, and later ones only when they are wanted', async () => {
