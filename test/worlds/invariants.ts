@@ -1,14 +1,11 @@
 /** What holds in every world. Each invariant looks at what happened and says what is wrong, if anything. */
-import { gather, type ProtocolMessage } from 'nostrain/certified/parts';
-import type { EventCrypto } from 'nostrain/network';
-import { nativeCrypto } from 'nostrain/node';
-import { runIdOf } from 'nostrain/run';
+import type { ProtocolMessage } from 'nostrain/certified/parts';
 import { isMessage } from '../../src/certified/wire/certified-events.ts';
 import { judgeFault } from '../../src/consensus/round/receive.ts';
 import { keyOf } from '../support/certified-swarm.ts';
 import type { Chronicle, Saved } from './chronicle.ts';
 import { NO_SPACE } from './disk.ts';
-import { keyedCrypto } from './keyed-crypto.ts';
+import { evidenceOf, replayOf } from './evidence.ts';
 import { GRACE_MAX_MS } from './spec.ts';
 import { lastFaultSeconds, spoiledIn, type World } from './world.ts';
 
@@ -81,24 +78,18 @@ function statementOf(message: ProtocolMessage, content: string): Statement | und
 const signsOnce: Invariant = {
   name: 'honest keys sign once',
   check(chronicle) {
-    const { world, spec } = chronicle;
+    const { world } = chronicle;
     const isGood = isHonest(chronicle);
     const honest = new Set(
       Array.from({ length: world.workers }, (_, i) => i)
         .filter(isGood)
         .map(keyOf),
     );
-    const crypto: EventCrypto = world.isReal ? nativeCrypto : keyedCrypto;
-    const sent = chronicle.sent();
+    const { sent, gathered } = evidenceOf(chronicle);
     const contents = new Map(sent.map(({ id, content }) => [id, content]));
-    const { messages } = gather(
-      sent,
-      { run: runIdOf(spec), spec },
-      { crypto, read: chronicle.parsed },
-    );
     const places = new Map<string, Statement[]>();
     const found: string[] = [];
-    for (const message of messages.values()) {
+    for (const message of gathered.messages.values()) {
       const statement = honest.has(message.key)
         ? statementOf(message, contents.get(message.id)!)
         : undefined;
@@ -169,6 +160,19 @@ const progresses: Invariant = {
   },
 };
 
+/** The events replay, to the model that honest workers end with. */
+const replays: Invariant = {
+  name: 'the events replay',
+  check(chronicle) {
+    const { world } = chronicle;
+    const { modelRoot, problems } = replayOf(chronicle);
+    const last = honestSaves(chronicle).find(({ round }) => round === world.rounds);
+    if (!last || last.state.head.modelRoot === modelRoot) return problems;
+    const ends = `the replay ends with model ${modelRoot}, worker ${last.worker} with`;
+    return [...problems, `${ends} ${last.state.head.modelRoot}`];
+  },
+};
+
 export const invariants: readonly Invariant[] = [
   oneOutcome,
   noneAccused,
@@ -176,4 +180,5 @@ export const invariants: readonly Invariant[] = [
   countedOnce,
   noneFails,
   progresses,
+  replays,
 ];

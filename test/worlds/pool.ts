@@ -4,25 +4,34 @@ import { fileURLToPath } from 'node:url';
 import type { Report } from './batch.ts';
 import type { World } from './world.ts';
 
-const program = fileURLToPath(new URL('./batch.ts', import.meta.url));
+const batch = fileURLToPath(new URL('./batch.ts', import.meta.url));
 
 /** Worlds per process; then a new one replaces it, so that leftovers of ended worlds do not slow later ones. */
 const WORLDS_PER_PROCESS = 500;
 
-/** Plays all worlds, `jobs` at a time; reports come in the order in which worlds end. */
+export interface Playing {
+  /** Processes at a time. */
+  readonly jobs: number;
+  /** The program that each runs; default the one of this folder. */
+  readonly program?: string | undefined;
+  /** Called in the order in which worlds end. Playing stops once it returns false. */
+  onReport(report: Report): boolean;
+}
+
+/** Plays worlds until none is left. */
 export async function playAll(
   worlds: Iterable<World>,
-  jobs: number,
-  onReport: (report: Report) => void,
+  { jobs, program = batch, onReport }: Playing,
 ): Promise<void> {
+  let goesOn = true;
   const queue = worlds[Symbol.iterator]();
   const lane = async (): Promise<void> => {
     let child: ChildProcess | undefined;
     let played = 0;
-    for (let next = queue.next(); !next.done; next = queue.next()) {
+    for (let next = queue.next(); goesOn && !next.done; next = queue.next()) {
       if (child && played % WORLDS_PER_PROCESS === 0) child.disconnect();
       if (played++ % WORLDS_PER_PROCESS === 0) child = fork(program);
-      onReport(await playIn(child!, next.value));
+      goesOn = onReport(await playIn(child!, next.value)) && goesOn;
     }
     child?.disconnect();
   };

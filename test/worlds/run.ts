@@ -4,7 +4,9 @@
  * same invariant.
  */
 import { parseArgs } from 'node:util';
-import { reportOn } from './batch.ts';
+import { type Report, reportOn } from './batch.ts';
+import { bundleWith } from './bundle.ts';
+import { type Plant, plants } from './plants.ts';
 import { playAll } from './pool.ts';
 import { commandOf, lineOf, summaryOf } from './report.ts';
 import { shrink } from './shrink.ts';
@@ -18,6 +20,8 @@ const { values } = parseArgs({
     /** A world as JSON, in place of a drawn one. */
     world: { type: 'string' },
     jobs: { type: 'string', default: '2' },
+    /** Plants bugs in the program, of this name or `all`: which seed finds each. */
+    plant: { type: 'string' },
     shrink: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
@@ -52,17 +56,46 @@ async function playOne(drawn: World): Promise<number> {
 
 async function playMany(): Promise<number> {
   const started = performance.now();
-  const reports: Awaited<ReturnType<typeof reportOn>>[] = [];
-  await playAll(worldsOf(values.seeds), Number(values.jobs), (report) => {
+  const reports: Report[] = [];
+  const onReport = (report: Report): true => {
     reports.push({ ...report, notes: [] });
     if (values.verbose) console.error(lineOf(report));
     const [first] = report.violations;
-    if (!first) return;
-    console.error(`${first.invariant}: ${first.message}\n  ${commandOf(report.world, size)}`);
-  });
+    if (first) {
+      console.error(`${first.invariant}: ${first.message}\n  ${commandOf(report.world, size)}`);
+    }
+    return true;
+  };
+  await playAll(worldsOf(values.seeds), { jobs: Number(values.jobs), onReport });
   const summary = summaryOf(reports, (performance.now() - started) / 1000);
   console.log(values.json ? JSON.stringify(summary) : JSON.stringify(summary, null, 2));
   return summary.violations;
+}
+
+/** Returns the number of bugs that no world found. */
+async function playPlanted(name: string): Promise<number> {
+  const planted = plants.filter((plant) => name === 'all' || plant.name === name);
+  let missed = 0;
+  for (const plant of planted) if (!(await finds(plant))) missed++;
+  return missed;
+}
+
+/** Plays worlds with a bug until one breaks an invariant. */
+async function finds(plant: Plant): Promise<boolean> {
+  let finding: Report | undefined;
+  let played = 0;
+  const program = await bundleWith(plant);
+  const onReport = (report: Report): boolean => {
+    played++;
+    if (report.violations.length > 0) finding ??= report;
+    return finding === undefined;
+  };
+  await playAll(worldsOf(values.seeds), { jobs: Number(values.jobs), program, onReport });
+  const { name: bug } = plant;
+  const seed = finding?.world.seed;
+  const { invariant, message } = finding?.violations[0] ?? {};
+  console.log(JSON.stringify({ bug, played, seed, invariant, message }));
+  return finding !== undefined;
 }
 
 const one = values.world === undefined ? values.seed : undefined;
@@ -71,5 +104,7 @@ const violations =
     ? await playOne(JSON.parse(values.world) as World)
     : one !== undefined
       ? await playOne(drawWorld(Number(one), size))
-      : await playMany();
+      : values.plant !== undefined
+        ? await playPlanted(values.plant)
+        : await playMany();
 process.exitCode = violations > 0 ? 1 : 0;

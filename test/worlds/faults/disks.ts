@@ -19,7 +19,6 @@ export const diskLost: Fault = {
     });
   },
   endSeconds,
-  spoils: (parameters) => [numberOf(parameters, 'worker')],
 };
 
 export const backupRestored: Fault = {

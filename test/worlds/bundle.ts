@@ -1,0 +1,48 @@
+/** Bundles the process that plays worlds, with a bug planted in the program. */
+import { mkdtempSync, readFileSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build, type Plugin } from 'esbuild';
+import type { Plant } from './plants.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Returns the path of the program. Throws if the file no longer has the text that the plant replaces. */
+export async function bundleWith(plant: Plant): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'nostrain-worlds-'));
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  const outfile = join(folder, `${plant.name}.mjs`);
+  await build({
+    entryPoints: [join(root, 'test/worlds/batch.ts')],
+    ...{ bundle: true, platform: 'node', format: 'esm', target: 'node20', outfile },
+    conditions: ['nostrain:source'],
+    plugins: [packagesOutside, planting(plant)],
+    logLevel: 'error',
+  });
+  return outfile;
+}
+
+/** Leaves packages out of the bundle, but not this one. */
+const packagesOutside: Plugin = {
+  name: 'packages outside',
+  setup(bundling) {
+    bundling.onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
+      kind === 'entry-point' || path.startsWith('nostrain') ? undefined : { path, external: true },
+    );
+  },
+};
+
+const planting = ({ file, from, to, name }: Plant): Plugin => ({
+  name: 'planting',
+  setup(bundling) {
+    bundling.onLoad({ filter: /\.ts$/ }, ({ path }) => {
+      if (relative(root, path) !== file) return undefined;
+      const [before, after, ...more] = readFileSync(path, 'utf8').split(from);
+      if (after === undefined || more.length > 0) {
+        throw new Error(`${name}: ${file} has to have this text once: ${from}`);
+      }
+      return { contents: `${before}${to}${after}`, loader: 'ts' };
+    });
+  },
+});
