@@ -1,10 +1,6 @@
 /** Records what workers of a world saved, reported and sent, and hashes all frames in order. */
 import type { RunEvent } from 'nostrain/certified';
-import {
-  type CertifiedState,
-  type ProtocolMessage,
-  toProtocolMessage,
-} from 'nostrain/certified/parts';
+import { type ProtocolMessage, toProtocolMessage } from 'nostrain/certified/parts';
 import { apartIn, type SignedEvent } from 'nostrain/network';
 import type { Outcome, RunSpec } from 'nostrain/run';
 import type { Tap } from '../bench/simulate/line.ts';
@@ -15,8 +11,11 @@ export interface Saved {
   readonly worker: number;
   /** Rounds that are over. */
   readonly round: number;
-  readonly seconds: number;
-  readonly state: CertifiedState;
+  /** Digest of the outcome of the last of them; in a plain run that of the model. */
+  readonly outcome: string;
+  readonly model: string;
+  /** Keys that broke the rules. */
+  readonly ejected: readonly string[];
 }
 
 export interface Reported {
@@ -48,21 +47,23 @@ export class Chronicle {
   /** What events say, each parsed once for all workers. */
   readonly parsed = new Map<string, ProtocolMessage>();
   kills = 0;
-  seconds = 0;
+  readonly #now: () => number;
   #trace = new Trace();
   #sent = new Map<string, string>();
 
-  constructor(world: World, spec: RunSpec) {
+  /** `now` returns the seconds since the beginning. */
+  constructor(world: World, spec: RunSpec, now: () => number) {
     this.world = world;
     this.spec = spec;
+    this.#now = now;
   }
 
   readonly tap: Tap = {
     sent: (worker, text) => {
-      this.#trace.add(this.seconds, worker, text);
+      this.#trace.add(this.#now(), worker, text);
       if (text.startsWith(EVENT)) this.#sent.set(text, text);
     },
-    got: (worker, text) => this.#trace.add(this.seconds, worker, text),
+    got: (worker, text) => this.#trace.add(this.#now(), worker, text),
   };
 
   /** Parses a verified event like `toProtocolMessage`. */
@@ -75,9 +76,14 @@ export class Chronicle {
     return message;
   };
 
+  saves(saved: Saved): void {
+    this.#trace.add(this.#now(), saved.worker, saved.outcome);
+    this.saved.push(saved);
+  }
+
   note(text: string): void {
-    this.#trace.add(this.seconds, -1, text);
-    this.notes.push(`${this.seconds.toFixed(2)} s: ${text}`);
+    this.#trace.add(this.#now(), -1, text);
+    this.notes.push(`${this.#now().toFixed(2)} s: ${text}`);
   }
 
   /** The events that workers sent, each once. */

@@ -4,6 +4,7 @@
  */
 import type { Entry, Journal } from 'nostrain/certified';
 import type { CertifiedState } from 'nostrain/certified/parts';
+import type { WorkerState } from 'nostrain/worker';
 import type { Disk } from '../support/certified-swarm.ts';
 
 /** Contents of a disk; each write replaces the whole object, so that a reference to an old one is a backup. */
@@ -12,6 +13,8 @@ export interface Files {
   readonly entry?: Entry | undefined;
   readonly backfill: ReadonlyMap<number, string>;
   readonly phase?: Uint8Array | undefined;
+  /** State of a plain run. */
+  readonly plain?: WorkerState | undefined;
 }
 
 const empty: Files = { backfill: new Map() };
@@ -27,6 +30,7 @@ export const NO_SPACE = 'ENOSPC: no space left on device';
 
 /** The disk as one process sees it. */
 export interface Mounted extends Disk {
+  plain: WorkerState | undefined;
   readonly journal: Journal;
   /** The process is dead: nothing it still writes is kept. */
   unmount(): void;
@@ -87,6 +91,12 @@ export class WorldDisk {
       },
       set phase(phase) {
         write({ phase });
+      },
+      get plain() {
+        return files().plain;
+      },
+      set plain(plain) {
+        write({ plain });
       },
       journal: {
         load: async () => this.files.entry,

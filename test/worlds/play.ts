@@ -2,7 +2,7 @@
 import { VirtualClock } from '../bench/simulate/virtual-clock.ts';
 import { Chronicle } from './chronicle.ts';
 import { faultNamed } from './faults/list.ts';
-import { invariants, patienceSeconds } from './invariants.ts';
+import { invariantsOf, patienceSeconds } from './invariants.ts';
 import { specOf } from './spec.ts';
 import { WorldStage } from './stage.ts';
 import { lastFaultSeconds, type World } from './world.ts';
@@ -24,8 +24,9 @@ export interface Played {
 
 export async function playWorld(world: World): Promise<Played> {
   const clock = new VirtualClock();
-  const chronicle = new Chronicle(world, specOf(world));
   const startMs = clock.now();
+  const seconds = () => (clock.now() - startMs) / 1000;
+  const chronicle = new Chronicle(world, specOf(world), seconds);
   const stage = new WorldStage(world, clock, chronicle);
   try {
     for (const each of world.faults) faultNamed(each.fault).begin(each, stage);
@@ -34,11 +35,10 @@ export async function playWorld(world: World): Promise<Played> {
     // an invariant says who has not finished
     await clock.runUntil(() => stage.isOver, lastMs).catch(() => undefined);
     const { traceHash, notes } = chronicle;
-    const violations = invariants.flatMap(({ name, check }) =>
+    const violations = invariantsOf(world).flatMap(({ name, check }) =>
       check(chronicle).map((message) => ({ invariant: name, message })),
     );
-    const seconds = (clock.now() - startMs) / 1000;
-    return { world, violations, traceHash, notes, seconds, chronicle };
+    return { world, violations, traceHash, notes, seconds: seconds(), chronicle };
   } finally {
     stage.close();
     clock.close();

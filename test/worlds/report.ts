@@ -9,9 +9,9 @@ export const commandOf = ({ seed }: World, size: string): string =>
 
 /** One line about a world. */
 export function lineOf({ world, seconds, traceHash, cpuSeconds }: Report): string {
-  const { seed, workers, relays, rounds, faults } = world;
+  const { seed, run, workers, relays, rounds, faults } = world;
   const what = faults.map(({ fault }) => fault).join(', ') || 'no faults';
-  const size = `${workers} workers, ${relays} relays, ${rounds} rounds`;
+  const size = `${run}, ${workers} workers, ${relays} relays, ${rounds} rounds`;
   return `world ${seed}: ${size}; ${what}; ${seconds.toFixed(0)} s in ${cpuSeconds.toFixed(2)} s; ${traceHash}`;
 }
 

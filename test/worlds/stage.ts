@@ -2,11 +2,10 @@
  * Runs the workers of a world over the simulated network: starts, kills and restarts their processes, and does to them
  * and the relays what faults ask for.
  */
-import { applyOutcome, startOf } from 'nostrain/certified/parts';
+import { startOf } from 'nostrain/certified/parts';
 import { createRelaySet, type EventCrypto, type RelaySet } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
 import { limitsOf } from 'nostrain/relay';
-import type { RunSpec } from 'nostrain/run';
 import type { Params, Vector } from 'nostrain/tensor';
 import type { Trainer } from 'nostrain/worker';
 import { createStandardPolicies, type Policy, verifiedSignature } from '../../relay/policies.ts';
@@ -14,7 +13,6 @@ import { drawnTrainer } from '../bench/simulate/drawn-trainer.ts';
 import type { Weather } from '../bench/simulate/line.ts';
 import { Network } from '../bench/simulate/network.ts';
 import type { VirtualClock } from '../bench/simulate/virtual-clock.ts';
-import { type CertifiedMember, startCertified } from '../support/certified-swarm.ts';
 import { signerOf } from '../support/swarm.ts';
 import type { Attack } from './attacks.ts';
 import type { Chronicle } from './chronicle.ts';
@@ -23,10 +21,11 @@ import { type Draws, drawsOf } from './draws.ts';
 import type { Stage } from './faults/fault.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
+import { programs, type Running } from './programs.ts';
 import { spoiledIn, type World } from './world.ts';
 
 interface Process {
-  readonly member: CertifiedMember;
+  readonly member: Running;
   readonly disk: Mounted;
   cut(): void;
 }
@@ -57,7 +56,6 @@ export class WorldStage implements Stage {
   readonly world: World;
   readonly #clock: VirtualClock;
   readonly #chronicle: Chronicle;
-  readonly #spec: RunSpec;
   readonly #startMs: number;
   readonly #machines: readonly Machine[];
   readonly #severed = new Set<IsSevered>();
@@ -75,10 +73,9 @@ export class WorldStage implements Stage {
     this.world = world;
     this.#clock = clock;
     this.#chronicle = chronicle;
-    this.#spec = chronicle.spec;
     this.#startMs = clock.now();
     this.#crypto = world.isReal ? nativeCrypto : keyedCrypto;
-    this.#first = startOf(this.#spec);
+    this.#first = startOf(chronicle.spec);
     this.#draws = drawsOf(world.seed, 'frames');
     this.#spoiled = spoiledIn(world);
     this.#machines = Array.from({ length: world.workers }, (_, index) => ({
@@ -148,10 +145,7 @@ export class WorldStage implements Stage {
   }
 
   after(seconds: number, act: () => void): void {
-    this.#clock.at(this.#startMs + 1000 * seconds, () => {
-      this.#chronicle.seconds = this.#seconds;
-      act();
-    });
+    this.#clock.at(this.#startMs + 1000 * seconds, act);
   }
 
   get #seconds(): number {
@@ -238,7 +232,6 @@ export class WorldStage implements Stage {
   }
 
   #note(text: string): void {
-    this.#chronicle.seconds = this.#seconds;
     this.#chronicle.note(text);
   }
 
@@ -260,32 +253,17 @@ export class WorldStage implements Stage {
     const signer = this.world.isReal ? signerOf(index) : keyedSignerOf(index);
     const connected = createRelaySet(this.#network.urls, { openSocket, clock, crypto, random });
     const relays = machine.attack(connected, signer);
-    const { layout, values: first } = this.#first;
-    const member = startCertified({
-      ...{ index, relays, clock, disk, layout, first, crypto, spec: this.#spec },
-      ...{ signer, journal: disk.journal, trainer: this.#trainerOf(machine) },
-      // a machine that lost its disk asks for what others certified
-      fetchesCheckpoint: disk.state === undefined && this.#seconds > 0,
-      // a relay may take as long as the round, as in the settings that a spec makes
-      plan: { evaluate: false, roundTimeoutMs: this.#spec.timing.graceMaxMs },
-      ...(!this.world.isReal && { read: this.#chronicle.read }),
-      apply: (state, outcome, ...rest) => {
-        const verdict = applyOutcome(state, outcome, ...rest);
-        if (verdict.ok) this.#chronicle.outcomes.set(verdict.value.parent, outcome);
-        return verdict;
-      },
-      onEvent: (event) => this.#chronicle.reported.push({ worker: index, event }),
-      onSave: (state) => {
-        if (state.sent) return;
-        const seconds = this.#seconds;
-        this.#chronicle.saved.push({ worker: index, round: state.round, seconds, state });
-      },
+    const program = programs[this.world.run];
+    const member = program({
+      ...{ index, relays, signer, crypto, clock, disk, first: this.#first },
+      ...{ trainer: this.#trainerOf(machine), isLater: this.#seconds > 0 },
+      chronicle: this.#chronicle,
     });
     machine.process = { member, disk, cut };
     this.#watch(machine, member);
   }
 
-  #watch(machine: Machine, member: CertifiedMember): void {
+  #watch(machine: Machine, member: Running): void {
     const { index } = machine;
     member.finished.then(
       () => {

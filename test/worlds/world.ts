@@ -3,8 +3,11 @@ import { type Draws, drawsOf } from './draws.ts';
 import type { FaultCase } from './faults/fault.ts';
 import { faultNamed, faults } from './faults/list.ts';
 
+export type RunKind = 'certified' | 'plain';
+
 export interface World {
   readonly seed: number;
+  readonly run: RunKind;
   readonly workers: number;
   readonly relays: number;
   readonly rounds: number;
@@ -27,6 +30,8 @@ const sizes: Record<Size, Record<'workers' | 'relays' | 'rounds' | 'faults', Ran
   usual: { workers: [6, 16], relays: [2, 6], rounds: [6, 16], faults: [2, 10] },
 };
 
+/** One world in so many averages plainly, without a committee. */
+const PLAIN_SHARE = 7;
 /** One world in so many has real signatures. */
 const REAL_SHARE = 50;
 
@@ -37,6 +42,7 @@ export function drawWorld(seed: number, size: Size = 'small'): World {
   const fastest = draws.between(8, 20);
   const quiet: World = {
     seed,
+    run: seed % PLAIN_SHARE === 0 ? 'plain' : 'certified',
     workers: few(draws, ...workers),
     relays: few(draws, ...relays),
     rounds: few(draws, ...rounds),
@@ -61,9 +67,12 @@ function few(draws: Draws, least: number, most: number): number {
 /** Draws faults one after the other. A fault that would exceed what the run withstands is left out. */
 function drawFaults(world: World, count: number): readonly FaultCase[] {
   let drawn = world;
+  const possible = faults.filter(
+    ({ isCertified = false }) => world.run === 'certified' || !isCertified,
+  );
   for (let i = 0; i < count; i++) {
     const draws = drawsOf(world.seed, 'fault', i);
-    const fault = draws.pick(faults);
+    const fault = draws.pick(possible);
     const params = fault.draw(draws, drawn);
     if (params) drawn = { ...drawn, faults: [...drawn.faults, { fault: fault.name, ...params }] };
   }

@@ -6,6 +6,7 @@ const endSeconds = (parameters: FaultCase): number =>
 
 export const diskLost: Fault = {
   name: 'disk-lost',
+  isCertified: true,
   draw: (draws, world) => ({
     worker: draws.whole(0, world.workers - 1),
     at: drawMoment(draws, world),
@@ -23,6 +24,7 @@ export const diskLost: Fault = {
 
 export const backupRestored: Fault = {
   name: 'backup-restored',
+  isCertified: true,
   draw(draws, world) {
     const copied = drawMoment(draws, world);
     return {

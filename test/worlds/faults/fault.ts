@@ -46,6 +46,8 @@ export interface Stage {
 
 export interface Fault {
   readonly name: string;
+  /** Only certified runs withstand it. */
+  readonly isCertified?: boolean;
   /** Draws one occurrence; undefined if the world has no room for it. */
   draw(draws: Draws, world: World): Parameters | undefined;
   /** Plans the harm; called before the first worker starts. */

@@ -14,6 +14,7 @@ function hostile(name: string, attackFrom: (round: number) => Attack): Fault {
   names.add(name);
   return {
     name,
+    isCertified: true,
     draw(draws, world) {
       const [worker, fromRound] = [
         draws.whole(0, world.workers - 1),

@@ -33,6 +33,7 @@ export const killed: Fault = {
 
 export const comesLate: Fault = {
   name: 'comes-late',
+  isCertified: true,
   draw: (draws, world) =>
     world.faults.filter(({ fault }) => fault === 'comes-late').length < (world.workers - 1) / 3
       ? { worker: draws.whole(0, world.workers - 1), at: drawMoment(draws, world) }

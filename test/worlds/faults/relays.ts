@@ -18,6 +18,7 @@ export const relayDies: Fault = {
 
 export const relayForgets: Fault = {
   name: 'relay-forgets',
+  isCertified: true,
   draw: (draws, world) => ({
     relay: draws.whole(0, world.relays - 1),
     at: drawMoment(draws, world),
