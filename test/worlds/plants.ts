@@ -33,10 +33,10 @@ export const plants: readonly Plant[] = [
     "counts(activation.state.votes, 'prepare')",
   ),
   plant(
-    'votes-not-saved',
+    'first-vote-saved-only',
     'certified/rounds/round-driver.ts',
     'return this.#options.ports.journal.save(this.entry);',
-    'return Promise.resolve();',
+    'if (this.#machine.sent.length < 2) return this.#options.ports.journal.save(this.entry); return Promise.resolve();',
   ),
   plant(
     'votes-after-lost-disk',
