@@ -42,6 +42,15 @@ describe('R-09: the path to ejection', () => {
   });
 });
 
+test('two proposals of one view prove an equivocation, also if only their justification differs', () => {
+  const proposal = proposalBy(four, 'w2', 'X');
+  for (const change of [{ prepares: ['p'] }, { ballots: ['b'] }, { justify: 0 }, { digest: 'Y' }]) {
+    const other = { ...proposal, ...change, id: 'other' };
+    expect(judgeFault(proposal, other)).toMatchObject({ key: 'w2', kind: 'equivocation' });
+  }
+  expect(judgeFault(proposal, { ...proposal, id: 'other' })).toBeUndefined();
+});
+
 describe('a broken lock', () => {
   test('is a later prepare of something else that nothing since the commit justifies', () => {
     const broken = { key: 'w2', kind: 'broken-lock' };
@@ -56,6 +65,12 @@ describe('a broken lock', () => {
     expect(judgeFault(commit('X', 3), prepare('X', 4))).toBeUndefined();
     expect(judgeFault(commit('X', 3), { ...prepare('Y', 4), attempt: 1 })).toBeUndefined();
     expect(judgeFault(commit('X', 3), { ...prepare('Y', 4), key: 'w1' })).toBeUndefined();
+    for (const elsewhere of [{ run: 'other' }, { round: 1 }, { parent: 'other' }]) {
+      expect(judgeFault(commit('X', 3), { ...prepare('Y', 4), ...elsewhere })).toBeUndefined();
+    }
+    // prepared before it committed in that view, and a later commit, which a quorum of prepares justifies
+    expect(judgeFault(commit('X', 3), prepare('Y', 3))).toBeUndefined();
+    expect(judgeFault(commit('X', 3), commit('Y', 5))).toBeUndefined();
   });
 });
 

@@ -1,6 +1,7 @@
 /** T-06: which proposals a member prepares: new ones of the view's proposer, and those that a quorum prepared before. */
-import type { PreparedClaim, Proposal, Signed, ViewChangeVote, Vote } from 'nostrain/run';
+import type { Message, Proposal, Signed, ViewChangeVote, Vote } from 'nostrain/run';
 import { expect, test } from 'vitest';
+import type { PreparedClaim } from '../../../src/run/vote.ts';
 import { keysOf, outcomeBy, PARENT, RUN } from './model-check/setup.ts';
 import { friends, Player, proposalBy, voteBy } from './test-network.ts';
 
@@ -20,7 +21,7 @@ function inViewOne(): Player {
 }
 
 /** What a member signs once it has heard these messages. */
-const signs = (me: Player, heard: readonly Signed<Vote | ViewChangeVote>[], now = 190) => {
+const signs = (me: Player, heard: readonly Signed<Message>[], now = 190) => {
   const before = me.all('send').length;
   for (const message of heard) me.hear(message, now);
   return me
@@ -61,7 +62,7 @@ test('a new proposal is prepared if it is of the view, its proposer and its own 
 test('an outcome of an earlier view is prepared again if a quorum prepared it there', () => {
   expect(signs(inViewOne(), [...before, again()])).toEqual(['prepare X 0']);
   const two = { ...prepareX('w2', { view: 1 }), id: 'w2 later' };
-  const wrong: readonly (readonly Signed<Vote>[])[] = [
+  const wrong: readonly (readonly Signed<Message>[])[] = [
     [again({ prepares: ids.slice(1) })],
     [again({ prepares: [ids[0]!, ids[1]!, ids[1]!] })],
     [

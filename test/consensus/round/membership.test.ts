@@ -216,6 +216,47 @@ describe('members below the floor of scores', () => {
     expect(sitting).toEqual([[], [], [keyOf(3)], [keyOf(3)], [keyOf(3)]]);
   });
 
+  it('are the worst ones first, by rolling score and then by key, of those that have earned a seat', () => {
+    const ledgerOf = (rows: readonly (readonly [score: number, isLow: 0 | 1])[], round = 9) => {
+      const base = play(scored, FINAL);
+      const members = rows.map(([score, before], i) => ({
+        ...base.members[0]!,
+        key: keyOf(i),
+        tip: 'a'.repeat(64),
+        features: { scores: { history: [score, score], low: before, before } },
+      }));
+      return { ...base, round, members };
+    };
+    const outOf = (ledger: ReturnType<typeof ledgerOf>) => {
+      const byKey = [
+        ...unseated(
+          ledger,
+          ledger.members.map(({ key }) => key),
+        ),
+      ];
+      return byKey.map((key) => ledger.members.findIndex((member) => member.key === key));
+    };
+    const low = [-5, -9, -7].map((score) => [score, 1] as const);
+    const fine = [3, 2, 1, -99].map((score) => [score, 0] as const);
+    // two of seven, one of four to six, none of three
+    expect(outOf(ledgerOf([...low, ...fine]))).toEqual([1, 2]);
+    expect(outOf(ledgerOf([...fine, ...low].slice(1)))).toEqual([4]);
+    expect(outOf(ledgerOf([...low, ...fine].slice(0, 4)))).toEqual([1]);
+    expect(outOf(ledgerOf(low))).toEqual([]);
+    expect(outOf(ledgerOf([...low, ...fine], 0))).toEqual([]);
+    const equal = [0, 1, 2, 3].map(() => [-5, 1] as const);
+    const [first] = [...ledgerOf(equal).members].sort((a, b) => (a.key < b.key ? -1 : 1));
+    expect(outOf(ledgerOf(equal)).map(keyOf)).toEqual([first!.key]);
+    expect(outOf(ledgerOf([...equal].reverse())).map(keyOf)).toEqual([first!.key]);
+    const ledger = ledgerOf([...low, ...fine]);
+    const without = { tip: null };
+    const [worst] = outOf({
+      ...ledger,
+      members: ledger.members.map((each, i) => (i === 1 ? { ...each, ...without } : each)),
+    } as typeof ledger);
+    expect(worst).toBe(2);
+  });
+
   it('is always fewer than a third of the eligible keys', () => {
     const most = { scores: new Map(keys(0, 1, 2, 3).map((key, i) => [key, i < 2 ? -90_000 : 1])) };
     const ledger = play(scored, FINAL, most, most, most, most);

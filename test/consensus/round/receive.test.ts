@@ -126,6 +126,24 @@ describe('the messages of an equivocator', () => {
     expect(me.all('refused')).toHaveLength(2);
   });
 
+  test('count beyond two only for what an honest member voted for in that very view, once', () => {
+    const me = new Player(four, 'w3');
+    for (const digest of ['A', 'B']) me.hear(vote(digest), 1);
+    const refused = (message: Signed<Message>) =>
+      me.hear(message, 90).some((effect) => effect.type === 'refused');
+    // of another view, of another step of its own, of members that are faulty too
+    for (const each of ['A', 'B']) me.hear({ ...vote(each, 'w0'), id: `${each} w0` }, 90);
+    me.hear({ ...vote('C', 'w2'), view: 1, id: 'view' }, 90);
+    me.hear(vote('D', 'w0'), 90);
+    expect([refused(vote('C')), refused(vote('D'))]).toEqual([true, true]);
+    me.hear(vote('E', 'w2'), 90);
+    expect(refused(vote('E'))).toBe(false);
+    expect(refused({ ...vote('E'), id: 'again' })).toBe(true);
+    for (const digest of ['F', 'G']) me.hear(voteBy(four, 'w1', 'commit', digest), 90);
+    // it has a prepare for that outcome, but no commit
+    expect(refused(voteBy(four, 'w1', 'commit', 'E'))).toBe(false);
+  });
+
   test('two ballots in an epoch', () => {
     const me = new Player(friends(4, 'bft', 3), 'w3');
     for (const id of ['1', '2', '3']) me.hear(ballotBy('w1', 1, id), 1);

@@ -301,12 +301,19 @@ describe('fork choice', () => {
     ['more void rounds and fewer real ones', { finals: 0, length: 22 }, false],
     ['more real rounds', { finals: 2, length: 2, digest: '9' }, true],
     ['one key many times', { committed: ['a', 'a', 'a', 'a'] }, false],
+    [
+      'the same keys many times and a lower digest',
+      { committed: ['a', 'b', 'a'], digest: '4' },
+      true,
+    ],
     ['a lower attempt', { attempt: 0, length: 1, digest: '9' }, true],
     ['a longer one', { length: 3, digest: '9' }, true],
     ['a lower digest', { digest: '4' }, true],
     ['the same', {}, false],
   ])('%s', (_, other, isIt) => {
-    expect(isBetter(roster, { ...branch, ...other }, branch)).toBe(isIt);
+    const changed = { ...branch, ...other };
+    expect(isBetter(roster, changed, branch)).toBe(isIt);
+    expect(isBetter(roster, branch, changed)).toBe(!isIt && Object.keys(other).length > 0);
   });
 
   test('all workers that see the same branches end on the same one', () => {
