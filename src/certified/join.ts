@@ -6,7 +6,7 @@ import { anySignal, systemClock } from '../base/async.ts';
 import { toHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
-import { createSlowReporter } from '../base/slow.ts';
+import { createSlowReporter, measuringReporter } from '../base/slow.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';
 import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -161,6 +161,7 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
   const loss = () =>
     trainer.evaluate(startOf(spec, first, tierOf(spec, layout)).values, 'shard', {
       batches: SHARD_BATCHES,
+      onProgress: measuringReporter('the model before training', onNotice),
     });
   const reach = { relays, signal, clock, onNotice, tier: tierOf(spec, layout) };
   const start = (await store.load(layout)) ?? (await firstCertified(options, await loss(), reach));
