@@ -19,6 +19,9 @@ export interface TabStorage {
   get(name: string): Promise<unknown>;
   /** Resolves when it is on disk. */
   put(name: string, value: string | Uint8Array | PrivateState): Promise<void>;
+  remove(name: string): Promise<void>;
+  /** Returns the names that begin with `prefix`. */
+  names(prefix: string): Promise<readonly string[]>;
   close(): void;
 }
 
@@ -32,20 +35,27 @@ export async function openStorage(): Promise<TabStorage> {
   }).catch((cause: unknown) => {
     throw unusable('does not open a storage for this page', cause);
   });
+  const read = <T>(query: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const request = query(database.transaction(STORE).objectStore(STORE));
+      request.onsuccess = () => resolve(request.result);
+      request.onerror = () => reject(unusable('cannot read its storage', request.error));
+    });
+  const write = (change: (store: IDBObjectStore) => void): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const work = database.transaction(STORE, 'readwrite', { durability: 'strict' });
+      change(work.objectStore(STORE));
+      work.oncomplete = () => resolve();
+      work.onabort = () => reject(unusable('cannot write to its storage', work.error));
+    });
   return {
-    get: (name) =>
-      new Promise((resolve, reject) => {
-        const request = database.transaction(STORE).objectStore(STORE).get(name);
-        request.onsuccess = () => resolve(request.result);
-        request.onerror = () => reject(unusable('cannot read its storage', request.error));
-      }),
-    put: (name, value) =>
-      new Promise((resolve, reject) => {
-        const work = database.transaction(STORE, 'readwrite', { durability: 'strict' });
-        work.objectStore(STORE).put(value, name);
-        work.oncomplete = () => resolve();
-        work.onabort = () => reject(unusable('cannot write to its storage', work.error));
-      }),
+    get: (name) => read((store) => store.get(name)),
+    put: (name, value) => write((store) => store.put(value, name)),
+    remove: (name) => write((store) => store.delete(name)),
+    names: async (prefix) => {
+      const range = IDBKeyRange.bound(prefix, `${prefix}\uffff`);
+      return (await read((store) => store.getAllKeys(range))).map(String);
+    },
     close: () => database.close(),
   };
 }
@@ -128,6 +138,15 @@ export function workerStorage(storage: TabStorage, prefix: string): WorkerStorag
       backfill: {
         save: (round, text) => storage.put(at(`past/${round}`), text),
         load: (round) => textAt(`past/${round}`),
+        remove: (round) => storage.remove(at(`past/${round}`)),
+        sizes: async () => {
+          const sizes = new Map<number, number>();
+          for (const name of await storage.names(at('past/'))) {
+            const round = Number(name.slice(at('past/').length));
+            sizes.set(round, (await textAt(`past/${round}`))?.length ?? 0);
+          }
+          return sizes;
+        },
       },
     },
   };

@@ -65,6 +65,8 @@ export const runFiles: Readonly<Record<string, string>> = {
     "the shared model, each tensor under its own name, and under `nostrain.…` the worker's outer momentum, optimizer moments, residual and the last 32 rounds; replaced whole after every phase",
   'log.ndjson':
     'one line per [event](json-documents.md#lines-of---report-ndjson), as `--report ndjson` prints them but for `progress`; `at` is in ms since 1970; `nostrain show` and `page` read older rounds from it',
+  'log.1.ndjson':
+    'the log before it: at 8 MiB, `log.ndjson` takes its place, so both together stay below 16 MiB',
   key: 'secret key of this worker, as nsec; made once, readable by you only',
   'base.json':
     'runs of a published model: its files with length and SHA-256, and the hash of its tokenizer; the run goes on with no other',
@@ -74,7 +76,7 @@ export const runFiles: Readonly<Record<string, string>> = {
   'votes.json':
     'certified runs: what this worker has signed in the round in progress, so that it never contradicts itself',
   'past/':
-    'certified runs: what decided each round, some kilobytes to megabytes a round, published again where all relays have forgotten it; may be deleted',
+    'certified runs: what decided the newest rounds, published again if all relays have forgotten them, and read by `archive`, `replay`, `explain` and `receipt`; beyond 64 MiB the oldest are removed, but none since the oldest checkpoint that relays keep; may be deleted',
   lock: 'the number of the process that plays the worker; a lock left by a dead one is taken over',
 };
 

@@ -44,6 +44,7 @@ it('a worker leaves no file in its folder that the page does not name', async ()
   await lock.release();
   expect(left.filter((name) => !Object.hasOwn(runFiles, name))).toEqual([]);
   expect(Object.keys(runFiles).filter((name) => !left.includes(name))).toEqual([
+    'log.1.ndjson', // of a long run
     'base.json',
     'run.json',
     'evaluation.txt',

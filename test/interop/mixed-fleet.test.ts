@@ -81,7 +81,13 @@ describeWith(pythonMissing)('N-02: a Python worker and ours', () => {
         const ours = startProgram([
           ...['run-training', file('state.json'), file('ours.json'), ...shared, '--sec-key', OURS],
           ...['--rounds', `${ROUNDS}`],
-          ...['--reference-compatible', '--sync', 'strict:2', '--round-timeout', '30'],
+          ...[
+            '--reference-compatible',
+            '--sync',
+            'strict:2',
+            '--round-timeout',
+            isKilled ? '90' : '30',
+          ],
           ...['--report', 'ndjson', '-o', file('end.json'), '--summary-out', file('a.json')],
         ]);
         await ours.event(({ type }) => type === 'waiting');

@@ -181,6 +181,8 @@ const memoryJournal = (disk: Disk): Journal => ({
     save: async (round, text) => {
       disk.backfill = (disk.backfill ?? new Map()).set(round, text);
     },
+    remove: async (round) => void disk.backfill?.delete(round),
+    sizes: async () => new Map([...(disk.backfill ?? [])].map(([at, { length }]) => [at, length])),
   },
 });
 

@@ -58,6 +58,8 @@ export interface ArchiveOptions
   readonly known?: Archive | undefined;
   /** Events of stake snapshots, added if relays do not have them. */
   readonly snapshots?: readonly SignedEvent[] | undefined;
+  /** Events of the run that this machine has; relays are asked for everything all the same. */
+  readonly local?: readonly SignedEvent[] | undefined;
 }
 
 /** Overlap of queries, since relays may receive an event long after its date. */
@@ -71,15 +73,15 @@ const PROGRESS_EVERY = 500;
  * archive. See the example of `joinCertifiedRun`.
  */
 export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<Archive> {
-  const { known = { events: [], beacons: [] }, signal } = options;
+  const { known = { events: [], beacons: [] }, local = [], signal } = options;
   const latest = Math.max(...known.events.map(({ created_at }) => created_at));
   const since = known.events.length > 0 ? Math.max(0, latest - OVERLAP_SECONDS) : undefined;
   const { sha256, crypto, onNotice = () => undefined } = options;
   let start: Chain | Certified | undefined;
   const startOfRun = (spec: RunSpec) => (start ??= openingOf(spec, { sha256 }));
-  const asking = { ...options, since, known: known.events, start: startOfRun };
-  const fresh = await fetchHistory(run, asking);
-  const events = archiveOrder(withSnapshots([...known.events, ...fresh], options));
+  const present = [...known.events, ...local];
+  const fresh = await fetchHistory(run, { ...options, since, known: present, start: startOfRun });
+  const events = archiveOrder(withSnapshots([...present, ...fresh], options));
   const spec = options.spec ?? specsOf(events).get(run);
   if (spec === undefined) return { events, beacons: [] };
   const lines = known.beacons.map((record, i) => ({ ...record, line: i + 1 }));

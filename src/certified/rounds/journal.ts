@@ -30,9 +30,17 @@ export interface Entry {
 
 /** Stores finished rounds as text, by round. */
 export interface BackfillStore {
+  /** Bytes to keep; default KEPT_BYTES. Rounds since the oldest checkpoint on relays are kept beyond it. */
+  readonly maxBytes?: number;
   save(round: number, text: string): Promise<void>;
   load(round: number): Promise<string | undefined>;
+  remove(round: number): Promise<void>;
+  /** Returns the bytes of each stored round. */
+  sizes(): Promise<ReadonlyMap<number, number>>;
 }
+
+/** Bytes of finished rounds that a worker keeps: some thousand rounds of ten workers. */
+export const KEPT_BYTES = 64 << 20;
 
 /** Stores what a worker signed, so that it never contradicts itself after a restart. */
 export interface Journal {

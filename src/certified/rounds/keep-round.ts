@@ -15,7 +15,7 @@ import type { Refresh } from '../features/stakes.ts';
 import type { Bundle } from '../wire/archived-votes.ts';
 import type { Control } from '../wire/control.ts';
 import type { RunReporter } from './events.ts';
-import type { BackfillStore } from './journal.ts';
+import { type BackfillStore, KEPT_BYTES } from './journal.ts';
 
 interface KeepPorts extends Pick<BackfillPorts, 'reporter'> {
   readonly control: Control;
@@ -47,7 +47,9 @@ export async function keepRound(
   const { round, spec, ledger } = ready.state;
   const bundle = control.bundle(standsOn(decision, evidence));
   const record = { round, by: ready.electorate.roster, ...bundle };
-  if (isOver) return backfill.note(record);
+  const { every, keep } = spec.checkpoint;
+  const needed = round - every * (keep + 1);
+  if (isOver) return backfill.note(record, needed);
   const isDue = isCheckpointDue(decision);
   const isKeeper = keepersOf(ready, decision, evidence).includes(me);
   const stakes = snapshotOf(decision.next.ledger);
@@ -55,7 +57,7 @@ export async function keepRound(
   const keepStakes = async () => {
     const table = isNew ? await refresh.document(round, stakes) : undefined;
     if (table && isKeeper) await refresh.publish(round, table);
-    await backfill.note({ ...record, ...(table && { stakes: formatStakeJson(table) }) });
+    await backfill.note({ ...record, ...(table && { stakes: formatStakeJson(table) }) }, needed);
   };
   await Promise.all([
     keepStakes(),
@@ -158,21 +160,52 @@ interface BackfillPorts {
 
 export class Backfill {
   readonly #ports: BackfillPorts;
-  /** Next round to check; wraps around to the first. */
+  /** Next round to check; wraps around to the first stored one. */
   #next = 0;
+  /** Bytes of each stored round, once the store was asked. */
+  #sizes: Promise<Map<number, number>> | undefined;
 
   constructor(ports: BackfillPorts) {
     this.#ports = ports;
   }
 
-  /** Stores the record of a round. Never rejects. */
-  async note(record: KeptRound): Promise<void> {
+  /**
+   * Stores the record of a round, and removes the oldest ones beyond the limit of the store, except rounds from
+   * `needed` on. Never rejects.
+   */
+  async note(record: KeptRound, needed: number): Promise<void> {
     const { store, reporter } = this.#ports;
     const text = store && formatKeptRound(record);
     if (!text || text.length > MOST_TEXT) return;
-    await store.save(record.round, text).catch((error: unknown) => {
+    try {
+      await store.save(record.round, text);
+      const sizes = await this.#sizesIn(store);
+      sizes.set(record.round, text.length);
+      await this.#prune(store, sizes, needed);
+    } catch (error) {
       reporter.unsaved(record.round, error instanceof Error ? error.message : String(error));
-    });
+    }
+  }
+
+  #sizesIn(store: BackfillStore): Promise<Map<number, number>> {
+    this.#sizes ??= store.sizes().then((sizes) => new Map(sizes));
+    return this.#sizes;
+  }
+
+  async #prune(
+    { maxBytes = KEPT_BYTES, remove }: BackfillStore,
+    sizes: Map<number, number>,
+    needed: number,
+  ): Promise<void> {
+    let bytes = [...sizes.values()].reduce((sum, each) => sum + each, 0);
+    const oldest: number[] = [];
+    for (const [round, size] of [...sizes].sort(([a], [b]) => a - b)) {
+      if (bytes <= maxBytes || round >= needed) break;
+      oldest.push(round);
+      sizes.delete(round);
+      bytes -= size;
+    }
+    for (const round of oldest) await remove(round);
   }
 
   /**
@@ -183,8 +216,12 @@ export class Backfill {
     const { control, reporter } = this.#ports;
     let bytes = 0;
     let rounds = 0;
+    const { store } = this.#ports;
+    const stored = store && (await this.#sizesIn(store).catch(() => undefined));
+    if (!stored || stored.size === 0) return;
+    const first = [...stored.keys()].reduce((least, round) => Math.min(least, round));
     for (let i = 0; i < Math.min(MAX_CHECKED_ROUNDS, state.round) && bytes < MOST_BYTES; i++) {
-      const round = this.#next % state.round;
+      const round = Math.max(first, this.#next % state.round);
       this.#next = round + 1;
       const kept = await this.#load(round);
       if (!kept?.by.includes(me)) continue;

@@ -14,6 +14,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { createSlowReporter } from '../../base/slow.ts';
 import {
   type ArchiveFile,
+  type ArchiveOptions,
   archiveRun,
   type HistoryOptions,
   type Opened,
@@ -34,10 +35,11 @@ import { manifestDigest } from '../../network/chunks/manifest.ts';
 import { packFile } from '../../node/checkpoint/pack.ts';
 import { writeAtomically } from '../../node/files/atomic-file.ts';
 import { readDocument } from '../../node/files/documents.ts';
+import { type PastRounds, readPastRounds } from '../../node/files/past-rounds.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { RelayReach as Reach } from '../../node/net/relays.ts';
-import type { Digest } from '../../run/ids.ts';
+import { type Digest, roundNumber } from '../../run/ids.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-snapshot.ts';
@@ -74,7 +76,7 @@ export const askingRule = ({ events }: SourceFlags): FlagRule => ({
 
 /** A run, and the relays to read its events from. */
 interface Source {
-  readonly options: HistoryOptions;
+  readonly options: HistoryOptions & Pick<ArchiveOptions, 'local'>;
   readonly reach: Reach & { readonly relays: readonly string[] };
 }
 
@@ -92,10 +94,13 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
     ...connectionOf(flags),
     ...(location?.publicOnly ? { publicOnly: true } : {}),
   };
+  const worker = events === undefined ? location?.worker : undefined;
+  const past = worker === undefined ? undefined : await pastOf(worker);
   return {
     options: {
       spec,
       signal,
+      local: past?.events,
       crypto: nativeCrypto,
       sha256: nativeSha256,
       run: location?.run ?? (fileSpec && runIdOf(fileSpec)),
@@ -105,6 +110,19 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
     },
     reach: { connection, signal, relays: location?.relays ?? relay },
   };
+}
+
+/** Reads the finished rounds in a worker's folder, and says which rounds need a relay. */
+async function pastOf(worker: string): Promise<PastRounds | undefined> {
+  const past = await readPastRounds(worker);
+  if (past === undefined) return undefined;
+  const { first, last } = past;
+  const earlier = first > 0 ? `; rounds before ${roundNumber(first)} need a relay` : '';
+  writeNote(
+    `${worker} has what decided rounds ${roundNumber(first)} to ${roundNumber(last)}` +
+      `${earlier}; payloads come from relays`,
+  );
+  return past;
 }
 
 export async function openSource(

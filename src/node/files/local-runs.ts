@@ -17,7 +17,7 @@ import {
 } from '../../worker/state-file.ts';
 import { kindOf } from './atomic-file.ts';
 import { dataHome } from './data-home.ts';
-import { lockOwner } from './run-folder.ts';
+import { lockOwner, logsIn } from './run-folder.ts';
 
 /** A run, or a demo with all its workers. */
 export interface LocalRun {
@@ -92,22 +92,26 @@ export async function findLocalRun(
 export async function withHistory(run: LocalRun): Promise<LocalRun> {
   const [first] = run.history;
   if (first === undefined || first.index === 0) return run;
-  const earlier = await roundsInLog(join(run.worker, 'log.ndjson'), first.index);
+  const earlier = await roundsInLogs(logsIn(run.worker), first.index);
   return { ...run, history: [...earlier, ...run.history] };
 }
 
-/** Returns the rounds before `before` in a log, oldest first, without those of abandoned branches. */
-async function roundsInLog(path: string, before: number): Promise<readonly CertifiedSummary[]> {
+/** Returns the rounds before `before` in logs, oldest first, without those of abandoned branches. */
+async function roundsInLogs(
+  paths: readonly string[],
+  before: number,
+): Promise<readonly CertifiedSummary[]> {
   const rounds = new Map<number, CertifiedSummary>();
-  const file = await open(path).catch(() => undefined);
-  if (file === undefined) return [];
-  for await (const line of file.readLines()) {
-    const entry = lineIn(line);
-    const fork = entry.type === 'switched' ? numberIn(entry.fork) : undefined;
-    if (fork !== undefined)
-      for (const index of rounds.keys()) if (index >= fork) rounds.delete(index);
-    const round = entry.type === 'round' ? parseRound(entry) : undefined;
-    if (round !== undefined && round.index < before) rounds.set(round.index, round);
+  for (const path of paths) {
+    const file = await open(path).catch(() => undefined);
+    for await (const line of file?.readLines() ?? []) {
+      const entry = lineIn(line);
+      const fork = entry.type === 'switched' ? numberIn(entry.fork) : undefined;
+      if (fork !== undefined)
+        for (const index of rounds.keys()) if (index >= fork) rounds.delete(index);
+      const round = entry.type === 'round' ? parseRound(entry) : undefined;
+      if (round !== undefined && round.index < before) rounds.set(round.index, round);
+    }
   }
   return [...rounds.values()].sort((a, b) => a.index - b.index);
 }

@@ -3,7 +3,7 @@
  * atomically. Also locks: one process per folder, and one per key in a run, since two would contradict each other.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, renameSync, statSync } from 'node:fs';
 import { mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,6 @@ import { KEPT_STATES } from '../../certified/features/disclosure.ts';
 import type { PrivateStore } from '../../certified/features/feature.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import {
-  type BackfillStore,
   type Entry,
   formatEntry,
   type Journal,
@@ -24,6 +23,7 @@ import type { Store } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import { type AddedMembers, decodeState, encodeState } from '../../worker/state-file.ts';
 import { cannotWrite, writeAtomically } from './atomic-file.ts';
+import { createBackfillStore, pastIn } from './past-rounds.ts';
 
 export interface RunLock {
   release(): Promise<void>;
@@ -168,6 +168,7 @@ export async function openRunFolder<M extends object = object>(
   const lock = await takeLock(dir);
   const file = join(dir, 'state.safetensors');
   const phase = join(dir, 'phase.safetensors');
+  const log = createLog(dir);
   return {
     dir,
     store: {
@@ -180,33 +181,43 @@ export async function openRunFolder<M extends object = object>(
     },
     votes: {
       ...createVoteJournal(join(dir, 'votes.json')),
-      backfill: createBackfillStore(join(dir, 'past')),
+      backfill: createBackfillStore(pastIn(dir)),
       states: createPrivateStore(join(dir, 'private')),
     },
-    log: (event) => append(join(dir, 'log.ndjson'), { at: Date.now(), ...event }),
+    log: (event) => log({ at: Date.now(), ...event }),
     close: () => lock.release(),
   };
 }
 
-function append(file: string, line: Readonly<Record<string, unknown>>): void {
-  try {
-    appendFileSync(file, `${safeJson(line)}\n`);
-  } catch (cause) {
-    throw cannotWrite(file, cause);
-  }
+/** Size at which a log is renamed to `log.1.ndjson`, in place of the one before. */
+const LOG_BYTES = 8 << 20;
+
+/** Returns the logs of a worker's folder, the older one first. */
+export const logsIn = (dir: string): readonly string[] =>
+  ['log.1.ndjson', 'log.ndjson'].map((name) => join(dir, name));
+
+function createLog(dir: string): (line: Readonly<Record<string, unknown>>) => void {
+  const [older = '', file = ''] = logsIn(dir);
+  let bytes: number | undefined;
+  return (line) => {
+    const text = `${safeJson(line)}\n`;
+    try {
+      bytes ??= statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+      if (bytes >= LOG_BYTES) {
+        renameSync(file, older);
+        bytes = 0;
+      }
+      appendFileSync(file, text);
+      bytes += Buffer.byteLength(text);
+    } catch (cause) {
+      throw cannotWrite(file, cause);
+    }
+  };
 }
 
 const createVoteJournal = (file: string): Journal => ({
   load: () => load(file),
   save: (entry) => writeAtomically(file, new TextEncoder().encode(formatEntry(entry))),
-});
-
-const createBackfillStore = (folder: string): BackfillStore => ({
-  async save(round, text) {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    await writeAtomically(join(folder, `${round}.json`), new TextEncoder().encode(text));
-  },
-  load: (round) => readFile(join(folder, `${round}.json`), 'utf8').catch(() => undefined),
 });
 
 /** Stores private states, one file each, and keeps the newest ones. */

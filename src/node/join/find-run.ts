@@ -52,6 +52,8 @@ export interface RunLocation {
   readonly address?: RunAddress;
   readonly relays: readonly string[];
   readonly publicOnly: boolean;
+  /** The folder of the worker of this machine, if the run was named by its name or id. */
+  readonly worker?: string;
 }
 
 /** Milliseconds to wait for the spec. */
@@ -134,7 +136,7 @@ async function findKept(name: string, options: LocateOptions): Promise<RunLocati
   // if all of them are public, a stranger's address may have named them
   const publicOnly =
     options.relays === undefined && relays.every((url) => hintProblem(url) === undefined);
-  return { run: runIdOf(spec), spec, relays, publicOnly };
+  return { run: runIdOf(spec), spec, relays, publicOnly, worker: local!.worker };
 }
 
 /** Returns the public relays of an address. Throws a ConfigError (`relay/private-hint`) if all are private. */

@@ -2,7 +2,7 @@
  * A worker's journal in the texts that the program writes: the latest entry in memory, what decided each round in a file. All at once,
  * since a disk that is waited for would make the order of things a matter of luck.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Journal } from 'nostrain/certified';
 import { formatEntry } from 'nostrain/certified/parts';
@@ -34,6 +34,11 @@ export function createFolderJournal(folder: string, worker: number): KeptJournal
         written += text.length;
         writeFileSync(fileOf(round), text);
       },
+      remove: async (round) => {
+        kept.delete(round);
+        rmSync(fileOf(round), { force: true });
+      },
+      sizes: async () => new Map([...kept].map((round) => [round, statSync(fileOf(round)).size])),
     },
   };
 }

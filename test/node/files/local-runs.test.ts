@@ -2,6 +2,7 @@ import {
   appendFile,
   mkdir,
   readdir,
+  readFile,
   rename,
   rm,
   symlink,
@@ -64,11 +65,15 @@ it('has all rounds of a long run from its state and its log, but those of a bran
   const losses = (await withHistory(found)).history.map(({ trainingLoss }) => trainingLoss);
   expect(losses.slice(0, 3)).toEqual([4, 3.5, 3]);
   const log = home('runs', 'winter', 'log.ndjson');
+  const lines = (await readFile(log, 'utf8')).trimEnd().split('\n');
+  await writeFile(home('runs', 'winter', 'log.1.ndjson'), `${lines.slice(0, 40).join('\n')}\n`);
+  await writeFile(log, `${lines.slice(40).join('\n')}\n`);
+  expect(await indexes()).toEqual(all);
   const others =
     '{"type":"notice","message":"\\"type\\":\\"round\\""}\n{"type":"round","index":3}\n';
   await appendFile(log, `${others}{"type":"switched","round":70,"fork":60}\n{"type":"round","in`);
   expect(await indexes()).toEqual(all.filter((index) => index < 60 || index >= 68));
-  await rm(log);
+  await Promise.all([rm(log), rm(home('runs', 'winter', 'log.1.ndjson'))]);
   expect(await indexes()).toEqual(all.slice(68));
 });
 

@@ -299,6 +299,24 @@ describe('the log', () => {
     await folder.close();
   });
 
+  it('that is full takes the place of the one before: two logs at most', async () => {
+    const folder = await open();
+    const mebibyte = 'x'.repeat(2 ** 20);
+    for (let i = 0; i < 26; i++) folder.log({ type: 'notice', message: `${i} ${mebibyte}` });
+    await folder.close();
+    const again = await open();
+    again.log({ type: 'notice', message: 'after a restart' });
+    const logs = (await readdir(dir)).filter((name) => name.startsWith('log')).sort();
+    expect(logs).toEqual(['log.1.ndjson', 'log.ndjson']);
+    const linesIn = async (name: string) =>
+      (await readFile(join(dir, name), 'utf8')).trimEnd().split('\n');
+    const [older, newer] = await Promise.all(logs.map(linesIn));
+    expect(older).toHaveLength(8);
+    expect(JSON.parse(newer!.at(-1)!).message).toBe('after a restart');
+    expect(Number.parseInt(JSON.parse(newer![0]!).message, 10)).toBe(24);
+    await again.close();
+  });
+
   it('that cannot be written says so', async () => {
     const folder = await open();
     await mkdir(join(dir, 'log.ndjson'));

@@ -1,0 +1,83 @@
+/** The folder of a worker in a long run stops growing, and a replay of it still ends in the same roots. */
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { archiveRun, replayRun } from 'nostrain/certified';
+import { startOf } from 'nostrain/certified/parts';
+import type { SignedEvent } from 'nostrain/network';
+import { nativeCrypto } from 'nostrain/node';
+import { runIdOf } from 'nostrain/run';
+import { expect, it } from 'vitest';
+import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
+import { createBackfillStore, pastIn, readPastRounds } from '../../src/node/files/past-rounds.ts';
+import { certifiedRounds, certifiedSpec, rootsOf } from '../support/certified-swarm.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { createTimedSwarm } from '../support/timed-swarm.ts';
+
+const HOUR = 3600;
+const FOUNDERS = [0, 1, 2];
+const ROUNDS = 36;
+const MAX_BYTES = 60_000;
+const COPIES = 7815;
+
+const inFolder = temporaryFolder();
+
+const bytesIn = (dir: string): number =>
+  readdirSync(dir).reduce((sum, name) => sum + statSync(join(dir, name)).size, 0);
+
+it('keeps a bounded part of the past, since the oldest checkpoint at least; relays have the rest', async () => {
+  const spec = certifiedSpec({
+    ...{ founders: FOUNDERS, rounds: ROUNDS },
+    document: { checkpoint: { every: 2, keep: 1 } },
+    timing: { graceMinMs: 2000, graceMaxMs: 2000 },
+  });
+  const run = runIdOf(spec);
+  const { layout } = startOf(spec);
+  const dir = inFolder('worker');
+  // votes stay in memory: the clock of the test does not wait for a disk
+  let entry: Entry | undefined;
+  const journal: Journal = {
+    load: async () => entry,
+    save: async (next) => {
+      entry = structuredClone(next);
+    },
+    backfill: { ...createBackfillStore(pastIn(dir)), maxBytes: MAX_BYTES },
+  };
+  const swarm = createTimedSwarm(spec, 1);
+  const members = FOUNDERS.map((index) =>
+    swarm.start({ index, layout, ...(index === 0 && { journal }) }),
+  );
+  const sizes: number[] = [];
+  for (let round = 4; round <= ROUNDS; round += 4) {
+    const isAt = () => members.every((member) => certifiedRounds(member).length >= round);
+    await swarm.secondsUntil(isAt, HOUR);
+    sizes.push(bytesIn(pastIn(dir)));
+  }
+  await swarm.finish(members, HOUR);
+  // the disk lags behind the clock of the test by some rounds; without a limit, it would hold 200 kB
+  expect(Math.max(...sizes)).toBeLessThan(2 * MAX_BYTES);
+  await expect.poll(() => bytesIn(pastIn(dir))).toBeLessThanOrEqual(MAX_BYTES);
+  // it was full long before the end
+  expect(sizes[4]).toBeGreaterThan(MAX_BYTES / 2);
+
+  const past = (await readPastRounds(dir))!;
+  expect(past.first).toBeGreaterThan(0);
+  expect(past.first).toBeLessThanOrEqual(ROUNDS - 4);
+  expect(past.last).toBe(ROUNDS - 1);
+
+  // relays lose what decided the newest rounds, with all copies of it
+  const kept = new Set(past.events.map(({ id }) => id));
+  const lost = ({ id, kind }: SignedEvent) => kept.has(id) || kind === COPIES;
+  const left = swarm.events.filter((event) => !lost(event));
+  swarm.forget();
+  for (const event of left) swarm.put(event);
+  const replayed = async (local: readonly SignedEvent[]) => {
+    const asked = { relays: swarm.connect(), signal: new AbortController().signal, local };
+    return replayRun(await archiveRun(run, asked), { run, crypto: nativeCrypto });
+  };
+  expect((await replayed([])).rounds).toBeLessThan(ROUNDS);
+  const roots = rootsOf(members[1]!);
+  expect(await replayed(past.events)).toMatchObject({
+    ...{ ok: true, rounds: ROUNDS, firstBad: null },
+    modelRoot: roots.at(-1),
+  });
+}, 120_000);
