@@ -105,6 +105,10 @@ export class WorldDisk {
           load: async (round) => this.files.backfill.get(round),
           save: async (round, text) =>
             write({ backfill: new Map(this.files.backfill).set(round, text) }),
+          remove: async (round) =>
+            write({ backfill: new Map([...this.files.backfill].filter(([at]) => at !== round)) }),
+          sizes: async () =>
+            new Map([...this.files.backfill].map(([at, { length }]) => [at, length])),
         },
       },
       unmount: () => {
