@@ -117,7 +117,10 @@ async function prepareRun(tab: Tab, { link, name: given, chosen, report, signal 
   const naming = { run, session: me, storage, prefix, given, signal, onNotice };
   const delegation = await nameOf(spec, naming);
   assertJoinable(spec, delegation?.key ?? me);
-  const settings = settingsOf(spec, { relay: tab.relays.relays, ...shardSettings(spec, me, {}) });
+  const settings = settingsOf(spec, {
+    relay: tab.relays.relays,
+    ...shardSettings(spec, me, {}, delegation),
+  });
   const evaluation = await sliceOf(spec, storage, relaySession);
   assertFits(spec, evaluation);
   const sources = { storage, prefix, evaluation, signal, chosen };

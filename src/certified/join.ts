@@ -329,7 +329,8 @@ function memberOf(
       disclosure: {
         relays,
         origin:
-          ports.trainer.origin ?? unknownOrigin(shardSettings(spec, signer.publicKey, {}).shard),
+          ports.trainer.origin ??
+          unknownOrigin(shardSettings(spec, signer.publicKey, {}, options.delegation).shard),
         store: journal.states ?? memoryStates(),
         sign: (draft) => signer.sign(draft),
       },

@@ -16,6 +16,7 @@ import { fields } from '../run/options.ts';
 import { type PartialSettings, type Settings, spell, writeSettings } from '../run/settings.ts';
 import type { Adaptation } from '../run/spec/adaptation.ts';
 import { weightCapOf } from '../run/spec/exclusions.ts';
+import type { Delegation } from '../run/spec/feature-fields.ts';
 import { completeDocument, contradictions, readSpec } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
@@ -231,14 +232,25 @@ export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): 
   });
 }
 
-/** Returns the data shard: the requested one, else by position among the founders, else drawn by key. */
+/**
+ * Returns the data shard: the requested one, else by position among the founders of this key or the principal that
+ * delegated it, else drawn by key.
+ */
 export const shardSettings = (
   spec: RunSpec,
   me: WorkerId,
   requested: PartialSettings,
-): Pick<Settings, 'shard'> => ({ shard: shardIn(spec, me, requested.shard) });
+  delegation?: Delegation | null,
+): Pick<Settings, 'shard'> => ({
+  shard: shardIn(spec, me, requested.shard, delegation?.key ?? me),
+});
 
-function shardIn({ data, founders }: RunSpec, me: WorkerId, requested: Shard | undefined): Shard {
+function shardIn(
+  { data, founders }: RunSpec,
+  me: WorkerId,
+  requested: Shard | undefined,
+  principal: WorkerId,
+): Shard {
   if (data.kind === 'own') return requested ?? { index: 1, count: 1 };
   const count = data.shards;
   if (requested && requested.count !== count) {
@@ -249,7 +261,7 @@ function shardIn({ data, founders }: RunSpec, me: WorkerId, requested: Shard | u
     });
   }
   if (requested) return requested;
-  const founderIndex = founders.indexOf(me);
+  const founderIndex = founders.indexOf(principal);
   return { index: 1 + ((founderIndex < 0 ? drawOf(me) : founderIndex) % count), count };
 }
 

@@ -26,12 +26,12 @@ import {
   unwrapRuling,
   weighingOf,
 } from './decisions/contributions.ts';
-import { roundWith } from './decisions/founders.ts';
+import { actingRound, roundWith, seatsFounders } from './decisions/founders.ts';
 import { localSliceRoots } from './decisions/slices.ts';
 import type { Better } from './history/branches.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
 import type { CertifiedSession } from './rounds/events.ts';
-import { FirstRound, type OpenDriven, seatKnown, seatsFounders } from './rounds/first-round.ts';
+import { FirstRound, type OpenDriven } from './rounds/first-round.ts';
 import { sentBefore, signedIn, votesOfBefore } from './rounds/journal.ts';
 import type { DrivenRound, RunMember } from './rounds/round.ts';
 import { driveRound } from './rounds/round-driver.ts';
@@ -100,7 +100,7 @@ async function openCertified(
   const startedMs = clock.now();
   const certified = certifiedOf(member.spec, before.head, before);
   member.attendance.announce(certified);
-  const start = seatKnown(await member.inputs.ready(certified), member);
+  const start = actingRound((await member.inputs.ready(certified)).state, member.evidence);
   for (const feature of member.features) feature.begin?.(start, before);
   member.membershipListener.begin(start, wire.me);
   const driven = await drive(start, before, member, session);
@@ -157,7 +157,8 @@ const tellAbsence = ({ keyWatch, reporter }: RunMember, round: number): void =>
 function tellPart({ state, electorate }: ReadyRound, member: RunMember, me: WorkerId): void {
   const { reporter, evidence, attendance } = member;
   if (!electorate.roster.includes(me)) {
-    if (!attendance.hasLeft && !state.ledger.faulted.includes(me)) reporter.unlisted();
+    if (attendance.hasLeft || state.ledger.faulted.includes(me)) return;
+    reporter.unlisted(attendance.siblingIn(state.ledger));
     return;
   }
   const roundParameters = unwrapRuling(roundParametersOf(state, evidence));
@@ -221,7 +222,7 @@ async function drive(
       onMessage,
     });
   const ready = { state, electorate };
-  const driven = seatsFounders(ready)
+  const driven = seatsFounders(state)
     ? new FirstRound(ready, entry, member, open)
     : open(ready, entry);
   member.rounds.follow(driven);

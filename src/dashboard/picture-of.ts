@@ -1,6 +1,7 @@
 /** Computes the picture of a certified run from its verified messages: a pure function, without the model. */
 import { type Chain, electorateOf, stakesOf, withEntropy } from '../certified/decisions/chain.ts';
 import type { Gathered } from '../certified/decisions/evidence.ts';
+import { seatActing } from '../certified/decisions/founders.ts';
 import { type ReplayedRound, replay, withoutModel } from '../certified/decisions/replay.ts';
 import type { ProtocolMessage } from '../certified/wire/certified-events.ts';
 import { rollingScore } from '../consensus/scores.ts';
@@ -50,7 +51,7 @@ export function computeProgress(seen: Seen): RunProgress {
   const playing = replay(withoutModel(last?.before ?? start), gathered);
   let next = playing.next();
   for (; !next.done; next = playing.next()) replayed.push(next.value);
-  const tip = next.value.state;
+  const tip = seatActing(next.value.state, gathered.messages.values(), gathered);
   const rounds = replayed.flatMap((each) => {
     const picture = roundOf(each, gathered, byRound, seen.heartbeats);
     return picture === undefined ? [] : [picture];

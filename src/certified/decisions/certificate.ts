@@ -27,7 +27,7 @@ import {
   type Ruling,
   valid,
 } from './evidence.ts';
-import { roundWith, seatFounders } from './founders.ts';
+import { keysBehind, roundWith } from './founders.ts';
 
 export interface JudgedCertificate {
   readonly digest: Digest;
@@ -247,16 +247,6 @@ export interface Decided {
   readonly outcome: Outcome;
   readonly certificate: JudgedCertificate;
 }
-
-/**
- * Returns the members of the coming round; in round 0 also the sessions of founders that any proposal lists, since each
- * outcome of that round counts by what it lists.
- */
-export const keysBehind = (chain: Chain, events: Gathered): readonly WorkerId[] => {
-  const proposals = chain.round > 0 ? [] : events.proposalsAfter(chain.parent);
-  const seated = proposals.map(({ outcome }) => seatFounders(chain, outcome.joins, events));
-  return [chain, ...seated].flatMap(({ ledger }) => ledger.members.map(({ key }) => key));
-};
 
 /** Returns every outcome that a quorum certified after this state; empty once the run is over. */
 export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly Decided[]> {

@@ -3,7 +3,7 @@
  * (run/founder-seats.ts).
  */
 import { calledFounders } from '../../consensus/round/roster-change.ts';
-import { seatSessions } from '../../run/founder-seats.ts';
+import { type FounderSession, seatSessions } from '../../run/founder-seats.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { ListedJoin } from '../../run/listed.ts';
 import { withFeatures } from '../../run/spec/features.ts';
@@ -11,9 +11,13 @@ import type { ProtocolMessage } from '../wire/certified-events.ts';
 import { isDelegated } from './admission.ts';
 import { type Chain, type Electorate, electorateOf, membershipOf, stakesOf } from './chain.ts';
 import { unwrapRuling } from './contributions.ts';
-import type { Evidence } from './evidence.ts';
+import type { Evidence, EvidenceStore, Gathered } from './evidence.ts';
 
 type SeatingJoin = Pick<ListedJoin, 'key' | 'features'>;
+
+/** Reports whether the keys that act for founders are still open: in round 0 of a run with sessions. */
+export const seatsFounders = ({ round, spec }: Pick<Chain, 'round' | 'spec'>): boolean =>
+  round === 0 && spec.sessions;
 
 /**
  * Returns the state in which the sessions of founders in these joins have the rows of their founders; unchanged after
@@ -22,27 +26,50 @@ type SeatingJoin = Pick<ListedJoin, 'key' | 'features'>;
 export function seatFounders<T extends Chain>(
   chain: T,
   joins: readonly SeatingJoin[],
-  { isSigned }: Pick<Evidence, 'isSigned'>,
+  evidence: Pick<Evidence, 'isSigned'>,
 ): T {
-  const { spec, run, round } = chain;
-  if (round > 0 || !spec.sessions) return chain;
-  const sessions = joins.flatMap((join) => {
-    const by = join.features?.sessions?.by;
-    if (!by || !spec.founders.includes(by.key)) return [];
-    const session = { key: join.key, principal: by.key, until: by.until };
-    return isDelegated(run, join, isSigned) ? [session] : [];
-  });
-  const ledger = seatSessions(chain.ledger, sessions);
+  if (!seatsFounders(chain)) return chain;
+  const ledger = seatSessions(chain.ledger, sessionsIn(chain, joins, evidence));
   return ledger === chain.ledger ? chain : { ...chain, ledger };
 }
 
+/** Returns the sessions that founders delegated, as these joins prove. */
+const sessionsIn = (
+  { spec, run }: Chain,
+  joins: readonly SeatingJoin[],
+  { isSigned }: Pick<Evidence, 'isSigned'>,
+): readonly FounderSession[] =>
+  joins.flatMap((join) => {
+    const by = join.features?.sessions?.by;
+    if (!by || !spec.founders.includes(by.key) || !isDelegated(run, join, isSigned)) return [];
+    return [{ key: join.key, principal: by.key, until: by.until }];
+  });
+
+/**
+ * Returns the members of the coming round; in round 0 also all sessions of founders, since each outcome of that round
+ * counts by the joins that it lists.
+ */
+export function keysBehind(chain: Chain, events: Gathered): readonly WorkerId[] {
+  const members = chain.ledger.members.map(({ key }) => key);
+  if (!seatsFounders(chain)) return members;
+  const joins = [...events.messages.values()].flatMap((message): readonly SeatingJoin[] => {
+    if (message.type === 'join') return [message];
+    return message.type === 'proposal' ? message.outcome.joins : [];
+  });
+  return [...members, ...sessionsIn(chain, joins, events).map(({ key }) => key)];
+}
+
 /** Returns the round that these joins open. Throws a TypeError if its stakes are missing. */
-export function roundWith<T extends Chain>(
+export const roundWith = <T extends Chain>(
   chain: T,
   joins: readonly SeatingJoin[],
   evidence: Pick<Evidence, 'isSigned' | 'stakes'>,
+) => roundOf(seatFounders(chain, joins, evidence), evidence);
+
+function roundOf<T extends Chain>(
+  state: T,
+  evidence: Pick<Evidence, 'stakes'>,
 ): { readonly state: T; readonly electorate: Electorate } {
-  const state = seatFounders(chain, joins, evidence);
   const stakes = unwrapRuling(stakesOf(state.ledger, evidence));
   return { state, electorate: electorateOf(state, stakes) };
 }
@@ -111,3 +138,19 @@ export class ActingFounders {
     return isOther;
   }
 }
+
+/** Returns the state in which founders act through the keys that joined last, as far as these messages tell. */
+export function seatActing<T extends Chain>(
+  chain: T,
+  messages: Iterable<ProtocolMessage>,
+  evidence: Pick<Evidence, 'isSigned'>,
+): T {
+  if (!seatsFounders(chain)) return chain;
+  const acting = new ActingFounders(chain, evidence);
+  for (const message of messages) acting.take(message);
+  return seatFounders(chain, acting.joins, evidence);
+}
+
+/** Returns the round in which founders act through the keys that joined last, as far as this worker knows. */
+export const actingRound = <T extends Chain>(state: T, evidence: EvidenceStore) =>
+  roundOf(seatActing(state, evidence.messages(), evidence), evidence);

@@ -12,9 +12,10 @@ import type { BeaconSource } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { anyFeatures, featureSet } from '../../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
-import { certifiedAfter, keysBehind } from '../decisions/certificate.ts';
+import { certifiedAfter } from '../decisions/certificate.ts';
 import { type Chain, openingOf } from '../decisions/chain.ts';
 import type { Gathered, Ruling } from '../decisions/evidence.ts';
+import { keysBehind, seatFounders, seatsFounders } from '../decisions/founders.ts';
 import { applyToChain } from '../decisions/outcomes.ts';
 import { withoutModel } from '../decisions/replay.ts';
 import {
@@ -26,7 +27,9 @@ import {
   decisionsBy,
   historyBy,
   historyFilter,
+  membersFilter,
   type ProtocolMessage,
+  toProtocolMessage,
 } from '../wire/certified-events.ts';
 import { toProposal } from '../wire/messages.ts';
 import {
@@ -104,6 +107,10 @@ async function fromAnybody(run: Digest, asking: ReadOptions): Promise<readonly S
   return kept.events();
 }
 
+/** Joins that each relay is asked for to find the sessions of founders, and the time to answer. */
+const MOST_JOINS = 500;
+const SESSIONS_MS = 10_000;
+
 class HistoryReader {
   readonly #spec: RunSpec;
   readonly #run: Digest;
@@ -138,7 +145,11 @@ class HistoryReader {
   /** Reads until every known member has been queried; `known` events need not be fetched. */
   async read(known: readonly SignedEvent[] = []): Promise<void> {
     this.#known = known;
-    let keys: ReadonlySet<WorkerId> = new Set(this.#spec.founders);
+    await this.#findSessions();
+    let keys: ReadonlySet<WorkerId> = new Set([
+      ...this.#spec.founders,
+      ...keysBehind(this.#start, this.gather()),
+    ]);
     for (;;) {
       const fresh = [...keys].filter((key) => !this.#queriedKeys.has(key));
       for (const key of fresh) this.#queriedKeys.add(key);
@@ -160,6 +171,25 @@ class HistoryReader {
       return partsOf(manifest.value).roots.map((part) => ({ ...part, charge }));
     });
     await this.#takeChunks(named);
+  }
+
+  /**
+   * Reads the joins by which sessions act for founders from the first round on. One answer of each relay is enough:
+   * strangers may send any number of joins, and archived votes of other founders list these too.
+   */
+  async #findSessions(): Promise<void> {
+    if (!seatsFounders(this.#start)) return;
+    const { relays, signal, crypto } = this.#options;
+    const set = featureSet(this.#spec.features);
+    const { isSigned } = this.gather();
+    const filter = { ...membersFilter(this.#run), limit: MOST_JOINS };
+    const { events } = await relays.query([filter], { waitMs: SESSIONS_MS, signal });
+    for (const event of events) {
+      const join = toProtocolMessage(event, this.#run, crypto, undefined, set);
+      if (join?.type !== 'join') continue;
+      const seated = seatFounders(this.#start, [join], { isSigned });
+      if (seated.ledger.members.some(({ key }) => key === join.key)) this.#keep(event);
+    }
   }
 
   /** Reads the events of these keys, the bodies in chunks, and what they reference. */

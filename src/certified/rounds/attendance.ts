@@ -5,7 +5,7 @@
 import { ConfigError } from '../../base/errors.ts';
 import { tierOfMember } from '../../consensus/round/seats.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
-import type { Member } from '../../run/ledger.ts';
+import type { Ledger, Member } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { principalOf } from '../../run/spec/feature-fields.ts';
 import { withFeatures } from '../../run/spec/features.ts';
@@ -132,6 +132,13 @@ export class Attendance {
     });
     control.send(event);
     take(message);
+  }
+
+  /** Returns the settled member that acts for the same principal, which bars this worker from joining. */
+  siblingIn({ members }: Ledger): WorkerId | undefined {
+    const { me, admission } = this.#ports;
+    const principal = admission.features?.sessions?.by?.key ?? me;
+    return members.find((each) => each.tip !== null && principalOf(each) === principal)?.key;
   }
 
   /** Records that the worker left by its own wish. A leave of an earlier session does not end this one. */

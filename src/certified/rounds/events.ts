@@ -183,7 +183,10 @@ const wording = {
   checked: (round: number, finding: string) => `${roundName(round)}: ${finding}`,
   resting: (round: number) =>
     `${roundName(round)}: skips this round to begin the next one with the others`,
-  unlisted: () => 'asked to join: contributes once an outcome lists it',
+  unlisted: (sibling?: WorkerId) =>
+    sibling === undefined
+      ? 'asked to join: contributes once an outcome lists it'
+      : `asked to join: contributes once ${sibling}, which acts for the same key, has left the run`,
   partless: (hasStake: boolean) =>
     hasStake
       ? 'sends nothing yet: new workers get parts of the model in a later round'

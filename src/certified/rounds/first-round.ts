@@ -35,7 +35,8 @@ export class FirstRound implements DrivenRound {
     this.#round = round;
     this.#member = member;
     this.#open = open;
-    this.#acting = actingIn(round, member);
+    this.#acting = new ActingFounders(round.state, member.evidence);
+    for (const message of member.evidence.messages()) this.#acting.take(message);
     this.decided = this.#end.promise.then((decision) => decision);
     this.decided.catch(() => undefined);
     this.caughtUp = this.#caughtUp.promise;
@@ -105,20 +106,4 @@ export class FirstRound implements DrivenRound {
     before.close();
     for (const message of this.#member.evidence.messages()) this.#driven.take(message);
   }
-}
-
-/** Reports whether the keys that act for founders become known during this round. */
-export const seatsFounders = ({ state: { round, spec } }: ReadyRound): boolean =>
-  round === 0 && spec.sessions;
-
-/** Returns the round with the sessions of founders that are known when it opens. */
-export const seatKnown = (round: ReadyRound, member: RunMember): ReadyRound =>
-  seatsFounders(round)
-    ? roundWith(round.state, actingIn(round, member).joins, member.evidence)
-    : round;
-
-function actingIn({ state }: ReadyRound, { evidence }: RunMember): ActingFounders {
-  const acting = new ActingFounders(state, evidence);
-  for (const message of evidence.messages()) acting.take(message);
-  return acting;
 }

@@ -7,6 +7,7 @@ import { stateBytes } from '../../consensus/roots.ts';
 import { parseEvent } from '../../network/event.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { ledgerBytes, snapshotOf } from '../../run/ledger.ts';
+import { principalOf } from '../../run/spec/feature-fields.ts';
 import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-snapshot.ts';
 import type { Certified, Decision, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
@@ -73,25 +74,27 @@ export async function keepRound(
 const isCheckpointDue = ({ next: { round, spec } }: Decision): boolean =>
   round % spec.checkpoint.every === 0 || round === spec.training.rounds;
 
-/** Returns the first `count` keys, and the first founders among all of them. */
+/** Returns the first `count` keys, and the first that act for founders among all of them. */
 function someOf(
   keys: readonly WorkerId[],
   count: number,
-  founders: readonly WorkerId[],
+  { spec, ledger }: Certified,
 ): readonly WorkerId[] {
-  const founding = keys.filter((key) => founders.includes(key));
+  const acting = ledger.members.filter((member) => spec.founders.includes(principalOf(member)));
+  const founders = new Set(acting.map(({ key }) => key));
+  const founding = keys.filter((key) => founders.has(key));
   return [...keys.slice(0, count), ...founding.slice(0, FOUNDERS)];
 }
 
 /** Returns the members that archive the round: the first by rank among those that committed, since they are online. */
 function keepersOf(
-  { electorate, state: { spec } }: ReadyRound,
+  { electorate, state }: ReadyRound,
   { certificate: { attempt, commits } }: Decision,
   evidence: EvidenceStore,
 ): readonly WorkerId[] {
   const signers = new Set(commits.map((id) => evidence.message(id)?.key));
   const ranked = electorate.proposers(attempt).filter((key) => signers.has(key));
-  return someOf(ranked, KEEPERS, spec.founders);
+  return someOf(ranked, KEEPERS, state);
 }
 
 /** Returns the events that prove how this round was decided. Joins, leaves and earlier votes are inside the outcome. */
@@ -104,13 +107,13 @@ function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): 
 
 /** Publishes the state for newcomers, if this worker is among the first of the committee. */
 async function publishCheckpoint(
-  { electorate }: ReadyRound,
+  { electorate, state }: ReadyRound,
   { next }: Decision,
   ports: Pick<KeepPorts, 'control' | 'reporter'>,
   me: WorkerId,
 ): Promise<void> {
   const { members } = electorate.committee;
-  const keepers = [...new Set(someOf(members, CHECKPOINTERS, next.spec.founders))];
+  const keepers = [...new Set(someOf(members, CHECKPOINTERS, state))];
   if (keepers.includes(me)) await publishState(next, keepers, ports);
 }
 

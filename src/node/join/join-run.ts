@@ -26,6 +26,7 @@ import type { BeaconSource } from '../../run/committee.ts';
 import { runDataOf } from '../../run/data-forms.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
+import type { Delegation } from '../../run/spec/feature-fields.ts';
 import { featureSet } from '../../run/spec/features.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -173,7 +174,8 @@ export async function openJoin(
   const named: TrainingFiles = { corpus: machine.corpus, base: chosen.base };
   const { corpus, base } =
     (await machine.files?.(spec, named, { relays, publicOnly, signal })) ?? named;
-  const settings = await settingsFor(spec, { dir, chosen, base, relays, me: signer.publicKey });
+  const me = signer.publicKey;
+  const settings = await settingsFor(spec, { dir, chosen, base, relays, me, delegation });
   assertReady(spec, settings, corpus);
   const { start } = spec;
   const isFullBase = start !== null && spec.tiers === 0;
@@ -258,12 +260,13 @@ interface Choices {
   readonly base: string | undefined;
   readonly relays: readonly string[];
   readonly me: WorkerId;
+  readonly delegation: Delegation | null;
 }
 
 /** Returns the worker's settings: the spec, then the user's. By default a resuming worker keeps its base and tier. */
 async function settingsFor(
   spec: RunSpec,
-  { dir, chosen, base, relays, me }: Choices,
+  { dir, chosen, base, relays, me, delegation }: Choices,
 ): Promise<Settings> {
   const kept = await keptSettings(dir);
   const isOpen = (chosen.tier ?? 'auto') === 'auto';
@@ -271,7 +274,7 @@ async function settingsFor(
     ...chosen,
     base: base ?? kept.base ?? '',
     ...(isOpen && { tier: kept.tier ?? 'auto' }),
-    ...shardSettings(spec, me, chosen),
+    ...shardSettings(spec, me, chosen, delegation),
     relay: relays,
   });
   const { start } = spec;
