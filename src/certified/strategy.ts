@@ -209,7 +209,7 @@ async function drive(
   const { pending, head } = before;
   const { votes } = head;
   const beginning = beginningOf(before, context, member, clock.now());
-  const open: OpenDriven = (opened, from, onMessage) =>
+  const open: OpenDriven = (opened, from, mayCount) =>
     driveRound({
       state: opened.state,
       context: contextOf(opened.state, opened.electorate, local),
@@ -219,7 +219,7 @@ async function drive(
       votes,
       isBehind,
       ports: member,
-      onMessage,
+      mayCount,
     });
   const ready = { state, electorate };
   const driven = seatsFounders(state)

@@ -3,7 +3,14 @@
  * agrees.
  */
 import type { RefreshPort } from 'nostrain/certified';
-import { electorateOf, explain, gather, replay } from 'nostrain/certified/parts';
+import {
+  createEvidenceStore,
+  electorateOf,
+  explain,
+  gather,
+  type ProtocolMessage,
+  replay,
+} from 'nostrain/certified/parts';
 import {
   type RunSpec,
   runIdOf,
@@ -13,6 +20,9 @@ import {
   type Untyped,
 } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
+import type { ReadyRound } from '../../src/certified/decisions/chain.ts';
+import { FirstRound } from '../../src/certified/rounds/first-round.ts';
+import type { DriverOptions } from '../../src/certified/rounds/round.ts';
 import type { Delegation } from '../../src/run/spec/feature-fields.ts';
 import {
   type CertifiedMember,
@@ -203,4 +213,46 @@ it('a stranger with the delegation of another key, or with a forged one, has no 
   expect(joins).toEqual([0, 1].map(keyOf).sort());
   const roster = ends[0]!.head.ledger.members.map(({ key }) => key);
   expect(roster).toEqual([keyOf(0), keyOf(1), OWNER.publicKey].sort());
+});
+
+it('a vote of a session counts once the outcome is known, and only if the outcome lists its join', () => {
+  const spec = founded();
+  const run = runIdOf(spec);
+  const state = zeroStart(spec, layout);
+  const evidence = createEvidenceStore(sharedCrypto);
+  const by = delegatedBy(OWNER, { run, session: keyOf(3) }, ROUNDS - 1);
+  const join = {
+    ...{ type: 'join', id: 'a1', key: keyOf(3), run, after: run, tip: run },
+    ...shown(by),
+    signature: { createdAt: 1, expiration: 2, sig: '' },
+  };
+  const about = { run, round: 0, attempt: 0, parent: run, ctx: run, view: 0, justify: -1 };
+  const voteFor = (digest: string, id: string) =>
+    ({ ...about, type: 'vote', step: 'prepare', digest, id, key: keyOf(3) }) as ProtocolMessage;
+  const proposalOf = (digest: string, joins: readonly unknown[]) =>
+    ({
+      ...{ ...about, type: 'proposal', step: 'prepare', digest, id: digest, key: keyOf(0) },
+      ...{ outcome: { joins }, prepares: [], ballots: [] },
+    }) as unknown as ProtocolMessage;
+  const opened: ReadyRound[] = [];
+  let mayCount: DriverOptions['mayCount'];
+  const driven = {
+    ...{ decided: new Promise(() => undefined), caughtUp: new Promise(() => undefined) },
+    ...{ take: (message: ProtocolMessage) => evidence.add(message), close: () => undefined },
+  };
+  const member = { evidence, control: { admit: () => undefined } };
+  evidence.add(join as ProtocolMessage);
+  const round = { state, electorate: electorateOf(state, null) };
+  const first = new FirstRound(round, undefined, member as never, (ready, _, rule) => {
+    opened.push(ready);
+    mayCount = rule;
+    return driven as never;
+  });
+  expect(opened[0]!.electorate.roster).toContain(keyOf(3));
+  expect(opened[0]!.electorate.roster).not.toContain(OWNER.publicKey);
+  expect(mayCount!(voteFor('d1', 'v1'))).toBe(false);
+  for (const each of [proposalOf('d1', [join]), proposalOf('d2', [])]) first.take(each);
+  expect(mayCount!(voteFor('d1', 'v1'))).toBe(true);
+  expect(mayCount!(voteFor('d2', 'v2'))).toBe(false);
+  first.close();
 });

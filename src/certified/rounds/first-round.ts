@@ -5,18 +5,18 @@
 import { deferred } from '../../base/async.ts';
 import { withoutRequests } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
-import type { EventId } from '../../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Decision, ReadyRound } from '../decisions/chain.ts';
-import { ActingFounders, roundWith } from '../decisions/founders.ts';
+import { ActingFounders, roundWith, seatFounders } from '../decisions/founders.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Entry } from './journal.ts';
-import type { DrivenRound, RunMember } from './round.ts';
+import type { DrivenRound, DriverOptions, RunMember } from './round.ts';
 
-/** Opens the round with these founders' keys; passes every message that arrives to `onMessage`. */
+/** Opens the round with these founders' keys. */
 export type OpenDriven = (
   round: ReadyRound,
   entry: Entry | undefined,
-  onMessage?: (message: ProtocolMessage) => void,
+  mayCount?: DriverOptions['mayCount'],
 ) => DrivenRound;
 
 export class FirstRound implements DrivenRound {
@@ -93,9 +93,42 @@ export class FirstRound implements DrivenRound {
     return driven;
   }
 
-  #hear(message: ProtocolMessage): void {
+  /** Takes the joins in a message; returns whether the message counts under the key of its author. */
+  #hear(message: ProtocolMessage): boolean {
     // the driver may be in the middle of a step
     if (this.#acting.take(message)) queueMicrotask(() => this.#reopen());
+    if (message.type === 'proposal') queueMicrotask(() => this.#retake(message.digest));
+    return this.#mayCount(message);
+  }
+
+  /**
+   * Reports whether a vote counts for its outcome: a session's only if the outcome lists its join, else a certificate
+   * would hold here alone. While the outcome is not known, votes of sessions wait.
+   */
+  #mayCount(message: ProtocolMessage): boolean {
+    if (message.type !== 'vote' && message.type !== 'proposal') return true;
+    const { digest, key } = message;
+    if (!this.#isSession(key)) return true;
+    const { evidence } = this.#member;
+    const proposal = message.type === 'proposal' ? message : evidence.proposals(digest)[0];
+    if (proposal === undefined) return false;
+    const { ledger } = seatFounders(this.#round.state, proposal.outcome.joins, evidence);
+    return ledger.members.some((member) => member.key === key);
+  }
+
+  #isSession(key: WorkerId): boolean {
+    const { founders } = this.#round.state.spec;
+    return !founders.includes(key) && this.#acting.joins.some((join) => join.key === key);
+  }
+
+  /** Takes votes of sessions again that arrived before the outcome. */
+  #retake(digest: Digest): void {
+    const { evidence } = this.#member;
+    if (this.#isClosed || evidence.proposals(digest).length !== 1) return;
+    for (const message of evidence.messages()) {
+      if (message.type !== 'vote' || message.digest !== digest) continue;
+      if (this.#isSession(message.key)) this.#driven.take(message);
+    }
   }
 
   #reopen(): void {

@@ -118,11 +118,11 @@ class RoundDriver implements DrivenRound, JudgeHost {
   }
 
   take(message: ProtocolMessage, wasRequested = false): void {
-    const { ports, context, onMessage } = this.#options;
-    onMessage?.(message);
+    const { ports, context, mayCount } = this.#options;
+    const counts = mayCount?.(message) !== false;
     const isNew = ports.evidence.add(message, wasRequested);
     ports.keyWatch.heard(message);
-    if (isMessage(message) && message.round === context.round) {
+    if (counts && isMessage(message) && message.round === context.round) {
       this.feed({ type: 'message', message });
     }
     // includes messages stored before the round was opened

@@ -131,8 +131,8 @@ export interface DriverOptions {
   readonly votes: ListedVotes | null;
   /** Others may have decided the round already, so archived votes are fetched at once. */
   readonly isBehind: boolean;
-  /** Called with every message before it is processed. */
-  readonly onMessage?: ((message: ProtocolMessage) => void) | undefined;
+  /** Called with every message before it is processed; the machine gets those for which it returns true. */
+  readonly mayCount?: ((message: ProtocolMessage) => boolean) | undefined;
 }
 
 export interface InputPorts {
