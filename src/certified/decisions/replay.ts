@@ -4,6 +4,7 @@
  */
 import { quorumOf } from '../../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
+import { seatNames } from '../../run/founder-seats.ts';
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -192,7 +193,10 @@ interface Followed extends Branch {
 function branchFrom(state: Chain, decided: Decided, following: Following): Ruling<Followed> {
   const { events, through, chains } = following;
   const { digest, attempt, commits } = decided.certificate;
-  const committed = new Set(commits.map(({ key }) => key));
+  // a branch is backed by founders, whichever keys they act through on it
+  const { ledger } = seatFounders(state, decided.outcome.joins, events);
+  const { nameOf } = seatNames(ledger);
+  const committed = new Set(commits.map(({ key }) => nameOf(key)));
   let length = 0;
   let finals = 0;
   let isNamed = false;
@@ -205,7 +209,7 @@ function branchFrom(state: Chain, decided: Decided, following: Following): Rulin
     length += 1;
     if (at.outcome.result === 'final') finals += 1;
     isNamed ||= at.certificate.digest === through;
-    for (const { key } of at.certificate.commits) committed.add(key);
+    for (const { key } of at.certificate.commits) committed.add(nameOf(key));
     chain = next.value;
     const after: Ruling<readonly Decided[]> = decidedAfter(chain, following);
     if (lacksBeacon(after)) return after;

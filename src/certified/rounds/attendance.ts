@@ -137,7 +137,7 @@ export class Attendance {
   /** Returns the settled member that acts for the same principal, which bars this worker from joining. */
   siblingIn({ members }: Ledger): WorkerId | undefined {
     const { me, admission } = this.#ports;
-    const principal = admission.features?.sessions?.by?.key ?? me;
+    const principal = admission()?.features?.sessions?.by?.key ?? me;
     return members.find((each) => each.tip !== null && principalOf(each) === principal)?.key;
   }
 
