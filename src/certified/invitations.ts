@@ -78,7 +78,7 @@ export interface CredentialSearch {
 /** Time for relays to answer a search for trust proofs. */
 const TRUST_MS = 10_000;
 /** Time between two searches for an invitation. */
-const INVITATION_MS = 30_000;
+const INVITATION_MS = 10_000;
 
 /**
  * Returns a function that returns what this worker's join carries. In a run that admits by trust it returns undefined
