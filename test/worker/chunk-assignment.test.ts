@@ -21,6 +21,16 @@ it('moves every chunk once in as many rounds as there are fragments', () => {
   }
 });
 
+it('draws the owners from run, round and base, so that nobody can choose chunks in advance', () => {
+  const ownersOf = (more: object) => {
+    const { chunksOf } = assignChunks({ ...division, round: 0, owners: 1, fragments: 1, ...more });
+    return division.roster.map((worker) => [...chunksOf(worker)]);
+  };
+  for (const more of [{ base: key('b') }, { round: 1 }, { run: 'other' }]) {
+    expect(ownersOf(more)).not.toEqual(ownersOf({}));
+  }
+});
+
 it('has empty rounds if there are more fragments than chunks', () => {
   const lengths = Array.from(
     { length: 22 },

@@ -82,3 +82,19 @@ it('checks larger crowds less often, at constant cost, but at least every ten se
     await resting;
   }
 });
+
+it('says goodbye for at most three seconds, even if no relay answers', async () => {
+  const { clock, ports, heartbeats } = publisher(0);
+  heartbeats.update(content);
+  await clock.advance(0);
+  const never = new Promise<never>(() => undefined);
+  Object.assign(ports.wire, { sendHeartbeat: () => ({ taken: never, settled: never }) });
+  let isOver = false;
+  const stopping = heartbeats.stop().then(() => {
+    isOver = true;
+  });
+  await clock.advance(2999);
+  expect(isOver).toBe(false);
+  await clock.advance(1);
+  await stopping;
+});

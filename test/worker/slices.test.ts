@@ -83,7 +83,7 @@ describe('the mean of a round of tiers', () => {
   it('each slice keeps its own typical norms, and a worker its newest round', async () => {
     const values = new Float32Array(size).fill(1);
     const sent = {
-      event: { id: '9' },
+      event: { id: '0' },
       ...{ trainingLoss: 1, secondsTraining: 0, residualShare: 0 },
     };
     const before = { ...genesis({ layout, values }, 1), norms: [2], outerNorms: [[3]], sent };
@@ -91,7 +91,7 @@ describe('the mean of a round of tiers', () => {
     const rounds = [['a', 2], ['b', 5], ['b', 1], ['c', 0]] as const; // biome-ignore format: one line
     const contributions = rounds.map(([worker, round], i) => [
       `${i}`,
-      { ...contribution(worker, []), eventId: `${9 - i}`, round, delta },
+      { ...contribution(worker, []), eventId: `${i}`, round, delta },
     ]);
     const session = {
       plan: completePlan({ ...{ run: 'r', rounds: 9, innerSteps: 1 }, tiers: plan.tiers }),

@@ -82,4 +82,25 @@ describe('a tier out of a chunked state', () => {
       ),
     ).rejects.toThrow('no tensor is cut into slices');
   });
+
+  it('a file whose header does not fit it, or whose slices are out of order, is refused in words', async () => {
+    const fetched = async (name: string, bytes: Uint8Array) => {
+      await writeFile(at('state'), bytes);
+      const manifest = await packFile(at('state'), at(name), {
+        chunkBytes: 2 ** 14,
+        erasure: null,
+      });
+      const sources = [createFolderSource(at(name))];
+      return fetchTier(manifest, at(`${name} there`), { tier: 1, file: at('file') }, { sources, signal }); // biome-ignore format: one line
+    };
+    const long = new Uint8Array(100);
+    new DataView(long.buffer).setBigUint64(0, 93n, true);
+    await expect(fetched('long', long)).rejects.toThrow('it is not a safetensors file');
+    const lengths = { w: 1, 'w.ring1': 1, 'w.ring2': 2, b: 1 };
+    const tensors = Object.entries(lengths).map(([name, length]) => ({
+      ...{ name, shape: [length], values: new Float32Array(length) },
+    }));
+    const disordered = encodeSafetensors({ tensors, metadata: {} });
+    await expect(fetched('disordered', disordered)).rejects.toThrow('not one after another');
+  });
 });
