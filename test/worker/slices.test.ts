@@ -130,6 +130,54 @@ describe('the mean of a round of tiers', () => {
     expect(new Set(seeds.map(drawn)).size).toBeGreaterThan(1);
   });
 
+  it.each([
+    ['krum', size, [99, 99]],
+    ['coordinate-median', CHUNK_LENGTH, [0, 100]],
+  ] as const)(
+    'what %s leaves out returns to the residual, less what moved instead',
+    async (rule, until, left) => {
+      const aggregation = { ...usualAggregation, rule, hostile: 1 };
+      const moving = Uint32Array.of(0, 1, 2);
+      const rows = [
+        row('a', 100, size, 1),
+        ...['b', 'c', 'd', 'e'].map((w) => row(w, 1, until, 1)),
+      ];
+      const contributions = rows.map(({ worker, delta }, i) => [
+        worker,
+        { ...contribution(worker, []), eventId: `${i}`, delta },
+      ]);
+      const values = new Float32Array(size);
+      const sent = {
+        event: { id: '0' },
+        ...{ trainingLoss: 1, secondsTraining: 0, residualShare: 0 },
+      };
+      const unpacked = new Float64Array(size).fill(100);
+      const before = { ...genesis({ layout, values }, 1), sent, unpacked };
+      const { state: after } = await applyRound(
+        before as unknown as SealedState<WorkerState>,
+        { contributions: new Map(contributions as never), rejections: [] } as never,
+        {
+          start: {
+            base: 'b',
+            roster: [],
+            assignment: { ...everything, moving, chunksOf: () => moving },
+          },
+          ...{ reason: 'strict', startedMs: 0, secondsWaiting: 0, meanOf: weightedMean },
+          digestsOf: () => ['d'],
+        },
+        {
+          plan: completePlan({
+            ...{ run: 'r', rounds: 9, innerSteps: 1 },
+            aggregation,
+            normBound: 0,
+          }),
+          ...{ ports: fakePorts(createManualClock()), signal: new AbortController().signal },
+        },
+      );
+      expect([after.residual[0], after.residual[CHUNK_LENGTH]]).toEqual(left);
+    },
+  );
+
   it('parts are the slices, each with the tensors in it', () => {
     const values = Float32Array.from({ length: size }, (_, i) => i);
     const parts = partsOf({ layout, values }, plan);
