@@ -167,7 +167,9 @@ export class Trial {
     const reply = await this.#sender.ask({ ids: kept.map(({ event }) => event.id) });
     if (reply.end !== 'eose') return false;
     const nowMs = this.#options.clock.now();
-    const lost = kept.filter(({ event }) => !reply.events.some((found) => isSame(found, event)));
+    const lost = kept.filter(
+      ({ event }) => !reply.events.some((returned) => isSame(returned, event)),
+    );
     for (const { keptMs } of lost)
       this.#forgottenSeconds = Math.min(this.#forgottenSeconds, (nowMs - keptMs) / 1000);
     return lost.length === kept.length;

@@ -8,7 +8,11 @@ import { nativeCrypto } from 'nostrain/node';
 import { runIdOf } from 'nostrain/run';
 import { expect, it } from 'vitest';
 import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
-import { createBackfillStore, pastIn, readPastRounds } from '../../src/node/files/past-rounds.ts';
+import {
+  createBackfillStore,
+  readFinishedRounds,
+  roundsFolder,
+} from '../../src/node/files/finished-rounds.ts';
 import { certifiedRounds, certifiedSpec, rootsOf } from '../support/certified-swarm.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { createTimedSwarm } from '../support/timed-swarm.ts';
@@ -40,7 +44,7 @@ it('keeps a bounded part of the past, since the oldest checkpoint at least; rela
     save: async (next) => {
       entry = structuredClone(next);
     },
-    backfill: { ...createBackfillStore(pastIn(dir)), maxBytes: MAX_BYTES },
+    backfill: { ...createBackfillStore(roundsFolder(dir)), maxBytes: MAX_BYTES },
   };
   const swarm = createTimedSwarm(spec, 1);
   const members = FOUNDERS.map((index) =>
@@ -50,16 +54,16 @@ it('keeps a bounded part of the past, since the oldest checkpoint at least; rela
   for (let round = 4; round <= ROUNDS; round += 4) {
     const isAt = () => members.every((member) => certifiedRounds(member).length >= round);
     await swarm.secondsUntil(isAt, HOUR);
-    sizes.push(bytesIn(pastIn(dir)));
+    sizes.push(bytesIn(roundsFolder(dir)));
   }
   await swarm.finish(members, HOUR);
   // the disk lags behind the clock of the test by some rounds; without a limit, it would hold 200 kB
   expect(Math.max(...sizes)).toBeLessThan(2 * MAX_BYTES);
-  await expect.poll(() => bytesIn(pastIn(dir))).toBeLessThanOrEqual(MAX_BYTES);
+  await expect.poll(() => bytesIn(roundsFolder(dir))).toBeLessThanOrEqual(MAX_BYTES);
   // it was full long before the end
   expect(sizes[4]).toBeGreaterThan(MAX_BYTES / 2);
 
-  const past = (await readPastRounds(dir))!;
+  const past = (await readFinishedRounds(dir))!;
   expect(past.first).toBeGreaterThan(0);
   expect(past.first).toBeLessThanOrEqual(ROUNDS - 4);
   expect(past.last).toBe(ROUNDS - 1);

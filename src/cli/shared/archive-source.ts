@@ -35,7 +35,7 @@ import { manifestDigest } from '../../network/chunks/manifest.ts';
 import { packFile } from '../../node/checkpoint/pack.ts';
 import { writeAtomically } from '../../node/files/atomic-file.ts';
 import { readDocument } from '../../node/files/documents.ts';
-import { type PastRounds, readPastRounds } from '../../node/files/past-rounds.ts';
+import { type FinishedRounds, readFinishedRounds } from '../../node/files/finished-rounds.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { RelayReach as Reach } from '../../node/net/relays.ts';
@@ -95,12 +95,12 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
     ...(location?.publicOnly ? { publicOnly: true } : {}),
   };
   const worker = events === undefined ? location?.worker : undefined;
-  const past = worker === undefined ? undefined : await pastOf(worker);
+  const finished = worker === undefined ? undefined : await localRounds(worker);
   return {
     options: {
       spec,
       signal,
-      local: past?.events,
+      local: finished?.events,
       crypto: nativeCrypto,
       sha256: nativeSha256,
       run: location?.run ?? (fileSpec && runIdOf(fileSpec)),
@@ -113,16 +113,16 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
 }
 
 /** Reads the finished rounds in a worker's folder, and says which rounds need a relay. */
-async function pastOf(worker: string): Promise<PastRounds | undefined> {
-  const past = await readPastRounds(worker);
-  if (past === undefined) return undefined;
-  const { first, last } = past;
+async function localRounds(worker: string): Promise<FinishedRounds | undefined> {
+  const finished = await readFinishedRounds(worker);
+  if (finished === undefined) return undefined;
+  const { first, last } = finished;
   const earlier = first > 0 ? `; rounds before ${roundNumber(first)} need a relay` : '';
   writeNote(
     `${worker} has what decided rounds ${roundNumber(first)} to ${roundNumber(last)}` +
       `${earlier}; payloads come from relays`,
   );
-  return past;
+  return finished;
 }
 
 export async function openSource(

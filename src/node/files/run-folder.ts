@@ -23,7 +23,7 @@ import type { Store } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import { type AddedMembers, decodeState, encodeState } from '../../worker/state-file.ts';
 import { cannotWrite, writeAtomically } from './atomic-file.ts';
-import { createBackfillStore, pastIn } from './past-rounds.ts';
+import { createBackfillStore, roundsFolder } from './finished-rounds.ts';
 
 export interface RunLock {
   release(): Promise<void>;
@@ -181,7 +181,7 @@ export async function openRunFolder<M extends object = object>(
     },
     votes: {
       ...createVoteJournal(join(dir, 'votes.json')),
-      backfill: createBackfillStore(pastIn(dir)),
+      backfill: createBackfillStore(roundsFolder(dir)),
       states: createPrivateStore(join(dir, 'private')),
     },
     log: (event) => log({ at: Date.now(), ...event }),

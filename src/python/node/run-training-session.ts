@@ -253,6 +253,9 @@ interface SessionParts
 
 const FORGETFUL: Store<PythonState> = { load: async () => undefined, save: async () => undefined };
 
+const noticeTo = (report: (event: WorkerEvent) => void) => (message: string) =>
+  report({ type: 'notice', message });
+
 /** Plays a session until its last round. */
 export const playSession = (
   parts: SessionParts,
@@ -268,7 +271,6 @@ export const playSession = (
     } = parts;
     const signer = createSigner(parts.secretKey, nativeCrypto);
     const worker = workerName(parts, signer.publicKey);
-    const relays = parseRelayUrls(settings.relay);
     const { runtime } = readModel(start.params);
     const report = options.onEvent ?? (() => undefined);
     const { run, codec, topk: ratio, localLearningRate: learningRate, batchSize } = settings;
@@ -282,16 +284,18 @@ export const playSession = (
       batchSize,
       now: () => systemClock.now(),
     });
-    const set = await connectRelays(relays, connection, signer, signal);
-    scope.defer(() => set.close());
+    const relays = await connectRelays(parseRelayUrls(settings.relay), connection, signer, signal);
+    scope.defer(() => relays.close());
     const limits = { maxContainerBytes: mostPayloadBytes(layout), zstd: await openZstd() };
     const advertised = parts.advertisedRelays;
-    const onNotice = (message: string) => report({ type: 'notice', message });
     const { wire, events } = createPythonWire({
       run,
       layout,
-      relays: set,
-      ...{ signer, mine, onNotice, codec },
+      relays,
+      signer,
+      mine,
+      onNotice: noticeTo(report),
+      codec,
       ratio,
       ...limits,
       clock: systemClock,

@@ -1,6 +1,6 @@
 /**
- * The finished rounds in a worker's folder: one file each with the events that decided it. The worker removes the oldest
- * ones; archives and replays of a local run read the others in addition to relays.
+ * The finished rounds in a worker's folder: one file each with the events that decided it. The worker removes the
+ * oldest ones; archives and replays of a local run read the others in addition to relays.
  */
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { nativeCrypto } from '../native/event-crypto.ts';
 import { writeAtomically } from './atomic-file.ts';
 
 /** Returns the folder of the finished rounds in a worker's folder. */
-export const pastIn = (dir: string): string => join(dir, 'past');
+export const roundsFolder = (dir: string): string => join(dir, 'past');
 
 const NAME = /^(0|[1-9]\d{0,8})\.json$/;
 
@@ -44,7 +44,7 @@ export const createBackfillStore = (folder: string): BackfillStore => ({
 });
 
 /** Finished rounds that a worker's folder has. */
-export interface PastRounds {
+export interface FinishedRounds {
   /** First and last of them. */
   readonly first: number;
   readonly last: number;
@@ -53,15 +53,15 @@ export interface PastRounds {
 }
 
 /** Reads the finished rounds in a worker's folder; undefined if it has none. Skips files that are not readable. */
-export async function readPastRounds(dir: string): Promise<PastRounds | undefined> {
-  const folder = pastIn(dir);
-  const [found, events]: [number[], SignedEvent[]] = [[], []];
+export async function readFinishedRounds(dir: string): Promise<FinishedRounds | undefined> {
+  const folder = roundsFolder(dir);
+  const [rounds, events]: [number[], SignedEvent[]] = [[], []];
   for (const round of await roundsIn(folder)) {
     const kept = parseKeptRound((await load(folder, round)) ?? '');
     if (!kept) continue;
-    found.push(round);
+    rounds.push(round);
     events.push(...kept.events.filter((event) => verifyEvent(event, nativeCrypto).ok));
   }
-  const [first] = found;
-  return first === undefined ? undefined : { first, last: found.at(-1)!, events };
+  const [first] = rounds;
+  return first === undefined ? undefined : { first, last: rounds.at(-1)!, events };
 }

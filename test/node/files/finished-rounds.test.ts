@@ -4,9 +4,9 @@ import { expect, it } from 'vitest';
 import { formatKeptRound } from '../../../src/certified/rounds/keep-round.ts';
 import {
   createBackfillStore,
-  pastIn,
-  readPastRounds,
-} from '../../../src/node/files/past-rounds.ts';
+  readFinishedRounds,
+  roundsFolder,
+} from '../../../src/node/files/finished-rounds.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
@@ -18,7 +18,7 @@ const recordOf = (round: number, content: string) => {
 
 it('are listed with their sizes, and read in order', async () => {
   const dir = inFolder('worker');
-  const store = createBackfillStore(pastIn(dir));
+  const store = createBackfillStore(roundsFolder(dir));
   expect([...(await store.sizes())]).toEqual([]);
   for (const round of [10, 9, 11]) await store.save(round, recordOf(round, `${round}`));
   const text = recordOf(9, '9');
@@ -27,14 +27,14 @@ it('are listed with their sizes, and read in order', async () => {
   await store.remove(9);
   await store.remove(9);
   expect(await store.load(9)).toBeUndefined();
-  const past = await readPastRounds(dir);
+  const past = await readFinishedRounds(dir);
   expect(past).toMatchObject({ first: 10, last: 11 });
   expect(past!.events.map(({ content }) => content)).toEqual(['10', '11']);
 });
 
 it('that are broken, forged or foreign files are skipped', async () => {
   const dir = inFolder('worker');
-  const folder = pastIn(dir);
+  const folder = roundsFolder(dir);
   await mkdir(folder, { recursive: true });
   const { content, ...event } = eventOf('true');
   const forged = { ...event, content: `not ${content}` };
@@ -46,6 +46,6 @@ it('that are broken, forged or foreign files are skipped', async () => {
     'x.json': recordOf(4, 'four'),
   };
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
-  expect(await readPastRounds(dir)).toEqual({ first: 2, last: 2, events: [] });
-  expect(await readPastRounds(inFolder('none'))).toBeUndefined();
+  expect(await readFinishedRounds(dir)).toEqual({ first: 2, last: 2, events: [] });
+  expect(await readFinishedRounds(inFolder('none'))).toBeUndefined();
 });
