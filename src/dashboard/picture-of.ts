@@ -59,7 +59,12 @@ export function computeProgress(seen: Seen): RunProgress {
   const isOver = tip.round >= start.spec.training.rounds;
   const problem = replayed.at(-1)?.decided ? undefined : replayed.at(-1);
   const open = isOver ? undefined : openRound(tip, gathered, byRound, problem);
-  return { rounds, open, workers: workersOf(tip, rounds, byRound, seen), replayed };
+  return {
+    rounds,
+    open,
+    workers: workersOf(tip, rounds, byRound, seen, principalsIn(replayed)),
+    replayed,
+  };
 }
 
 type ByRound = ReadonlyMap<number, readonly Manifest[]>;
@@ -252,12 +257,21 @@ function committeeOf(tip: Chain, gathered: Gathered, { attempt, viewChanges }: V
   return isRecovering ? electorate.draw(attempt, viewChanges) : electorate.committee;
 }
 
+/** Returns the principal of each session key that was a member: its row ends with its delegation. */
+const principalsIn = (replayed: readonly ReplayedRound[]): ReadonlyMap<WorkerId, WorkerId> =>
+  new Map(
+    replayed
+      .flatMap(({ before }) => before.ledger.members)
+      .map((member) => [member.key, principalOf(member)]),
+  );
+
 /** Returns all workers that are or were in the roster, by key. */
 function workersOf(
   tip: Chain,
   rounds: readonly RoundPicture[],
   byRound: ByRound,
   seen: Seen,
+  principals: ReadonlyMap<WorkerId, WorkerId>,
 ): readonly WorkerPicture[] {
   const members = new Map(tip.ledger.members.map((member) => [member.key, member]));
   const keys = new Set([...members.keys(), ...rounds.flatMap(({ roster }) => roster)]);
@@ -276,7 +290,7 @@ function workersOf(
       undefined,
     );
     const { history = [], low } = member?.features?.scores ?? {};
-    const principal = member && principalOf(member);
+    const principal = member ? principalOf(member) : principals.get(worker);
     const report = heartbeat?.features?.telemetry ?? last?.features?.telemetry;
     return {
       worker,
