@@ -46,7 +46,6 @@ export class Chronicle {
   readonly notes: string[] = [];
   /** What events say, each parsed once for all workers. */
   readonly parsed = new Map<string, ProtocolMessage>();
-  kills = 0;
   readonly #now: () => number;
   #trace = new Trace();
   #sent = new Map<string, string>();

@@ -57,7 +57,8 @@ export class WorldStage implements Stage {
   readonly #clock: VirtualClock;
   readonly #chronicle: Chronicle;
   readonly #startMs: number;
-  readonly #machines: readonly Machine[];
+  /** By worker; then second machines with the key of one. */
+  readonly #machines: Machine[];
   readonly #severed = new Set<IsSevered>();
   /** By relay: milliseconds that frames take longer, and the share of them that ends in the middle. */
   readonly #slowed = new Map<number, number>();
@@ -78,14 +79,18 @@ export class WorldStage implements Stage {
     this.#first = startOf(chronicle.spec);
     this.#draws = drawsOf(world.seed, 'frames');
     this.#spoiled = spoiledIn(world);
-    this.#machines = Array.from({ length: world.workers }, (_, index) => ({
-      ...{ index, disk: new WorldDisk(), clock: new MachineClock(clock) },
+    this.#machines = Array.from({ length: world.workers }, (_, i) => this.#machineOf(i));
+    this.#relayFaults = Array.from({ length: world.relays }, () => ({}));
+    this.#network = this.#connect();
+  }
+
+  #machineOf(index: number): Machine {
+    return {
+      ...{ index, disk: new WorldDisk(), clock: new MachineClock(this.#clock) },
       ...{ startSeconds: 0, process: undefined, sessions: 0 },
       cutOffSeconds: Number.NEGATIVE_INFINITY,
       ...{ attack: (relays: RelaySet) => relays, changed: (params: Vector) => params },
-    }));
-    this.#relayFaults = Array.from({ length: world.relays }, () => ({}));
-    this.#network = this.#connect();
+    };
   }
 
   #connect(): Network {
@@ -156,7 +161,6 @@ export class WorldStage implements Stage {
     const machine = this.#machines[worker]!;
     if (!machine.process || this.#chronicle.finished.has(worker)) return;
     this.#note(`worker ${worker} dies for ${awaySeconds} s`);
-    this.#chronicle.kills++;
     this.#end(machine);
     this.after(this.#seconds + awaySeconds, () => this.#start(machine));
   }
@@ -169,8 +173,11 @@ export class WorldStage implements Stage {
     return this.#machines[worker]!.disk;
   }
 
-  isAway(worker: number): boolean {
-    return this.#machines[worker]!.process === undefined;
+  startTwin(worker: number): void {
+    this.#note(`a second machine has the key of worker ${worker}`);
+    const twin = this.#machineOf(worker);
+    this.#machines.push(twin);
+    this.#start(twin);
   }
 
   setClock(worker: number, aheadMs: number, gainPpm: number): void {

@@ -1,6 +1,6 @@
 /** A world as plain data: its size and what goes wrong in it. Drawn from a seed, or shrunk from another world. */
 import { type Draws, drawsOf } from './draws.ts';
-import type { FaultCase } from './faults/fault.ts';
+import { type FaultCase, mostHostile } from './faults/fault.ts';
 import { faultNamed, faults } from './faults/list.ts';
 
 export type RunKind = 'certified' | 'plain';
@@ -73,8 +73,10 @@ function drawFaults(world: World, count: number): readonly FaultCase[] {
   for (let i = 0; i < count; i++) {
     const draws = drawsOf(world.seed, 'fault', i);
     const fault = draws.pick(possible);
-    const params = fault.draw(draws, drawn);
-    if (params) drawn = { ...drawn, faults: [...drawn.faults, { fault: fault.name, ...params }] };
+    const parameters = fault.draw(draws, drawn);
+    if (!parameters) continue;
+    const next = { ...drawn, faults: [...drawn.faults, { fault: fault.name, ...parameters }] };
+    if (spoiledIn(next).size <= Math.max(1, mostHostile(world))) drawn = next;
   }
   return drawn.faults;
 }

@@ -22,8 +22,8 @@ export interface Stage {
   /** The worker starts only then. */
   comesLate(worker: number, seconds: number): void;
   disk(worker: number): WorldDisk;
-  /** Reports a dead worker, or one that has not begun. */
-  isAway(worker: number): boolean;
+  /** Starts a second machine with the key of a worker and an empty disk. */
+  startTwin(worker: number): void;
   /** Sets how far the clock of a worker is ahead, and how many parts in a million it gains. */
   setClock(worker: number, aheadMs: number, gainPpm: number): void;
   /** Adds to what a worker does to what it sends. */

@@ -1,29 +1,20 @@
 /** Members that break the rules, no more of them than the committee withstands. */
 import { misbehave } from '../../support/adversary.ts';
 import { type Attack, flooding, splitting } from '../attacks.ts';
-import type { World } from '../world.ts';
 import { type Fault, mostHostile, numberOf } from './fault.ts';
-
-const names = new Set<string>();
-
-const hostileIn = ({ faults }: World): ReadonlySet<unknown> =>
-  new Set(faults.flatMap(({ fault, worker }) => (names.has(fault) ? [worker] : [])));
 
 /** Creates a fault that turns one worker hostile from a round on. */
 function hostile(name: string, attackFrom: (round: number) => Attack): Fault {
-  names.add(name);
   return {
     name,
     isCertified: true,
-    draw(draws, world) {
-      const [worker, fromRound] = [
-        draws.whole(0, world.workers - 1),
-        draws.whole(0, world.rounds - 1),
-      ];
-      const others = hostileIn(world);
-      const isWithstood = others.has(worker) || others.size < mostHostile(world);
-      return isWithstood ? { worker, fromRound } : undefined;
-    },
+    draw: (draws, world) =>
+      mostHostile(world) > 0
+        ? {
+            worker: draws.whole(0, world.workers - 1),
+            fromRound: draws.whole(0, world.rounds - 1),
+          }
+        : undefined,
     begin: (parameters, stage) =>
       stage.setAttack(
         numberOf(parameters, 'worker'),

@@ -1,4 +1,6 @@
-/** Workers that die, at any moment or between two writes to disk, that come late, and machines that sleep. */
+/**
+ * Workers that die, at any moment or between two writes to disk, or come late; machines that sleep, or share a key.
+ */
 import { drawMoment, drawSeconds, type Fault, numberOf } from './fault.ts';
 
 /** Dies at once, or with its next write: before the file changes, or right after. */
@@ -58,4 +60,20 @@ export const sleeps: Fault = {
     stage.sever(from, to, (worker) => worker === sleeper);
   },
   endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'seconds'),
+};
+
+/** A second machine starts with the same key and an empty disk while the first one works. */
+export const keyShared: Fault = {
+  name: 'key-shared',
+  isCertified: true,
+  draw: (draws, world) => ({
+    worker: draws.whole(0, world.workers - 1),
+    at: drawMoment(draws, world),
+  }),
+  begin(parameters, stage) {
+    const worker = numberOf(parameters, 'worker');
+    stage.after(numberOf(parameters, 'at'), () => stage.startTwin(worker));
+  },
+  endSeconds: (parameters) => numberOf(parameters, 'at'),
+  spoils: (parameters) => [numberOf(parameters, 'worker')],
 };
