@@ -13,6 +13,8 @@ import { proposal, vote } from 'nostrain/kinds';
 import type { Outcome } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import type { Certified } from '../../src/certified/decisions/chain.ts';
+import { convicts, jurorsOf } from '../../src/certified/decisions/roster-change.ts';
+import { quorumOf } from '../../src/consensus/committee/quorum.ts';
 import {
   certifiedSpec,
   eventful,
@@ -229,5 +231,28 @@ describe('an outcome', () => {
     expect(codeOf(() => later)).toBe('wrong-ballots');
     expect(codeOf((ids) => [...ids, proposalId])).toBe('other-event');
     expect(codeOf((ids) => [...ids, none])).toBe('missing');
+  });
+});
+
+describe('a jury', () => {
+  const members = [1, 2, 3, 4].map(keyOf);
+  const juryOf = (size: number) => ({
+    ...{ round: 1, attempt: 0, ctx: '', size, quorum: quorumOf('bft', size) },
+    ...{ members: members.slice(0, size), weights: members.slice(0, size).map(() => 1n) },
+  });
+
+  it('convicts by a quorum of its members, and never by one verdict', () => {
+    expect(convicts(juryOf(1), members)).toBe(false);
+    expect(convicts(juryOf(2), members)).toBe(true);
+    expect(convicts(juryOf(4), members.slice(0, 2))).toBe(false);
+    expect(convicts(juryOf(4), [...members.slice(0, 2), keyOf(5)])).toBe(false);
+    expect(convicts(juryOf(4), members.slice(0, 3))).toBe(true);
+  });
+
+  it('never has the author of the contribution among its members', () => {
+    const drawn = { run: none, round: 1, worker: keyOf(2), entropy: none };
+    expect([...jurorsOf(drawn, members)].sort()).toEqual([1, 3, 4].map(keyOf).sort());
+    const orders = [1, 2, 3, 4, 5, 6].map((round) => jurorsOf({ ...drawn, round }, members).join());
+    expect(new Set(orders).size).toBeGreaterThan(1);
   });
 });

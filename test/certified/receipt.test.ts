@@ -14,7 +14,7 @@ const inFolder = temporaryFolder();
 const keyOf = (number: number) => signerOf(number).publicKey;
 const rounds: readonly Round[] = [
   {},
-  { ignored: [2], absent: [4], joins: [5] },
+  { ignored: [2], absent: [4], joins: [12] },
   { late: [4], silent: [2] },
   { result: 'void', view: 4 },
   { silent: [3] },
@@ -40,7 +40,7 @@ describe('a receipt', () => {
       row(2, { counted: [0, 2, 4], voted: [0, 1, 3] }),
       row(3, {}),
       row(4, { counted: [0, 2, 4], late: [2] }),
-      row(5, { counted: [2, 4], voted: [] }),
+      row(12, { counted: [2, 4], voted: [] }),
     ];
     expect(receipt).toEqual({
       ...{ run: run.run, complete: true, rounds: 5, runRoot: receipt.runRoot },
@@ -169,6 +169,27 @@ describe('nostrain scores', () => {
         [keyOf(3), 0.25],
       ],
     });
+  });
+
+  it('marks a worker below the floor, and the receipt lists the rounds in which it had no seat', async () => {
+    const scores = { 1: 20_000, 2: -400_000, 3: 20_000, 4: 20_000 };
+    const { events } = generateRun([{}, ...Array<Round>(6).fill({ scores })], scored);
+    const { stdout } = await runCommand('scores', '--events', await fileOf(events));
+    const below = stdout.split('\n').filter((line) => line.endsWith('below the score floor'));
+    expect(below).toEqual([expect.stringContaining(toNpub(keyOf(2)))]);
+    const { receipt } = (await receiptOf({ events, beacons: [] }, { spec: scored }))!;
+    const unseatedIn = receipt.rows.map(({ worker, unseated }) => [worker, unseated] as const);
+    expect(new Map(unseatedIn).get(keyOf(2))).toEqual([5, 6]);
+    expect(unseatedIn.filter(([, rounds]) => rounds.length > 0)).toHaveLength(1);
+  });
+
+  it('gives a newcomer no score for a round before it was in the roster', async () => {
+    const scores = { 1: 40, 2: 40, 3: 40, 4: 40 };
+    const later = { scores: { ...scores, 12: 30 } };
+    const { events } = generateRun([{}, { scores, joins: [12] }, { scores }, later, {}], scored);
+    const { receipt } = (await receiptOf({ events, beacons: [] }, { spec: scored }))!;
+    expect(receipt.rows.find(({ worker }) => worker === keyOf(12))).toMatchObject({ score: 30 });
+    expect(receipt.rows.find(({ worker }) => worker === keyOf(1))).toMatchObject({ score: 40 });
   });
 
   it('refuses a run without scores', async () => {

@@ -122,6 +122,6 @@ it('scores nothing after a round that it missed or for one that is over, nor mem
   expect(await member.judge(3, [half], 1)).toEqual(new Map());
   expect(await member.judge(4, [])).toEqual(new Map([[1, 0]]));
   // a commit of a round that is over
-  expect(member.commits.at(-2)!()).toEqual(new Map());
+  expect(member.commits.at(-3)!()).toEqual(new Map());
   expect(member.failures).toEqual([]);
 });

@@ -5,6 +5,7 @@ import { philox, unit } from 'nostrain/base';
 import { gainOf } from 'nostrain/certified/parts';
 import { drawRows } from 'nostrain/model';
 import type { WorkerId } from 'nostrain/run';
+import { CHUNK_LENGTH } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { duplicatesAmong, sharedRows } from '../../src/certified/features/scores.ts';
 import {
@@ -160,6 +161,27 @@ describe('a score', () => {
       key(1),
     ]);
   });
+});
+
+it('a contribution is a copy if at least half of its chunks repeat, empty ones left out', () => {
+  const chunked = (...firsts: readonly number[]) => {
+    const values = new Float64Array(firsts.length * CHUNK_LENGTH);
+    firsts.forEach((first, chunk) => {
+      values[chunk * CHUNK_LENGTH] = first;
+    });
+    return dense(values);
+  };
+  const isCopy = (...firsts: readonly number[]) => {
+    const arrived = [chunked(1, 2, 3, 4), chunked(...firsts)].map((delta, i) => ({
+      worker: key(i),
+      delta,
+    }));
+    return duplicatesAmong(arrived, new Set()).duplicates.has(key(1));
+  };
+  expect([isCopy(1, 2, 3, 4), isCopy(1, 2, 9, 9), isCopy(1, 9, 9, 9)]).toEqual([true, true, false]);
+  expect([isCopy(1, 9, 0, 0), isCopy(0, 0, 0, 0)]).toEqual([true, false]);
+  // in another place they are not the same
+  expect(isCopy(2, 1, 4, 3)).toBe(false);
 });
 
 it('C-02: all workers of a run draw the same rows, different ones in each round', () => {

@@ -25,14 +25,17 @@ describe('the model root', () => {
   });
 
   it('is over the bits of 64-bit parameters too, little-endian', () => {
-    const values = Float64Array.of(1 / 3, -2, 1e-300);
-    const momentum = Float64Array.of(0.5, 0, -1 / 7);
-    const bytes = new Uint8Array(48);
-    new Uint8Array(bytes.buffer).set(new Uint8Array(values.buffer));
-    bytes.set(new Uint8Array(momentum.buffer), 24);
-    const state = { params: { layout: layoutOf(3), values }, momentum };
-    expect(stateBytes(state)).toEqual(bytes);
-    expect(modelRoot(state)).toBe(bytesRoot(bytes));
+    // in one chunk, and in several
+    for (const size of [3, 6000]) {
+      const values = Float64Array.from({ length: size }, (_, i) => (i - 1) / 3);
+      const momentum = values.map((value) => -1e-300 * value);
+      const bytes = new Uint8Array(16 * size);
+      bytes.set(new Uint8Array(values.buffer));
+      bytes.set(new Uint8Array(momentum.buffer), 8 * size);
+      const state = { params: { layout: layoutOf(size), values }, momentum };
+      expect(Buffer.compare(stateBytes(state), bytes)).toBe(0);
+      expect(modelRoot(state)).toBe(bytesRoot(bytes));
+    }
   });
 
   it('tells parameters from momentum, and every bit from every other', () => {

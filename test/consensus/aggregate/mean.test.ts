@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { inOrder } from '../../../src/consensus/aggregate/mean.ts';
 import { contribution } from '../../support/contributions.ts';
 import { meanDelta } from '../../support/mean.ts';
 
@@ -10,6 +11,21 @@ const uncapped = {
 } as const;
 
 describe('the weighted mean', () => {
+  it('sums the rows in one order: late ones last, then by worker, then by event', () => {
+    const expected = [
+      { late: false, worker: 'a', id: '2' },
+      { late: false, worker: 'b', id: '1' },
+      { late: false, worker: 'b', id: '3' },
+      { late: true, worker: 'a', id: '0' },
+      { late: true, worker: 'c', id: '0' },
+    ];
+    fc.assert(
+      fc.property(fc.shuffledSubarray(expected, { minLength: expected.length }), (rows) => {
+        expect(inOrder(rows)).toEqual(expected);
+      }),
+    );
+  });
+
   it('N-16: weighs by examples exactly, absent counts as 1', () => {
     const cohort = [
       contribution('a', [1, 2], { examples: 3 }),
