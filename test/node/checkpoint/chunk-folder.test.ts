@@ -5,7 +5,7 @@ import { type FileManifest, manifestDigest, piecesOf } from 'nostrain/network';
 import { packFile, readManifest } from 'nostrain/node/parts';
 import { describe, expect, it } from 'vitest';
 import { findPacked } from '../../../src/node/checkpoint/folder.ts';
-import { unpackFolder, verifyFolder } from '../../../src/node/checkpoint/unpack.ts';
+import { mendFolder, unpackFolder, verifyFolder } from '../../../src/node/checkpoint/unpack.ts';
 import { drawnBytes } from '../../support/drawn-bytes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
@@ -92,6 +92,15 @@ describe('a packed file', () => {
     });
     const uncertified = { ...manifest, root: manifest.sha256 };
     expect((await damageOf(uncertified)).whole).toBe(false);
+  });
+
+  it('with wrong parity gets no chunk back under a wrong name', async () => {
+    const manifest = await packed();
+    const parity = [manifest.parity[2]!, ...manifest.parity.slice(1)];
+    await rm(fileOf(manifest, 'chunk 0'));
+    const mending = mendFolder(at('packed'), { ...manifest, parity });
+    await expect(mending).rejects.toMatchObject({ code: 'checkpoint/parity' });
+    expect((await damageOf(manifest)).damage).toEqual(['lost chunk 0']);
   });
 
   it('is never read through a link in place of a chunk', async () => {
