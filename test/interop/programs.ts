@@ -17,7 +17,7 @@ export interface OtherProgram {
 }
 
 /** Names of the programs that `.ci/run` installs by their scripts. */
-const installedInCi = ['khatru', 'khatru-blossom', 'blossom-rs'];
+const installedInCi = ['khatru', 'khatru-blossom', 'blossom-rs', 'nip46-go'];
 
 const interop = (...names: readonly string[]) => names.map((name) => `interop/${name}.test.ts`);
 const python = { language: 'Python', version: 'any', inCi: 'no' } as const;
@@ -33,6 +33,12 @@ const server =
 export const otherPrograms: readonly OtherProgram[] = [
   ...thirdParties.map(server('relay', 'contract', 'demo', 'hostile-relays', 'run-page')),
   ...blossomServers.map(server('Blossom server', 'blossom')),
+  {
+    ...{ name: 'nip46-go', version: 'go-nostr 0.51.8', language: 'Go', plays: 'remote signer' },
+    tests: interop('remote-signer'),
+    install: '`bash test/interop/nip46-go/install.sh`',
+    inCi: 'by its script',
+  },
   {
     ...{ ...python, name: 'nostrain (reference)', version: '0.12.0' },
     plays: 'worker and commands',

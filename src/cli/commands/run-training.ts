@@ -1,7 +1,9 @@
 /** `nostrain run-training`: trains as one worker of a run; the same command resumes it. */
+
 import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { isLoopbackRelay, isRelayUrl } from '../../network/transport/relay-urls.ts';
 import { dataHome } from '../../node/files/data-home.ts';
 import { runFolderOf } from '../../node/files/local-runs.ts';
 import { readStateFile } from '../../node/files/state-file.ts';
@@ -52,7 +54,6 @@ import {
 } from '../shared/member-flags.ts';
 import { protocolOf } from '../shared/protocol.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
-import { strangersWarning } from '../shared/strangers.ts';
 import { trainIn } from './run/join.ts';
 
 const command = (): Command => {
@@ -222,3 +223,17 @@ const dataRules = ({ model }: Settings, { dataset }: RunTrainingFlags) => [
   },
   { flags: ['target'], goesWith: '--dataset FILE', holds: dataset !== undefined },
 ];
+
+/** Returns what strangers can do and which flag prevents it; undefined if `--peers` or loopback keeps them out. */
+export function strangersWarning({
+  peers,
+  relay,
+}: Pick<Settings, 'peers' | 'relay'>): string | undefined {
+  const isReachable = relay.some((url) => isRelayUrl(url) && !isLoopbackRelay(url));
+  if (peers.length > 0 || !isReachable) return undefined;
+  return (
+    'warning: anyone who knows the relay and the name of this run can take part and ruin the ' +
+    'model with harmful updates; to count only your own workers, start each with ' +
+    '--peers npub1…,npub1…'
+  );
+}

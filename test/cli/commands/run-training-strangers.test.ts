@@ -1,6 +1,6 @@
 /** A run without a spec says what strangers can do, unless they are kept out. */
 import { describe, expect, it } from 'vitest';
-import { strangersWarning } from '../../../src/cli/shared/strangers.ts';
+import { strangersWarning } from '../../../src/cli/commands/run-training.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { signerOf } from '../../support/signers.ts';
 
