@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { playWorld } from './play.ts';
 import { commandOf } from './report.ts';
 import { shrink } from './shrink.ts';
+import { stories } from './stories.ts';
 import { drawWorld, type World } from './world.ts';
 
 const seeds = Array.from({ length: 24 }, (_, i) => i + 1);
@@ -20,6 +21,12 @@ describe('small worlds', () => {
     const other = await traceOf(13);
     expect(other).not.toBe(first);
     expect([await traceOf(13), await traceOf(9)]).toEqual([other, first]);
+  });
+});
+
+describe('stories', () => {
+  it.each(Object.keys(stories))('%s', async (story) => {
+    expect((await playWorld(stories[story]!)).violations).toEqual([]);
   });
 });
 

@@ -69,6 +69,12 @@ export function createReadBack(
   let missing = 0;
   let stores: Stores = 'unknown';
 
+  /** Notes that the relay has an event that it accepted. */
+  function noteFound(): void {
+    missesInARow = 0;
+    stores = 'yes';
+  }
+
   async function check(event: SignedEvent): Promise<void> {
     isAsking = true;
     const { signal, release } = anySignal(stop);
@@ -76,10 +82,8 @@ export function createReadBack(
       await clock.sleep(SETTLE_MS, signal);
       const presence = await askFor(connection, event, clock, signal);
       const mayBeReplaced = isReplaceable(event.kind) && latest.get(event.kind) !== event;
-      if (presence === 'there') {
-        missesInARow = 0;
-        stores = 'yes';
-      } else if (presence === 'absent' && !mayBeReplaced) {
+      if (presence === 'there') noteFound();
+      else if (presence === 'absent' && !mayBeReplaced) {
         missing++;
         if (++missesInARow >= MISSES_FOR_NO) stores = 'no';
       }
@@ -92,6 +96,7 @@ export function createReadBack(
   }
 
   return {
+    noteFound,
     get stores() {
       return stores;
     },

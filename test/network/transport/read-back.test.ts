@@ -69,6 +69,23 @@ test('two missing in a row and a yes is worth nothing, until one is there again'
   await one.set.close();
 });
 
+test('a relay that has the event although its answer is missing stores events again', async () => {
+  const one = openOne(PUBLIC, options);
+  for (const name of ['a', 'b']) {
+    await publish(one, eventOf(name));
+    await answer(one, 'EOSE');
+  }
+  expect(one.status().stores).toBe('no');
+  const event = eventOf('c');
+  const publishing = one.set.publish(event);
+  await one.clock.advance(10_000);
+  await answer(one, event);
+  expect((await publishing)[0]).toMatchObject({ status: 'accepted' });
+  expect((await publishing)[0]).not.toHaveProperty('kept');
+  expect(one.status().stores).toBe('yes');
+  await one.set.close();
+});
+
 test('no answer is no proof, nor is a refusal to answer', async () => {
   const one = openOne(PUBLIC, options);
   await publish(one, eventOf('a'));
