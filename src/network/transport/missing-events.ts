@@ -9,12 +9,15 @@ const MAX_ROUNDS = 100;
 /** Largest timestamp: the codec uses 32 bits. */
 const LATEST = 2 ** 31 - 1;
 
+/** The codec, imported on demand: it has no entry point of its own, and the whole package is rarely needed. */
+let loading: Promise<typeof import('nostr-tools').nip77> | undefined;
+
 /** Our side of a set reconciliation (NIP-77), which finds the events that a relay has and we lack. */
 export async function createReconciliation(
   known: Iterable<readonly [id: string, createdAt: number]>,
 ) {
-  // imported on demand: the codec has no entry point of its own, and the whole package is rarely needed
-  const { Negentropy, NegentropyStorageVector } = (await import('nostr-tools')).nip77;
+  loading ??= import('nostr-tools').then(({ nip77 }) => nip77);
+  const { Negentropy, NegentropyStorageVector } = await loading;
   const storage = new NegentropyStorageVector();
   for (const [id, createdAt] of known) {
     if (createdAt <= LATEST) storage.insert(createdAt, id);
