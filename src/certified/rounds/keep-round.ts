@@ -161,12 +161,27 @@ interface BackfillPorts {
   readonly store: BackfillStore | undefined;
 }
 
+/** The first stored round, infinite if there is none, and the bytes of all. */
+interface Stored {
+  first: number;
+  bytes: number;
+}
+
+function storedOf(sizes: Iterable<readonly [number, number]>): Stored {
+  const stored = { first: Number.POSITIVE_INFINITY, bytes: 0 };
+  for (const [round, bytes] of sizes) {
+    stored.first = Math.min(stored.first, round);
+    stored.bytes += bytes;
+  }
+  return stored;
+}
+
 export class Backfill {
   readonly #ports: BackfillPorts;
   /** Next round to check; wraps around to the first stored one. */
   #next = 0;
-  /** Bytes of each stored round, once the store was asked. */
-  #sizes: Promise<Map<number, number>> | undefined;
+  /** What the store holds, once it was asked. */
+  #stored: Promise<Stored> | undefined;
 
   constructor(ports: BackfillPorts) {
     this.#ports = ports;
@@ -181,34 +196,32 @@ export class Backfill {
     const text = store && formatKeptRound(record);
     if (!text || text.length > MOST_TEXT) return;
     try {
+      const stored = await this.#storedIn(store);
       await store.save(record.round, text);
-      const sizes = await this.#sizesIn(store);
-      sizes.set(record.round, text.length);
-      await this.#prune(store, sizes, needed);
+      stored.first = Math.min(stored.first, record.round);
+      stored.bytes += text.length;
+      if (stored.bytes > (store.maxBytes ?? KEPT_BYTES)) await this.#prune(store, stored, needed);
     } catch (error) {
       reporter.unsaved(record.round, error instanceof Error ? error.message : String(error));
     }
   }
 
-  #sizesIn(store: BackfillStore): Promise<Map<number, number>> {
-    this.#sizes ??= store.sizes().then((sizes) => new Map(sizes));
-    return this.#sizes;
+  #storedIn(store: BackfillStore): Promise<Stored> {
+    this.#stored ??= store.sizes().then(storedOf);
+    return this.#stored;
   }
 
-  async #prune(
-    { maxBytes = KEPT_BYTES, remove }: BackfillStore,
-    sizes: Map<number, number>,
-    needed: number,
-  ): Promise<void> {
-    let bytes = [...sizes.values()].reduce((sum, each) => sum + each, 0);
-    const oldest: number[] = [];
-    for (const [round, size] of [...sizes].sort(([a], [b]) => a - b)) {
-      if (bytes <= maxBytes || round >= needed) break;
-      oldest.push(round);
-      sizes.delete(round);
-      bytes -= size;
+  async #prune(store: BackfillStore, stored: Stored, needed: number): Promise<void> {
+    const { maxBytes = KEPT_BYTES, remove } = store;
+    // counted anew: a round that was saved twice is counted twice so far
+    const sizes = new Map(await store.sizes());
+    Object.assign(stored, storedOf(sizes));
+    for (const round of [...sizes.keys()].sort((a, b) => a - b)) {
+      if (stored.bytes <= maxBytes || round >= needed) break;
+      await remove(round);
+      stored.bytes -= sizes.get(round)!;
+      stored.first = round + 1;
     }
-    for (const round of oldest) await remove(round);
   }
 
   /**
@@ -220,11 +233,10 @@ export class Backfill {
     let bytes = 0;
     let rounds = 0;
     const { store } = this.#ports;
-    const stored = store && (await this.#sizesIn(store).catch(() => undefined));
-    if (!stored || stored.size === 0) return;
-    const first = [...stored.keys()].reduce((least, round) => Math.min(least, round));
+    const stored = store && (await this.#storedIn(store).catch(() => undefined));
+    if (!stored || stored.bytes === 0) return;
     for (let i = 0; i < Math.min(MAX_CHECKED_ROUNDS, state.round) && bytes < MOST_BYTES; i++) {
-      const round = Math.max(first, this.#next % state.round);
+      const round = Math.max(stored.first, this.#next % state.round);
       this.#next = round + 1;
       const kept = await this.#load(round);
       if (!kept?.by.includes(me)) continue;

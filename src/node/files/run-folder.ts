@@ -198,17 +198,11 @@ export const logsIn = (dir: string): readonly string[] =>
 
 function createLog(dir: string): (line: Readonly<Record<string, unknown>>) => void {
   const [older = '', file = ''] = logsIn(dir);
-  let bytes: number | undefined;
   return (line) => {
-    const text = `${safeJson(line)}\n`;
     try {
-      bytes ??= statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-      if (bytes >= LOG_BYTES) {
-        renameSync(file, older);
-        bytes = 0;
-      }
-      appendFileSync(file, text);
-      bytes += Buffer.byteLength(text);
+      const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+      if (size >= LOG_BYTES) renameSync(file, older);
+      appendFileSync(file, `${safeJson(line)}\n`);
     } catch (cause) {
       throw cannotWrite(file, cause);
     }

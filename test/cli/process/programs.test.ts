@@ -22,6 +22,8 @@ it('a relay runs until Ctrl-C', async () => {
 
 it('doctor prints one document, whatever the drivers of devices write', async () => {
   const { code, stdout, stderr } = await runProgram(['doctor', '--json']);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  // a slow machine prints progress
+  const written = stderr.replace(/^training briefly on each device: \d+ s so far\n/gm, '');
+  expect({ code, written }).toEqual({ code: 0, written: '' });
   expect(JSON.parse(stdout)).toMatchObject({ ok: true });
 });
