@@ -328,7 +328,7 @@ class Publishing {
       forget();
     }
     if ((await askFor(connection, event, clock, this.#signal)) === 'there') {
-      this.#outbox.readBack.noteFound();
+      this.#outbox.readBack.notePresence();
       return { status: 'accepted', message: 'no answer, but the relay has it' };
     }
     const notice =

@@ -70,7 +70,7 @@ export function createReadBack(
   let stores: Stores = 'unknown';
 
   /** Notes that the relay has an event that it accepted. */
-  function noteFound(): void {
+  function notePresence(): void {
     missesInARow = 0;
     stores = 'yes';
   }
@@ -82,7 +82,7 @@ export function createReadBack(
       await clock.sleep(SETTLE_MS, signal);
       const presence = await askFor(connection, event, clock, signal);
       const mayBeReplaced = isReplaceable(event.kind) && latest.get(event.kind) !== event;
-      if (presence === 'there') noteFound();
+      if (presence === 'there') notePresence();
       else if (presence === 'absent' && !mayBeReplaced) {
         missing++;
         if (++missesInARow >= MISSES_FOR_NO) stores = 'no';
@@ -96,7 +96,7 @@ export function createReadBack(
   }
 
   return {
-    noteFound,
+    notePresence,
     get stores() {
       return stores;
     },
