@@ -41,7 +41,7 @@ describe('nostrain demo byzantine', () => {
   it('names what there is where somebody asks for something else', async () => {
     const { code, stderr } = await runProgram(['demo', 'byzantine', '--attack', 'bribe']);
     expect(code).not.toBe(0);
-    expect(stderr).toMatch(/--attack is bribe.*\n.*sign-flip, noise/s);
+    expect(stderr).toMatch(/--attack is bribe.*\n.*sign-flip, small-flip, evade, noise/s);
     const most = await runProgram(['demo', 'byzantine', '--hostile', '8/8']);
     expect(most.stderr).toContain('leave no honest worker');
   });
