@@ -182,6 +182,8 @@ export class Backfill {
   #next = 0;
   /** What the store holds, once it was asked. */
   #stored: Promise<Stored> | undefined;
+  /** The last note. Notes follow one another: two at once would count wrongly what the store holds. */
+  #noted: Promise<void> = Promise.resolve();
 
   constructor(ports: BackfillPorts) {
     this.#ports = ports;
@@ -191,7 +193,12 @@ export class Backfill {
    * Stores the record of a round, and removes the oldest ones beyond the limit of the store, except rounds from
    * `needed` on. Never rejects.
    */
-  async note(record: KeptRound, needed: number): Promise<void> {
+  note(record: KeptRound, needed: number): Promise<void> {
+    this.#noted = this.#noted.then(() => this.#note(record, needed));
+    return this.#noted;
+  }
+
+  async #note(record: KeptRound, needed: number): Promise<void> {
     const { store, reporter } = this.#ports;
     const text = store && formatKeptRound(record);
     if (!text || text.length > MOST_TEXT) return;
