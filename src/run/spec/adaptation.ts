@@ -9,7 +9,7 @@ export interface Cause {
   readonly why: string;
 }
 
-/** Settings or spec fields that changed although nobody set them. */
+/** Settings or spec fields that changed because others did, not because the user set them. */
 export interface Adaptation extends Cause {
   /** New values by name. */
   readonly changed: Readonly<Record<string, unknown>>;
