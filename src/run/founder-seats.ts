@@ -15,6 +15,13 @@ export interface FounderSession extends Session {
   readonly key: WorkerId;
 }
 
+/** Returns the keys of the members that act for these principals. */
+export const actingFor = (
+  principals: ReadonlySet<WorkerId>,
+  members: readonly Member[],
+): ReadonlySet<WorkerId> =>
+  new Set(members.filter((each) => principals.has(principalOf(each))).map(({ key }) => key));
+
 /** Maximum seatings of one ledger that are cached. Only founders can make more of them. */
 const MOST_SEATINGS = 16;
 

@@ -24,28 +24,45 @@ export interface Range {
   readonly to: number;
 }
 
+/** Returns the part of a delta in the chunks that pass the test. */
+export function chunksOfPartial(
+  partial: PartialVector,
+  keeps: (chunk: number) => boolean,
+): PartialVector {
+  const positions = [...partial.chunks.keys()].filter((at) => keeps(partial.chunks[at]!));
+  return {
+    size: partial.size,
+    chunks: Uint32Array.from(positions, (at) => partial.chunks[at]!),
+    addChunk: (position, ...rest) => partial.addChunk(positions[position]!, ...rest),
+    weighChunk: (position, ...rest) => partial.weighChunk(positions[position]!, ...rest),
+  };
+}
+
 /** Returns the part of a delta in the first `until` values (whole chunks), as a delta of `size` values. */
 export function prefixOfPartial(partial: PartialVector, size: number, until = size): PartialVector {
   const most = chunkCount(Math.min(until, size));
-  const kept = partial.chunks.findIndex((chunk) => chunk >= most);
-  const chunks = kept < 0 ? partial.chunks : partial.chunks.subarray(0, kept);
-  return { ...partial, size, chunks };
+  return { ...chunksOfPartial(partial, (chunk) => chunk < most), size };
 }
 
 /** Returns the part of a delta in a range of whole chunks, as a delta of that range alone. */
 export function rangeOfPartial(partial: PartialVector, { from, to }: Range): PartialVector {
   const first = from / CHUNK_LENGTH;
-  const positions = Array.from(partial.chunks.keys()).filter((position) => {
-    const at = partial.chunks[position]! * CHUNK_LENGTH;
-    return from <= at && at < to;
-  });
-  const start = positions[0] ?? 0;
-  return {
-    size: to - from,
-    chunks: Uint32Array.from(positions, (position) => partial.chunks[position]! - first),
-    addChunk: (position, ...rest) => partial.addChunk(start + position, ...rest),
-    weighChunk: (position, ...rest) => partial.weighChunk(start + position, ...rest),
-  };
+  const part = chunksOfPartial(partial, (chunk) => first <= chunk && chunk * CHUNK_LENGTH < to);
+  return { ...part, size: to - from, chunks: part.chunks.map((chunk) => chunk - first) };
+}
+
+/** Visits the values of each chunk of a delta in index order. The array is used again for the next chunk. */
+export function visitChunks(
+  partial: PartialVector,
+  visit: (values: Float64Array, chunk: number) => void,
+): void {
+  const values = new Float64Array(CHUNK_LENGTH);
+  for (let position = 0; position < partial.chunks.length; position++) {
+    const chunk = partial.chunks[position]!;
+    values.fill(0);
+    partial.addChunk(position, 1, values, 0);
+    visit(values.subarray(0, chunkLength(partial.size, chunk)), chunk);
+  }
 }
 
 /** Returns the number of chunks in a vector of this size. */

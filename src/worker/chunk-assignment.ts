@@ -31,7 +31,7 @@ export interface Division {
   /** Number of fragments of the model; each round moves one, in turn. */
   readonly fragments: number;
   readonly size: number;
-  /** In a run with tiers: the slices, each with the `beside` workers that have it. The roster has the full model. */
+  /** Slices of the model in a run with tiers, with the `beside` workers of each. The roster has the full model. */
   readonly slices?: readonly AssignedSlice[] | undefined;
 }
 

@@ -3,9 +3,12 @@ import { existsSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { utf8 } from 'nostrain/base';
+import { replayRun } from 'nostrain/certified';
 import { type PageServer, readPage, servePage } from 'nostrain/node/parts';
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { expect } from 'vitest';
 import { bundlePage } from '../../bundle.ts';
+import type { GeneratedRun } from './certified-run.ts';
 
 const PROGRAM = '/usr/bin/chromium';
 
@@ -21,6 +24,24 @@ export interface PageBench {
   /** Opens the page at this address after #, as wide as that. */
   open(address: string, width?: number, colorScheme?: 'light' | 'dark'): Promise<ShownPage>;
   close(): Promise<void>;
+}
+
+/** Expects the page to show this finished run, and to prove it with the roots of a replay. */
+export async function expectProof(
+  { page, trouble }: ShownPage,
+  { events, rounds }: GeneratedRun,
+): Promise<void> {
+  await page.locator('#status', { hasText: 'is decided' }).waitFor();
+  expect(await page.textContent('#numbers')).toContain(`${rounds.length} of 8`);
+  await page.click('#verify');
+  await page.waitForSelector('.verdict');
+  const report = await replayRun({ events, beacons: [] });
+  expect(await page.textContent('.verdict')).toContain(`all ${rounds.length} rounds`);
+  expect(await page.textContent('#run-root')).toBe(report.runRoot);
+  expect(await page.textContent('#model-root')).toBe(report.modelRoot);
+  expect(await page.textContent('#ledger-root')).toBe(report.ledgerRoot);
+  expect(await page.textContent('#verification')).toContain('equivocation');
+  expect(trouble).toEqual([]);
 }
 
 /** Bundles the page once, serves it with these files beside it, and starts Chromium. */

@@ -5,9 +5,9 @@
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 import { stateBytes } from '../../consensus/roots.ts';
 import { parseEvent } from '../../network/event.ts';
+import { actingFor } from '../../run/founder-seats.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { ledgerBytes, snapshotOf } from '../../run/ledger.ts';
-import { principalOf } from '../../run/spec/feature-fields.ts';
 import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-snapshot.ts';
 import type { Certified, Decision, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
@@ -80,8 +80,7 @@ function someOf(
   count: number,
   { spec, ledger }: Certified,
 ): readonly WorkerId[] {
-  const acting = ledger.members.filter((member) => spec.founders.includes(principalOf(member)));
-  const founders = new Set(acting.map(({ key }) => key));
+  const founders = actingFor(new Set(spec.founders), ledger.members);
   const founding = keys.filter((key) => founders.has(key));
   return [...keys.slice(0, count), ...founding.slice(0, FOUNDERS)];
 }
@@ -161,9 +160,11 @@ interface BackfillPorts {
   readonly store: BackfillStore | undefined;
 }
 
-/** The first stored round, infinite if there is none, and the bytes of all. */
+/** Summary of the finished rounds in a store. */
 interface Stored {
+  /** Index of the first stored round; infinite in an empty store. */
   first: number;
+  /** Bytes of all stored rounds. */
   bytes: number;
 }
 

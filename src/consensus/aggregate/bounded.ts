@@ -28,15 +28,13 @@ export function aggregateBounded(
   );
   const bounded = rows.map((row, i) => ({ ...row, scale: scales[i]! }));
   const guests = bounded.filter(({ isGuest }) => isGuest);
-  const others = bounded.filter(({ isGuest, delta }) => !isGuest && delta.chunks.length > 0);
-  // a round without a contribution of anybody else is the guests' own
-  if (guests.length === 0 || others.length === 0) {
+  const others = bounded.filter(({ isGuest }) => !isGuest);
+  const senders = others.filter(({ delta }) => delta.chunks.length > 0);
+  // in a round to which only guests sent something, their contributions count like all others
+  if (guests.length === 0 || senders.length === 0) {
     return { aggregate: aggregate(bounded, options), typical };
   }
-  const step = aggregate(
-    bounded.filter(({ isGuest }) => !isGuest),
-    options,
-  );
-  const weight = others.reduce((sum, row) => sum + row.weight, 0);
+  const weight = senders.reduce((sum, row) => sum + row.weight, 0);
+  const step = aggregate(others, options);
   return { aggregate: addGuests(step, guests, { ...options, weight }), typical };
 }

@@ -7,8 +7,9 @@
 import {
   CHUNK_LENGTH,
   chunkCount,
-  chunkLength,
+  chunksOfPartial,
   type PartialVector,
+  visitChunks,
 } from '../../tensor/partial-vector.ts';
 import { inOrder, type MeanOptions, type Row, weightedMean } from './mean.ts';
 import type { Aggregate } from './rules.ts';
@@ -31,13 +32,14 @@ export function addGuests(
   { weight, ...options }: GuestOptions,
 ): Aggregate {
   const moved = new Set(step.moved);
-  const there = inOrder(guests).map((row) => ({ ...row, delta: chunksOf(row.delta, moved) }));
+  const there = inOrder(guests).map((row) => ({
+    ...row,
+    delta: chunksOfPartial(row.delta, (chunk) => moved.has(chunk)),
+  }));
   const counted = there.filter(({ delta }) => dotOf(delta, step.mean) > 0);
   const ids = new Set(counted.map(({ id }) => id));
-  const unused = new Set([
-    ...step.unused,
-    ...guests.map(({ id }) => id).filter((id) => !ids.has(id)),
-  ]);
+  const dropped = guests.map(({ id }) => id).filter((id) => !ids.has(id));
+  const unused = new Set([...step.unused, ...dropped]);
   if (counted.length === 0) return { ...step, unused };
   const { mean: theirs, moved: sent } = weightedMean(counted, options);
   const weights = weightsOf(counted, options.size);
@@ -52,17 +54,6 @@ export function addGuests(
   return { ...step, mean, unused };
 }
 
-/** Returns the part of a delta in these chunks. */
-function chunksOf(delta: PartialVector, keep: ReadonlySet<number>): PartialVector {
-  const positions = [...delta.chunks.keys()].filter((at) => keep.has(delta.chunks[at]!));
-  return {
-    size: delta.size,
-    chunks: Uint32Array.from(positions, (at) => delta.chunks[at]!),
-    addChunk: (at, ...rest) => delta.addChunk(positions[at]!, ...rest),
-    weighChunk: (at, ...rest) => delta.weighChunk(positions[at]!, ...rest),
-  };
-}
-
 /** Returns the weight of all senders of each chunk. */
 function weightsOf(rows: readonly Row[], size: number): Float64Array {
   const weights = new Float64Array(chunkCount(size));
@@ -74,14 +65,10 @@ function weightsOf(rows: readonly Row[], size: number): Float64Array {
 
 /** Returns the inner product of a delta and a dense vector, summed in index order. */
 function dotOf(delta: PartialVector, vector: Float64Array): number {
-  const buffer = new Float64Array(CHUNK_LENGTH);
   let sum = 0;
-  for (let position = 0; position < delta.chunks.length; position++) {
-    const chunk = delta.chunks[position]!;
+  visitChunks(delta, (values, chunk) => {
     const from = chunk * CHUNK_LENGTH;
-    buffer.fill(0);
-    delta.addChunk(position, 1, buffer, 0);
-    for (let i = 0; i < chunkLength(delta.size, chunk); i++) sum += buffer[i]! * vector[from + i]!;
-  }
+    for (let i = 0; i < values.length; i++) sum += values[i]! * vector[from + i]!;
+  });
   return sum;
 }

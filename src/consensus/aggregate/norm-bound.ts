@@ -5,7 +5,7 @@
  * either case it is at most twice the typical size of the last eight rounds, so that no majority of keys can raise it
  * quickly. Deterministic: every worker computes the same bounds.
  */
-import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
+import { type PartialVector, visitChunks } from '../../tensor/partial-vector.ts';
 
 /** Number of earlier rounds whose typical sizes bound a round of one or two rows. */
 const HISTORY_ROUNDS = 8;
@@ -130,15 +130,12 @@ function middleOf(
 
 /** Returns the root mean square over all values of the chunks a row sent, summed in index order. */
 export function rmsOf(delta: PartialVector): number {
-  const buffer = new Float64Array(CHUNK_LENGTH);
   let sum = 0;
   let count = 0;
-  for (let position = 0; position < delta.chunks.length; position++) {
-    buffer.fill(0);
-    delta.addChunk(position, 1, buffer, 0);
-    for (let i = 0; i < CHUNK_LENGTH; i++) sum += buffer[i]! * buffer[i]!;
-    count += chunkLength(delta.size, delta.chunks[position]!);
-  }
+  visitChunks(delta, (values) => {
+    for (const value of values) sum += value * value;
+    count += values.length;
+  });
   return count === 0 ? 0 : Math.sqrt(sum / count);
 }
 

@@ -1,7 +1,8 @@
 /** Decides which live members may have a seat: those that earned one, want one, do no harm and hold the full model. */
+
+import { actingFor } from '../../run/founder-seats.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Ledger, Member } from '../../run/ledger.ts';
-import { principalOf } from '../../run/spec/feature-fields.ts';
 import { drawEqually } from '../committee/draw.ts';
 import { quorumOf } from '../committee/quorum.ts';
 import { rollingScore } from '../scores.ts';
@@ -71,8 +72,8 @@ export function guestTest(
 ): (key: WorkerId) => boolean {
   if (!foundersDecide) return () => false;
   const named = new Set(founders);
-  const deciding = new Set(keysOf(members, (member) => named.has(principalOf(member))));
-  return (key) => !named.has(key) && !deciding.has(key);
+  const acting = actingFor(named, members);
+  return (key) => !named.has(key) && !acting.has(key);
 }
 
 /** Returns the keys that are no guests; all of them if every key is a guest. */

@@ -197,7 +197,7 @@ async function refused(name: string, answer: HttpAnswer): Promise<SourceError> {
   );
 }
 
-/** Returns the reason from the JSON body of a refusal, for servers that send no header; empty if there is none. */
+/** Returns the reason in the JSON body of a refusal, for servers that send no header; empty for any other body. */
 async function reasonIn(answer: HttpAnswer): Promise<string> {
   const body = await readBody(answer, LONGEST_REASON).catch(() => undefined);
   const { error, message } = fieldsIn(body);
