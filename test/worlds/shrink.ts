@@ -1,5 +1,6 @@
 /** Makes a world small: fewer faults, rounds, workers and relays, as long as the same invariant breaks. */
 import { highestIn } from './faults/fault.ts';
+import { isAllowed } from './spec.ts';
 import type { World } from './world.ts';
 
 /** Returns the smallest world found that still breaks; `breaks` plays one and judges it. */
@@ -20,7 +21,7 @@ const FEWEST_WORKERS = 3;
 
 /** Yields worlds with one part less. */
 function* candidatesOf(world: World): Generator<World> {
-  const { faults, rounds, workers, relays } = world;
+  const { faults, rounds, workers, founders, relays, document } = world;
   if (faults.length > 2) yield { ...world, faults: faults.slice(0, faults.length >> 1) };
   if (faults.length > 2) yield { ...world, faults: faults.slice(faults.length >> 1) };
   for (let i = 0; i < faults.length; i++) {
@@ -30,11 +31,13 @@ function* candidatesOf(world: World): Generator<World> {
   if (rounds > 1) yield { ...world, rounds: rounds - 1 };
   const [fewer, left] = [workers - 1, relays - 1];
   if (fewer >= FEWEST_WORKERS && faults.every((each) => highestIn(each, 'worker') <= fewer - 1)) {
-    yield { ...world, workers: fewer, contributors: 0 };
+    yield { ...world, workers: fewer, founders: Math.min(founders, fewer) };
   }
   if (left >= 1 && faults.every((each) => highestIn(each, 'relay') <= left - 1)) {
     yield { ...world, relays: left };
   }
-  if (world.late === 'defer') yield { ...world, late: 'discard' };
-  if (world.contributors > 0) yield { ...world, contributors: 0 };
+  for (const name of Object.keys(document)) {
+    const { [name]: _, ...others } = document;
+    if (isAllowed({ ...world, document: others })) yield { ...world, document: others };
+  }
 }

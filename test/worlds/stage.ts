@@ -8,8 +8,8 @@ import { nativeCrypto } from 'nostrain/node';
 import { limitsOf } from 'nostrain/relay';
 import type { Params, Vector } from 'nostrain/tensor';
 import type { Trainer } from 'nostrain/worker';
+import type { Limits } from '../../relay/limits.ts';
 import { createStandardPolicies, type Policy, verifiedSignature } from '../../relay/policies.ts';
-import { drawnTrainer } from '../bench/simulate/drawn-trainer.ts';
 import type { Weather } from '../bench/simulate/line.ts';
 import { Network } from '../bench/simulate/network.ts';
 import type { VirtualClock } from '../bench/simulate/virtual-clock.ts';
@@ -22,6 +22,7 @@ import type { Stage } from './faults/fault.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
 import { programs, type Running } from './programs.ts';
+import { pullingTrainer } from './trainer.ts';
 import { spoiledIn, type World } from './world.ts';
 
 interface Process {
@@ -94,16 +95,18 @@ export class WorldStage implements Stage {
   }
 
   #connect(): Network {
-    const { seed, isReal } = this.world;
+    const { seed, isReal, dialects } = this.world;
     const weather: Weather = {
       reaches: (worker, relay) => this.#reaches(worker, relay),
       slowedMs: (_, relay) => this.#slowed.get(relay) ?? 0,
       arriving: (text, _, relay) => this.#cutOff(text, relay),
     };
-    const relays = this.#relayFaults.map((faults, i) => ({
-      ...{ seed: seed + i, faults },
-      ...(!isReal && { policies: policiesWithKeyedSignatures() }),
-    }));
+    const relays = this.#relayFaults.map((faults, i) => {
+      const dialect = dialects[i % dialects.length]!;
+      const strict = dialect === 'ours' ? {} : { strict: dialect };
+      const policies = isReal ? {} : { policies: policiesWithKeyedSignatures(limitsOf(strict)) };
+      return { ...strict, ...policies, seed: seed + i, faults };
+    });
     const lines = {
       ...{ seed, loss: 0, latencyMs: [15, 120] as const },
       ...{ downRate: 50 * MBIT, upRate: 10 * MBIT, relayRate: 1000 * MBIT },
@@ -293,7 +296,7 @@ export class WorldStage implements Stage {
   #trainerOf({ index, clock, changed }: Machine): Trainer {
     const { layout } = this.#first;
     const msOf = (round: number) => this.#trainMs(index, round);
-    const trainer = drawnTrainer(index, layout, clock, msOf, PARTS);
+    const trainer = pullingTrainer(index, layout, clock, msOf, PARTS);
     return {
       ...trainer,
       async train(task, ...rest) {
@@ -312,7 +315,7 @@ export class WorldStage implements Stage {
 }
 
 /** The usual policies of a relay, with rate counters of its own. */
-const policiesWithKeyedSignatures = (): readonly Policy[] =>
-  createStandardPolicies(limitsOf({})).map((policy) =>
+const policiesWithKeyedSignatures = (limits: Limits): readonly Policy[] =>
+  createStandardPolicies(limits).map((policy) =>
     policy === verifiedSignature ? keyedSignature : policy,
   );

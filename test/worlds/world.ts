@@ -1,37 +1,52 @@
 /** A world as plain data: its size and what goes wrong in it. Drawn from a seed, or shrunk from another world. */
+import type { ProfileName } from '../../relay/profiles.ts';
 import { type Draws, drawsOf } from './draws.ts';
 import { type FaultCase, mostHostile } from './faults/fault.ts';
 import { faultNamed, faults } from './faults/list.ts';
+import type { Document } from './features.ts';
+import { drawDocument } from './spec.ts';
 
 export type RunKind = 'certified' | 'plain';
+
+/** Whose limits and messages a relay has. */
+export type Dialect = ProfileName | 'ours';
 
 export interface World {
   readonly seed: number;
   readonly run: RunKind;
   readonly workers: number;
+  /** The first of them; the others join. */
+  readonly founders: number;
   readonly relays: number;
+  /** Of the relays, in turn. */
+  readonly dialects: readonly Dialect[];
   readonly rounds: number;
   /** Seconds of an inner phase: of the fastest worker, and of the slowest. */
   readonly trainSeconds: readonly [number, number];
-  readonly late: 'discard' | 'defer';
-  /** Workers drawn to contribute to a round; 0: all. */
-  readonly contributors: number;
+  /** Of a certified run: what its spec says beyond the usual. */
+  readonly document: Document;
   /** Real signatures; else a keyed hash. */
   readonly isReal: boolean;
   readonly faults: readonly FaultCase[];
 }
 
-export type Size = 'small' | 'usual';
+export type Size = 'small' | 'usual' | 'large';
 
 type Range = readonly [least: number, most: number];
 
 const sizes: Record<Size, Record<'workers' | 'relays' | 'rounds' | 'faults', Range>> = {
   small: { workers: [3, 6], relays: [1, 3], rounds: [2, 8], faults: [0, 4] },
   usual: { workers: [6, 16], relays: [2, 6], rounds: [6, 16], faults: [2, 10] },
+  large: { workers: [12, 40], relays: [1, 8], rounds: [4, 12], faults: [4, 16] },
 };
 
 /** One world in so many averages plainly, without a committee. */
 const PLAIN_SHARE = 7;
+/** Share of the certified runs that newcomers join. */
+const JOINED_SHARE = 0.35;
+/** Founders that a committee needs to withstand one fault. */
+const LEAST_FOUNDERS = 3;
+const dialects: readonly Dialect[] = ['ours', 'ours', 'strfry', 'nostr-rs-relay', 'nostream'];
 /** One world in so many has real signatures. */
 const REAL_SHARE = 50;
 
@@ -40,22 +55,22 @@ export function drawWorld(seed: number, size: Size = 'small'): World {
   const draws = drawsOf(seed, 'world');
   const { workers, relays, rounds, faults: counts } = sizes[size];
   const fastest = draws.between(8, 20);
+  const run = seed % PLAIN_SHARE === 0 ? 'plain' : 'certified';
+  const [all, relayCount] = [few(draws, ...workers), few(draws, ...relays)];
+  const isJoined = run === 'certified' && all > LEAST_FOUNDERS && draws.chance(JOINED_SHARE);
   const quiet: World = {
-    seed,
-    run: seed % PLAIN_SHARE === 0 ? 'plain' : 'certified',
-    workers: few(draws, ...workers),
-    relays: few(draws, ...relays),
+    ...{ seed, run, workers: all, relays: relayCount },
+    founders: isJoined ? draws.whole(LEAST_FOUNDERS, all - 1) : all,
+    dialects: Array.from({ length: relayCount }, () => draws.pick(dialects)),
     rounds: few(draws, ...rounds),
     trainSeconds: [fastest, fastest * draws.between(1, 1.6)],
-    late: draws.pick(['discard', 'defer']),
-    contributors: 0,
+    document: {},
     isReal: seed % REAL_SHARE === 0,
     faults: [],
   };
-  const drawn: World =
-    quiet.late === 'discard' && draws.chance(0.3)
-      ? { ...quiet, contributors: Math.max(2, quiet.workers - 1) }
-      : quiet;
+  const document =
+    run === 'plain' ? {} : drawDocument(quiet, (name) => drawsOf(seed, 'feature', name));
+  const drawn = { ...quiet, document };
   return { ...drawn, faults: drawFaults(drawn, draws.whole(...counts)) };
 }
 

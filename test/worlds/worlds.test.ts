@@ -47,14 +47,14 @@ describe('shrinking', () => {
     const fault = (name: string, worker: number) => ({ fault: name, worker });
     const world: World = {
       ...drawWorld(1),
-      ...{ workers: 6, relays: 3, rounds: 8, late: 'defer' },
+      ...{ workers: 6, founders: 6, relays: 3, rounds: 8, document: { late: 'defer' } },
       faults: [fault('a', 1), fault('b', 3), fault('c', 5), fault('d', 0), fault('e', 2)],
     };
     const needs = async ({ faults, rounds, relays }: World) =>
       faults.some((each) => each.fault === 'b') && rounds >= 3 && relays >= 2;
-    const { workers, relays, rounds, late, faults } = await shrink(world, needs);
-    expect({ workers, relays, rounds, late, faults }).toEqual({
-      ...{ workers: 4, relays: 2, rounds: 3, late: 'discard' },
+    const { workers, relays, rounds, document, faults } = await shrink(world, needs);
+    expect({ workers, relays, rounds, document, faults }).toEqual({
+      ...{ workers: 4, relays: 2, rounds: 3, document: {} },
       faults: [fault('b', 3)],
     });
   });

@@ -79,8 +79,11 @@ export function listOf(parameters: FaultCase, name: string): readonly number[] {
   return value;
 }
 
-/** Returns hostile workers that a committee of all workers withstands and still decides. */
-export const mostHostile = ({ workers }: World): number => Math.floor((workers - 1) / 3);
+/** Returns hostile workers that the smallest committee of the run withstands, if all of them sit in it. */
+export function mostHostile({ founders, document }: World): number {
+  const { size = founders } = (document.committee ?? {}) as { readonly size?: number };
+  return Math.floor((Math.min(founders, size) - 1) / 3);
+}
 
 /** Returns the highest worker or relay that a case names, -1 if it names none. */
 export const highestIn = (parameters: FaultCase, name: 'worker' | 'relay'): number =>
