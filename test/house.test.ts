@@ -36,6 +36,7 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'src/network/wire/packer.ts': 'from a byte budget to a codec, tested alone',
   'src/network/transport/relay-urls.ts': 'which relays a key publishes to, pure and tested alone',
   'src/network/wire/worker-relays.ts': 'NIP-65, exported by the package',
+  'src/network/codec/viterbi-wasm.ts': 'written by assemble.ts',
   'src/node/files/run-folder.ts': 'the format of one file on disk',
   'src/python/node/protocol.ts': 'how the Python profile is played on a machine',
   'src/page/address.ts': 'what links to the page say, pure',

@@ -32,7 +32,7 @@ import {
 } from './spec/model-spec.ts';
 
 /** Packings that fill the whole `eventBudget`. */
-export const fillingPackings = ['scaled', 'rotated'] as const;
+export const fillingPackings = ['scaled', 'rotated', 'trellis'] as const;
 
 /** Encodings of a delta as a payload of `nostrain/1` (docs/payload.md). */
 export const packingNames = [
@@ -215,7 +215,7 @@ export const fields = {
       default: 0,
     }),
     packing: row(
-      'codec of deltas; auto, scaled and rotated use eventBudget',
+      'codec of deltas; auto, scaled, rotated and trellis use eventBudget',
       choice(packingNames, removedPackings),
       { default: 'int8', needs: 'native' },
     ),

@@ -106,6 +106,12 @@ export interface ChunkCodec {
   readonly sends: 'all' | 'largest';
 }
 
+/** A codec that rotates chunks and codes each in a fixed number of bits. */
+export interface TrellisCodec {
+  readonly code: number;
+  readonly sends: 'bits';
+}
+
 /** A codec that packs all chunks as one stream and fills a byte budget. */
 export interface StreamCodec {
   readonly code: number;
@@ -128,14 +134,16 @@ export const codecs = {
   'topk-sign': { code: 21, values: sign, sends: 'largest' },
   scaled: { code: 34, sends: 'stream', scales: 'root', isRotated: false },
   rotated: { code: 35, sends: 'stream', scales: 'size', isRotated: true },
-} as const satisfies Record<string, ChunkCodec | StreamCodec>;
+  trellis: { code: 36, sends: 'bits' },
+} as const satisfies Record<string, ChunkCodec | StreamCodec | TrellisCodec>;
 
 /** Name of a payload codec. */
 export type CodecName = keyof typeof codecs;
 
-/** A codec and its top-k count: values kept per full chunk of 4096, or 0 for codecs that send all. */
+/** A codec and how much it sends of each chunk. */
 export interface Packing {
   readonly codec: CodecName;
+  /** Of a full chunk: values kept by a top-k codec, bytes of codes in a trellis code; 0 for codecs that send all. */
   readonly kept: number;
   /** Byte budget of the whole payload, for stream codecs. */
   readonly maxBytes?: number;
@@ -146,16 +154,24 @@ export type StreamCodecName = {
   [Name in CodecName]: (typeof codecs)[Name]['sends'] extends 'stream' ? Name : never;
 }[CodecName];
 /** A packing whose codec packs chunk by chunk. */
-export type ChunkPacking = Packing & { readonly codec: Exclude<CodecName, StreamCodecName> };
+export type ChunkPacking = Packing & {
+  readonly codec: Exclude<CodecName, StreamCodecName | 'trellis'>;
+};
 
 export const isChunkPacking = (packing: Packing): packing is ChunkPacking =>
-  codecs[packing.codec].sends !== 'stream';
+  !['stream', 'bits'].includes(codecs[packing.codec].sends);
 
-/** Reports whether the top-k count fits the codec: 0 for dense codecs, 1 to 4095 for top-k ones. */
-const isPacking = ({ codec, kept }: Packing): boolean =>
-  codecs[codec].sends !== 'largest'
-    ? kept === 0
-    : Number.isInteger(kept) && kept >= 1 && kept < CHUNK_LENGTH;
+/** Maximum bytes of codes of a full chunk in a trellis code: 2 bits a value. */
+export const MOST_CODE_BYTES = CHUNK_LENGTH / 4;
+/** Bytes of a chunk's scale in a trellis code. */
+export const SCALE_BYTES = 2;
+
+/** Reports whether `kept` fits the codec: 1 to 4095 for top-k codecs, 1 to 1024 for trellis codes, 0 for others. */
+function isPacking({ codec, kept }: Packing): boolean {
+  const most = { largest: CHUNK_LENGTH - 1, bits: MOST_CODE_BYTES, all: 0, stream: 0 };
+  const { sends } = codecs[codec];
+  return Number.isInteger(kept) && kept >= Math.min(1, most[sends]) && kept <= most[sends];
+}
 
 export function packingOf(code: number, kept: number): Packing | undefined {
   for (const codec of Object.keys(codecs) as CodecName[]) {
@@ -177,16 +193,23 @@ export function chunkBytesAtMost({ codec, kept }: ChunkPacking, n: number): numb
 }
 
 /** Returns the bytes of a payload of this many full chunks: exact for dense codecs, an upper bound for the others. */
-export const payloadBytesAtMost = (packing: Packing, chunks: number): number =>
-  isChunkPacking(packing)
-    ? PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH)
-    : (packing.maxBytes ?? PAYLOAD_HEADER_BYTES + chunks + codedBytesAtMost(chunks * CHUNK_LENGTH));
+export function payloadBytesAtMost(packing: Packing, chunks: number): number {
+  if (isChunkPacking(packing)) {
+    return PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH);
+  }
+  if (packing.codec === 'trellis') {
+    return PAYLOAD_HEADER_BYTES + chunks * (SCALE_BYTES + packing.kept);
+  }
+  return (
+    packing.maxBytes ?? PAYLOAD_HEADER_BYTES + chunks + codedBytesAtMost(chunks * CHUNK_LENGTH)
+  );
+}
 
 export function assertPacking(packing: Packing): void {
   if (isPacking(packing)) return;
   const { codec, kept } = packing;
-  throw new ConfigError('codec/packing', `${codec} cannot keep ${kept} values per chunk`, {
-    hint: 'use 0 for a dense codec (it sends all values), and 1 to 4095 for a top-k codec',
+  throw new ConfigError('codec/packing', `${codec} cannot send ${kept} of a chunk`, {
+    hint: 'use 1 to 4095 values for a top-k codec, 1 to 1024 bytes for trellis, 0 for others',
   });
 }
 

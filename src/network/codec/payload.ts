@@ -34,6 +34,7 @@ import {
   writeRice,
 } from './largest.ts';
 import { decodeStream, type EncodedPayload, encodeStream } from './stream.ts';
+import { decodeTrellis, encodeTrellis } from './trellis.ts';
 import { addUp, chunkValues, loadChunk } from './value-code.ts';
 
 /** Encodes the owned chunks of a delta. Throws a TrainingError if a value is not finite as f32. */
@@ -47,6 +48,7 @@ export function encodePayload(
   if (delta.length !== scope.size && !isPrefix(delta, scope)) {
     throw new RangeError(`${delta.length} values for ${scope.size} parameters`);
   }
+  if (packing.codec === 'trellis') return encodeTrellis(delta, packing, scope);
   if (!isChunkPacking(packing)) return encodeStream(delta, packing, scope);
   const { values: code, sends } = codecs[packing.codec];
   const { size, chunks } = scope;
@@ -101,6 +103,7 @@ export function decodePayload(
   if (payload.length > payloadBytesAtMost(packing, scope.chunks.length)) {
     return refuse('trailing-bytes', 'payload', `${payload.length} bytes are more than it can hold`);
   }
+  if (packing.codec === 'trellis') return decodeTrellis(payload, packing, scope);
   if (!isChunkPacking(packing)) return decodeStream(payload, packing, scope);
   const { sends } = codecs[packing.codec];
   const table = sends === 'all' ? undefined : createIndexTable(packing, scope.size, scope.chunks);

@@ -19,9 +19,12 @@ import {
 } from '../../tensor/partial-vector.ts';
 import {
   codecs,
+  MOST_CODE_BYTES,
+  PAYLOAD_HEADER_BYTES,
   type Packing,
   type PayloadScope,
   payloadBytesAtMost,
+  SCALE_BYTES,
   type StreamCodecName,
 } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
@@ -142,6 +145,7 @@ export function packingFor(
   { most }: Pick<ChunkAssignment, 'most'>,
 ): Packing {
   if (packing === 'auto') return choosePacking(rawBudget(eventBudget), most);
+  if (packing === 'trellis') return trellisWithin(rawBudget(eventBudget), most);
   if (isFilling(packing)) return fillBudget(packing, eventBudget, most);
   const isDense = codecs[packing].sends === 'all';
   const kept = Math.min(CHUNK_LENGTH - 1, Math.max(1, Math.round(ratio * CHUNK_LENGTH)));
@@ -150,6 +154,15 @@ export function packingFor(
 
 const isFilling = (packing: Exclude<PackingName, 'auto'>): packing is StreamCodecName =>
   codecs[packing].sends === 'stream';
+
+/** Returns the trellis code with the most bits that fit. Throws a ConfigError if not one byte a chunk fits. */
+function trellisWithin(maxBytes: number, chunks: number): Packing {
+  const perChunk = Math.floor((maxBytes - PAYLOAD_HEADER_BYTES) / chunks) - SCALE_BYTES;
+  if (perChunk >= 1) return { codec: 'trellis', kept: Math.min(MOST_CODE_BYTES, perChunk) };
+  throw new ConfigError('codec/budget', `${maxBytes} bytes are too few for ${chunks} chunks`, {
+    hint: 'allow more bytes (--set eventBudget), or send a part in each round (--set fragments)',
+  });
+}
 
 function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number): Packing {
   const maxBytes = rawBudget(eventBudget);
