@@ -4,8 +4,8 @@
  */
 
 /**
- * Bits of a state. At half a bit a value, 2^10 states add noise of 1.16 times the delta's energy; 2^12 add 1.11 and take
- * 4.5 times as long.
+ * Bits of a state. At half a bit a value, 2^10 states add noise of 1.16 times the delta's energy; 2^12 add 1.11 in 4.5
+ * times the time.
  */
 const STATE_BITS = 10;
 export const STATES = 2 ** STATE_BITS;
