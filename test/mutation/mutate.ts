@@ -84,8 +84,8 @@ function mutate(): MutationReport {
   const report = join(results, `${name}.report.json`);
   mkdirSync(results, { recursive: true });
   const options = {
-    testRunner: 'vitest',
-    plugins: ['@stryker-mutator/vitest-runner', join(here, 'messages.mjs')],
+    testRunner: 'warm',
+    plugins: ['messages', 'warm-runner'].map((plugin) => join(here, `${plugin}.mjs`)),
     vitest: { configFile: 'test/mutation/vitest.config.ts', related: false },
     coverageAnalysis: 'perTest',
     mutate: values.files ?? room!.sources,
@@ -99,7 +99,7 @@ function mutate(): MutationReport {
     force: values.force,
     concurrency: Number(values.concurrency),
     // endless loops are found by counting; a busy machine is no reason to call a change noticed
-    timeoutMS: 120_000,
+    timeoutMS: 60_000,
     tempDirName: '.bench/mutation/sandbox',
     reporters: ['json', 'progress-append-only'],
     jsonReporter: { fileName: report },

@@ -2,6 +2,10 @@
 import { beforeEach } from 'vitest';
 import { mutationRooms } from './rooms.ts';
 
+// the change before this one is still switched on while the tests are loaded
+const stryker = (globalThis as { __stryker__?: { activeMutant?: string | undefined } }).__stryker__;
+if (stryker) stryker.activeMutant = undefined;
+
 const { slow } = mutationRooms[process.env.NOSTRAIN_MUTATION_ROOM!]!;
 
 beforeEach(({ task, skip }) => {
