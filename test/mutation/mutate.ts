@@ -99,7 +99,8 @@ function mutate(): MutationReport {
     force: values.force,
     concurrency: Number(values.concurrency),
     // endless loops are found by counting; a busy machine is no reason to call a change noticed
-    timeoutMS: 60_000,
+    timeoutMS: 20_000,
+    timeoutFactor: 4,
     tempDirName: '.bench/mutation/sandbox',
     reporters: ['json', 'progress-append-only'],
     jsonReporter: { fileName: report },

@@ -2,8 +2,10 @@ import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { toHex } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
 import {
+  beaconValue,
   drandRandomness,
   drandRoundAt,
+  isDrandKey,
   quicknet,
 } from '../../../src/consensus/committee/beacon.ts';
 
@@ -49,6 +51,47 @@ describe('drand', () => {
     expect(drandRoundAt(quicknet, genesis + 1)).toBe(2);
     expect(drandRoundAt(quicknet, genesis + 3)).toBe(2);
     expect(drandRoundAt(quicknet, genesis + 3 * (ROUND - 1))).toBe(ROUND);
+  });
+
+  it('a public key is a nonzero point of the right group', () => {
+    const { G1, G2 } = bls12_381;
+    expect(isDrandKey(quicknet.publicKey)).toBe(true);
+    const zero = G2.Point.ZERO.toHex(true);
+    for (const key of [zero, SIGNATURE, G1.Point.BASE.toHex(true), '', 'zz'.repeat(96)])
+      expect(isDrandKey(key)).toBe(false);
+  });
+});
+
+describe('the value of a beacon', () => {
+  const time = quicknet.genesis + 3 * (ROUND - 1) - 30;
+  const drand = { kind: 'drand', lagSeconds: 30, ...quicknet } as const;
+  const block = { kind: 'block', lagSeconds: 30 } as const;
+
+  it('is that of the drand round due after the outcome', () => {
+    const proof = { signature: SIGNATURE };
+    expect(beaconValue(drand, time, proof)).toEqual({ ok: true, value: RANDOMNESS });
+    expect(beaconValue(drand, time + 3, proof)).toMatchObject({ ok: false });
+    expect(beaconValue({ ...drand, lagSeconds: 0 }, time, proof)).toMatchObject({ ok: false });
+  });
+
+  it('is the hash of a block', () => {
+    expect(beaconValue(block, time, { block: RANDOMNESS, height: 7 })).toEqual({
+      ok: true,
+      value: RANDOMNESS,
+    });
+    expect(beaconValue(block, time, { block: 'no hash', height: 7 })).toMatchObject({ ok: false });
+  });
+
+  it('takes no proof of another beacon', () => {
+    const proofs = [{ signature: SIGNATURE }, { block: RANDOMNESS, height: 7 }];
+    for (const [rules, own] of [
+      [drand, 0],
+      [block, 1],
+      [{ kind: 'none' }, -1],
+    ] as const)
+      proofs.forEach((proof, i) => {
+        if (i !== own) expect(beaconValue(rules, time, proof)).toMatchObject({ ok: false });
+      });
   });
 });
 
