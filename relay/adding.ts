@@ -106,13 +106,13 @@ function* keep(session: Connection, arrival: Arrival): Work<string | undefined> 
 }
 
 /** Deletes the event after a while, if the faults say so. */
-function forgetLater({ faults, store }: Core, id: string): void {
+function forgetLater({ faults, store, setTimer }: Core, id: string): void {
   if (faults.forgetAfter === undefined) return;
   const forget = () => {
     const entry = store.find(id);
     if (entry) store.remove(entry);
   };
-  setTimeout(forget, faults.forgetAfter * 1000).unref();
+  setTimer(forget, faults.forgetAfter * 1000);
 }
 
 function refuse(session: Connection, id: unknown, message: string): void {

@@ -41,6 +41,9 @@ const countNames = [
   'eosesWithheld',
 ] as const;
 
+/** Calls after so many milliseconds, unless the returned function is called before. */
+export type SetTimer = (call: () => void, ms: number) => () => void;
+
 /** Counters since the relay started. */
 export type Counts = Record<(typeof countNames)[number], number>;
 
@@ -72,6 +75,7 @@ export interface Core {
   /** Scheduler of work between connections. */
   readonly turns: Turns;
   readonly counts: Counts;
+  readonly setTimer: SetTimer;
   nowMs(): number;
 }
 
@@ -145,6 +149,8 @@ export interface CoreOptions {
   readonly policies?: readonly Policy[];
   /** Returns milliseconds since the epoch; default `Date.now`. */
   readonly nowMs?: () => number;
+  /** Timers of the faults; default those of the machine. */
+  readonly setTimer?: SetTimer;
 }
 
 const profileOf = ({ strict }: CoreOptions): Profile =>
@@ -179,7 +185,7 @@ export function createCore(
     connections: new Meter(limits.connectionRates),
     publicMessages: new Buckets(limits.publicAddress?.messages),
     publicBytes: new Buckets(limits.publicAddress?.bytes),
-    policies: [...(options.policies ?? createStandardPolicies(limits)), ...secret(options.faults)],
+    policies: [...(options.policies ?? createStandardPolicies(limits)), secret(options.faults)],
     faults: options.faults ?? {},
     seed: options.seed ?? 0,
     store,
@@ -189,10 +195,18 @@ export function createCore(
     subscribed: { bytes: 0 },
     turns: new Turns(),
     counts: zeroCounts(),
+    setTimer: options.setTimer ?? setMachineTimer,
     nowMs: options.nowMs ?? Date.now,
   };
 }
 
+const setMachineTimer: SetTimer = (call, ms) => {
+  const timer = setTimeout(call, ms).unref();
+  return () => clearTimeout(timer);
+};
+
 /** Proof of work that the NIP-11 document does not mention. */
-const secret = ({ work = 0 }: FaultSettings = {}): readonly Policy[] =>
-  work === 0 ? [] : [(event) => proofOfWork(event, { limits: { minPow: work } })];
+const secret =
+  (faults: FaultSettings = {}): Policy =>
+  (event) =>
+    proofOfWork(event, { limits: { minPow: faults.work ?? 0 } });

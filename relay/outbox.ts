@@ -1,6 +1,7 @@
 /** Send buffer of one connection: frames of the same tick leave in one write, and callers can wait until it drains. */
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
+import type { SetTimer } from './core.ts';
 import { Line } from './faults/adversary.ts';
 import type { Frame } from './messages.ts';
 
@@ -29,13 +30,18 @@ export class Outbox {
   #unread = 0;
 
   /** `socket` is the one under `ws`; writing to it directly avoids the copies that `ws` makes. */
-  constructor(ws: WebSocket, socket: Duplex, bytesPerSecond: number | undefined) {
+  constructor(
+    ws: WebSocket,
+    socket: Duplex,
+    bytesPerSecond: number | undefined,
+    setTimer: SetTimer,
+  ) {
     this.#ws = ws;
     this.#socket = socket;
     this.#line =
       bytesPerSecond === undefined
         ? undefined
-        : new Line(bytesPerSecond, (frame) => this.#write(frame));
+        : new Line(bytesPerSecond, (frame) => this.#write(frame), setTimer);
   }
 
   /** Bytes that the reader has not received yet. */

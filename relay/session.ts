@@ -69,7 +69,8 @@ export class Session implements Connection {
   readonly #origin: Origin;
   readonly #plan: () => Delays;
   readonly #outbox: Outbox;
-  readonly #timers = new Set<NodeJS.Timeout>();
+  /** Each cancels a delayed delivery. */
+  readonly #timers = new Set<() => void>();
   #inbox: Unread[] = [];
   #inboxBytes = 0;
   #isReading = false;
@@ -91,7 +92,7 @@ export class Session implements Connection {
     this.#origin = origin;
     this.#plan = createFaultPlan(core.faults, core.seed, number);
     this.adversary = createAdversary(core.faults, core.seed, number);
-    this.#outbox = new Outbox(ws, socket, core.faults.bandwidth);
+    this.#outbox = new Outbox(ws, socket, core.faults.bandwidth, core.setTimer);
     ws.on('message', (data, isBinary) => this.#hear(data, isBinary));
     ws.on('pong', () => {
       this.#heardMs = core.nowMs();
@@ -215,11 +216,11 @@ export class Session implements Connection {
   #after(ms: number): Promise<void> {
     this.core.counts.deliveriesDelayed++;
     return new Promise((resolve) => {
-      const timer = setTimeout(() => {
-        this.#timers.delete(timer);
+      const cancel = this.core.setTimer(() => {
+        this.#timers.delete(cancel);
         resolve();
       }, ms);
-      this.#timers.add(timer);
+      this.#timers.add(cancel);
     });
   }
 
@@ -247,7 +248,7 @@ export class Session implements Connection {
     this.core.sessions.delete(this);
     for (const id of [...this.subscriptions.keys()]) forget(this, id);
     this.syncs.clear();
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const cancel of this.#timers) cancel();
     this.#timers.clear();
     this.#outbox.close();
   }

@@ -1,5 +1,6 @@
 /** Faults of one connection besides loss and delay: false answers, silence, and a slow line. */
 
+import type { SetTimer } from '../core.ts';
 import type { Frame } from '../messages.ts';
 import { Meter } from '../rates.ts';
 import { createDraws } from './plan.ts';
@@ -80,12 +81,14 @@ export class Line {
   readonly #bytesPerSecond: number;
   readonly #send: (frame: Frame) => void;
   readonly #queue: Frame[] = [];
-  #timer: NodeJS.Timeout | undefined;
+  readonly #setTimer: SetTimer;
+  #cancel: (() => void) | undefined;
   #bytes = 0;
 
-  constructor(bytesPerSecond: number, send: (frame: Frame) => void) {
+  constructor(bytesPerSecond: number, send: (frame: Frame) => void, setTimer: SetTimer) {
     this.#bytesPerSecond = bytesPerSecond;
     this.#send = send;
+    this.#setTimer = setTimer;
   }
 
   /** Bytes not sent yet. */
@@ -96,21 +99,21 @@ export class Line {
   push(frame: Frame): void {
     this.#queue.push(frame);
     this.#bytes += frame.bytes;
-    if (!this.#timer) this.#advance();
+    if (!this.#cancel) this.#advance();
   }
 
   close(): void {
-    clearTimeout(this.#timer);
+    this.#cancel?.();
     this.#queue.length = 0;
     this.#bytes = 0;
   }
 
   #advance(): void {
     const frame = this.#queue[0];
-    this.#timer = undefined;
+    this.#cancel = undefined;
     if (!frame) return;
     const ms = (frame.bytes / this.#bytesPerSecond) * 1000;
-    this.#timer = setTimeout(() => {
+    this.#cancel = this.#setTimer(() => {
       this.#queue.shift();
       this.#bytes -= frame.bytes;
       this.#send(frame);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { createRelay } from 'nostrain/relay';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { SetTimer } from '../../relay/core.ts';
 import { Line } from '../../relay/faults/adversary.ts';
 import { createFaultPlan } from '../../relay/faults/plan.ts';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
@@ -230,7 +231,11 @@ describe('a dishonest relay', () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const sent: unknown[] = [];
-    const line = new Line(8000, (frame) => sent.push(frame));
+    const setTimer: SetTimer = (call, ms) => {
+      const timer = setTimeout(call, ms);
+      return () => clearTimeout(timer);
+    };
+    const line = new Line(8000, (frame) => sent.push(frame), setTimer);
     const queued = ['first', 'second'].map((words) => messageFrame(['NOTICE', words]));
     for (const frame of queued) line.push(frame);
     const [firstMs, secondMs] = queued.map(({ bytes }) => bytes / 8);

@@ -18,7 +18,7 @@ import type { Attack } from './attacks.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type Mounted, WorldDisk } from './disk.ts';
 import { type Draws, drawsOf } from './draws.ts';
-import type { Stage } from './faults/fault.ts';
+import type { RelayFaults, Stage } from './faults/fault.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
 import { programs, type Running } from './programs.ts';
@@ -65,7 +65,7 @@ export class WorldStage implements Stage {
   readonly #slowed = new Map<number, number>();
   readonly #truncated = new Map<number, number>();
   readonly #draws: Draws;
-  readonly #relayFaults: Record<string, number>[];
+  readonly #relayFaults: RelayFaults[];
   readonly #network: Network;
   readonly #crypto: EventCrypto;
   readonly #first: Params;
@@ -233,7 +233,7 @@ export class WorldStage implements Stage {
     this.#network.relays[relay]!.forget();
   }
 
-  setRelay(relay: number, faults: Readonly<Record<string, number>>): void {
+  setRelay(relay: number, faults: RelayFaults): void {
     this.#note(`relay ${relay}: ${JSON.stringify(faults)}`);
     this.#noteCutOff();
     Object.assign(this.#relayFaults[relay]!, faults);

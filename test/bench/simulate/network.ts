@@ -4,7 +4,7 @@
  */
 import type { OpenSocket, Socket } from 'nostrain/network';
 import { type CoreOptions, createCore, limitsOf, Store } from 'nostrain/relay';
-import type { Core } from '../../../relay/core.ts';
+import type { Core, SetTimer } from '../../../relay/core.ts';
 import { hostOf, Session } from '../../../relay/session.ts';
 import {
   fairWeather,
@@ -92,9 +92,15 @@ export class Network {
     this.#options = options;
     this.#tap = tap;
     this.#weather = weather;
+    const setTimer: SetTimer = (call, ms) => {
+      const due = clock.at(clock.now() + ms, call);
+      return () => {
+        due.call = undefined;
+      };
+    };
     this.relays = relays.map((relay, i) => {
       const publicUrl = `wss://relay${i}.example`;
-      const core = { nowMs: () => clock.now(), ...relay, publicUrl };
+      const core = { nowMs: () => clock.now(), setTimer, ...relay, publicUrl };
       return new SimulatedRelay(i, core, options.relayRate);
     });
   }

@@ -23,6 +23,7 @@ test('a stranger imports the relay by name and sets all of it', async () => {
     faults: { delay: { shape: 'normal', meanMs: 1, deviationMs: 1 } },
     seed: 7,
     nowMs: () => 1_700_000_000_000,
+    setTimer: () => () => undefined,
   };
   const relay = await createRelay(options);
   const reader = await openReader(relay.url);

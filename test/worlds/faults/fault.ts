@@ -13,6 +13,9 @@ export interface FaultCase {
 
 export type Parameters = Omit<FaultCase, 'fault'>;
 
+/** Faults of the relay itself by name, as in relay/faults/settings.ts; undefined ends one. */
+export type RelayFaults = Readonly<Record<string, number | boolean | undefined>>;
+
 /** What faults can do to a world. Workers and relays are numbered from 0, seconds count from the beginning. */
 export interface Stage {
   readonly world: World;
@@ -41,7 +44,7 @@ export interface Stage {
   /** Sets the share of a relay's frames that end in the middle. */
   truncate(relay: number, share: number): void;
   /** Changes the faults that a relay injects; its connections end, so that all see them. */
-  setRelay(relay: number, faults: Readonly<Record<string, number>>): void;
+  setRelay(relay: number, faults: RelayFaults): void;
 }
 
 export interface Fault {

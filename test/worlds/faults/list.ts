@@ -4,13 +4,14 @@ import type { Fault } from './fault.ts';
 import { equivocates, floods, harms, splits, withholds } from './hostile.ts';
 import { partition } from './partition.ts';
 import { comesLate, keyShared, killed, sleeps } from './process.ts';
-import { relayDies, relayForgets, relayIsSlow, relayLies, relayTruncates } from './relays.ts';
+import * as relays from './relays.ts';
 import { skew } from './skew.ts';
 
 export const faults: readonly Fault[] = [
   ...[killed, comesLate, sleeps, keyShared],
   ...[diskLost, backupRestored, diskFull],
-  ...[relayDies, relayForgets, relayLies, relayIsSlow, relayTruncates, partition, skew],
+  ...Object.values(relays),
+  ...[partition, skew],
   ...[equivocates, withholds, splits, floods, harms],
 ];
 

@@ -1,5 +1,13 @@
 /** Relays that are away for a while, lose everything, lie, are slow, or cut frames off. */
-import { drawMoment, drawSeconds, type Fault, numberOf } from './fault.ts';
+import {
+  drawMoment,
+  drawSeconds,
+  type Fault,
+  type FaultCase,
+  numberOf,
+  type RelayFaults,
+  type Stage,
+} from './fault.ts';
 
 export const relayDies: Fault = {
   name: 'relay-dies',
@@ -34,7 +42,13 @@ const LIES = {
   ...{ falseEose: 0.5, noEose: 0.5 },
 } as const;
 
-const TRUTH = Object.fromEntries(Object.keys(LIES).map((name) => [name, 0]));
+/** Gives a relay these faults for the seconds of the case. */
+function misbehave(parameters: FaultCase, stage: Stage, settings: RelayFaults): void {
+  const [relay, at] = [numberOf(parameters, 'relay'), numberOf(parameters, 'at')];
+  const none = Object.fromEntries(Object.keys(settings).map((name) => [name, undefined]));
+  stage.after(at, () => stage.setRelay(relay, settings));
+  stage.after(at + numberOf(parameters, 'seconds'), () => stage.setRelay(relay, none));
+}
 
 export const relayLies: Fault = {
   name: 'relay-lies',
@@ -47,11 +61,7 @@ export const relayLies: Fault = {
           at: drawMoment(draws, world),
           seconds: drawSeconds(draws, 5, 60),
         },
-  begin(parameters, stage) {
-    const [relay, at] = [numberOf(parameters, 'relay'), numberOf(parameters, 'at')];
-    stage.after(at, () => stage.setRelay(relay, LIES));
-    stage.after(at + numberOf(parameters, 'seconds'), () => stage.setRelay(relay, TRUTH));
-  },
+  begin: (parameters, stage) => misbehave(parameters, stage, LIES),
   endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'seconds'),
 };
 
@@ -85,3 +95,51 @@ export const relayTruncates = passing('relay-truncates', [0.05, 0.6], (parameter
   stage.after(at, () => stage.truncate(relay, numberOf(parameters, 'strength')));
   stage.after(at + numberOf(parameters, 'seconds'), () => stage.truncate(relay, 0));
 });
+
+const misbehaving = (
+  name: string,
+  strength: readonly [least: number, most: number],
+  settingsOf: (strength: number) => RelayFaults,
+): Fault =>
+  passing(name, strength, (parameters, stage) =>
+    misbehave(parameters, stage, settingsOf(numberOf(parameters, 'strength'))),
+  );
+
+export const relayReorders = misbehaving('relay-reorders', [0.1, 0.8], (share) => ({
+  ...{ reorder: share, reorderMs: 5000, duplicate: share / 2, oks: true },
+}));
+
+/** Takes so many events a minute of each connection. */
+export const relayThrottles = misbehaving('relay-throttles', [2, 20], (rate) => ({
+  throttle: Math.round(rate),
+}));
+
+export const relayDemandsWork = misbehaving('relay-demands-work', [2, 8], (bits) => ({
+  work: Math.round(bits),
+}));
+
+/** Does not answer a share of the events. */
+export const relaySwallows = misbehaving('relay-swallows', [0.1, 0.7], (swallow) => ({ swallow }));
+
+export const relayHangsUp = misbehaving('relay-hangs-up', [0.02, 0.3], (disconnect) => ({
+  disconnect,
+}));
+
+export const relayClosesReqs = misbehaving('relay-closes-reqs', [0.2, 1], (closeReqs) => ({
+  closeReqs,
+}));
+
+export const relayIsSilent = misbehaving('relay-is-silent', [0, 1], () => ({ silent: true }));
+
+/** Bytes a second of each connection. */
+export const relayIsThin = misbehaving('relay-is-thin', [500, 20_000], (bandwidth) => ({
+  bandwidth,
+}));
+
+/** Deletes each event that it takes, some seconds later. */
+export const relayDeletes: Fault = {
+  ...misbehaving('relay-deletes', [5, 60], (forgetAfter) => ({ forgetAfter })),
+  isCertified: true,
+  endSeconds: (parameters) =>
+    ['at', 'seconds', 'strength'].reduce((sum, name) => sum + numberOf(parameters, name), 0),
+};
