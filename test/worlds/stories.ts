@@ -20,4 +20,29 @@ export const stories: Readonly<Record<string, World>> = {
       },
     ],
   },
+  'a relay had required proof of work of votes for a while, and got none for good': {
+    ...{ ...world, seed: 10, workers: 3, founders: 3, relays: 1 },
+    trainSeconds: [15.337890789378434, 20.69328026796781],
+    faults: [
+      {
+        ...{ fault: 'relay-demands-work', relay: 0 },
+        ...{ at: 18.506, seconds: 9.756, strength: 5.552844854304567 },
+      },
+    ],
+  },
+};
+
+/** Worlds that still break an invariant. */
+export const openStories: Readonly<Record<string, World>> = {
+  'the only relay requires proof of work for a minute, the update is too large for it, and the worker ends':
+    {
+      ...{ ...world, seed: 8, workers: 3, founders: 3, relays: 1, rounds: 2 },
+      document: { training: { model: 'mlp', hidden: [900], packing: 'int8' } },
+      faults: [
+        {
+          ...{ fault: 'relay-demands-work', relay: 0 },
+          ...{ at: 9.635, seconds: 60, strength: 6.5 },
+        },
+      ],
+    },
 };

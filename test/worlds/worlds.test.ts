@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { playWorld } from './play.ts';
 import { commandOf } from './report.ts';
 import { shrink } from './shrink.ts';
-import { stories } from './stories.ts';
+import { openStories, stories } from './stories.ts';
 import { drawWorld, type World } from './world.ts';
 
 const seeds = Array.from({ length: 24 }, (_, i) => i + 1);
@@ -27,6 +27,10 @@ describe('small worlds', () => {
 describe('stories', () => {
   it.each(Object.keys(stories))('%s', async (story) => {
     expect((await playWorld(stories[story]!)).violations).toEqual([]);
+  });
+
+  it.fails.each(Object.keys(openStories))('open: %s', async (story) => {
+    expect((await playWorld(openStories[story]!)).violations).toEqual([]);
   });
 });
 

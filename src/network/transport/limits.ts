@@ -70,6 +70,19 @@ const OUR_RELAY = 'nostrain-relay';
 /** Number of consecutive refusals of events with the requested work after which no more work is done. */
 const MOST_WASTED = 2;
 
+/** After this time, one event without the work goes out, to find out whether the relay still requires it. */
+const WORK_BELIEVED_MS = 60_000;
+
+interface RequiredWork {
+  readonly bits: number;
+  /** When the relay last refused an event for lack of it, or an event went out to find out. */
+  readonly atMs: number;
+  /** Id of that event. */
+  readonly probe?: string;
+}
+
+const NO_WORK: RequiredWork = { bits: 0, atMs: 0 };
+
 const isRefusal = (status: PublishStatus): boolean =>
   status === 'refused' || status === 'pow-needed';
 
@@ -84,7 +97,7 @@ export class Limits {
   readonly #refusedKinds = new Map<number, string>();
   /** Bits required of all kinds, and by kind. */
   #workBits = 0;
-  readonly #workBitsOf = new Map<number, number>();
+  readonly #workOf = new Map<number, RequiredWork>();
   #workWasted = 0;
   #needsAuth = false;
   /** Kinds for which this connection needs AUTH that was not given, with the refusal. */
@@ -92,7 +105,10 @@ export class Limits {
   #clockComplaint = '';
   readonly #isSizeGiven: boolean;
 
-  constructor(maxEventBytes: number, isSizeGiven: boolean) {
+  readonly #nowMs: () => number;
+
+  constructor(maxEventBytes: number, isSizeGiven: boolean, nowMs: () => number) {
+    this.#nowMs = nowMs;
     this.#maxEventBytes = maxEventBytes;
     this.#isSizeGiven = isSizeGiven;
   }
@@ -108,7 +124,7 @@ export class Limits {
       maxContentLength: known(this.#maxContentLength),
       maxSubscriptions: this.#maxSubscriptions,
       refusedKinds: [...this.#refusedKinds.keys()],
-      workBits: Math.max(this.#workBits, ...this.#workBitsOf.values()),
+      workBits: Math.max(this.#workBits, this.#mostWork),
       needsAuth: this.#needsAuth,
     };
   }
@@ -130,11 +146,11 @@ export class Limits {
   learn(parcel: Parcel, verdict: AnswerVerdict, message: string): void {
     const { kind } = parcel.event;
     const { status, refuses, blamesClock, bits } = verdict;
-    if (bits !== undefined) this.#workBitsOf.set(kind, bits);
+    if (bits !== undefined) this.#workOf.set(kind, { bits, atMs: this.#nowMs() });
     const wanted = this.#requiredWork(kind);
     if (status === 'accepted') {
       this.#workWasted = 0;
-      if (leadingZeroBits(parcel.event.id) < wanted) this.#workBitsOf.set(kind, 0);
+      if (leadingZeroBits(parcel.event.id) < wanted) this.#workOf.set(kind, NO_WORK);
     } else if (
       isRefusal(status) &&
       !verdict.transient &&
@@ -166,13 +182,26 @@ export class Limits {
 
   /** If the relay states nothing, a kind without an answer of its own is assumed to need what the others need. */
   #requiredWork(kind: number): number {
-    const assumed = this.#workBits || Math.max(0, ...this.#workBitsOf.values());
-    return Math.max(this.#workBits, this.#workBitsOf.get(kind) ?? assumed);
+    const assumed = this.#workBits || this.#mostWork;
+    return Math.max(this.#workBits, this.#workOf.get(kind)?.bits ?? assumed);
   }
 
   #isWorkUseless(kind: number): boolean {
-    const known = Math.max(this.#workBits, this.#workBitsOf.get(kind) ?? 0);
+    const known = Math.max(this.#workBits, this.#workOf.get(kind)?.bits ?? 0);
     return this.#workWasted >= MOST_WASTED && known > 0;
+  }
+
+  get #mostWork(): number {
+    return Math.max(0, ...Array.from(this.#workOf.values(), ({ bits }) => bits));
+  }
+
+  /** Reports whether this event goes out without the work, to find out whether the relay still requires it. */
+  #isProbe({ kind, id }: SignedEvent, work: RequiredWork): boolean {
+    if (work.probe === id) return true;
+    const nowMs = this.#nowMs();
+    if (nowMs - work.atMs < WORK_BELIEVED_MS) return false;
+    this.#workOf.set(kind, { ...work, atMs: nowMs, probe: id });
+    return true;
   }
 
   foresee(parcel: Parcel): Foreseen | undefined {
@@ -198,8 +227,12 @@ export class Limits {
       return { status: 'pow-needed', message };
     }
     // the description alone does not refuse an event: it may be outdated
-    const [wanted, has] = [this.#workBitsOf.get(kind) ?? 0, leadingZeroBits(id)];
-    if (has >= wanted) return undefined;
-    return { status: 'pow-needed', message: `pow: ${wanted} bits wanted, this event has ${has}` };
+    const work = this.#workOf.get(kind) ?? NO_WORK;
+    const has = leadingZeroBits(id);
+    if (has >= work.bits || this.#isProbe(parcel.event, work)) return undefined;
+    return {
+      status: 'pow-needed',
+      message: `pow: ${work.bits} bits wanted, this event has ${has}`,
+    };
   }
 }

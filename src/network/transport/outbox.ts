@@ -89,7 +89,9 @@ export class Outbox {
     this.connection = connection;
     this.options = options;
     this.stop = stop;
-    this.limits = new Limits(bytes || Number.POSITIVE_INFINITY, maxEventBytes !== undefined);
+    this.limits = new Limits(bytes || Number.POSITIVE_INFINITY, maxEventBytes !== undefined, () =>
+      clock.now(),
+    );
     this.bucket = new TokenBucket({ clock, random, perMinute });
     this.readBack = createReadBack(connection, clock, random, stop);
     this.signIn = auth && createSignIn(connection, auth, clock);

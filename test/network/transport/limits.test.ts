@@ -289,6 +289,30 @@ describe('work', () => {
     await set.close();
   });
 
+  test('is asked for again after a minute with one event, and no more if the relay takes that', async () => {
+    const { clock, sockets, set } = openOne(PUBLIC, {});
+    const asked = set.publish(event);
+    await clock.advance(0);
+    answerAll(sockets.latest(), false, 'pow: difficulty 0 is less than 16');
+    await asked;
+    await clock.advance(59_000);
+    expect((await set.publish(eventOf('early')))[0]).toMatchObject({
+      status: 'pow-needed',
+      attempts: 0,
+    });
+    await clock.advance(1000);
+    const probed = set.publish(eventOf('probe'));
+    expect((await set.publish(eventOf('second')))[0]).toMatchObject({
+      status: 'pow-needed',
+      attempts: 0,
+    });
+    await clock.advance(0);
+    answerAll(sockets.latest(), true);
+    expect((await probed)[0]!.status).toBe('accepted');
+    expect(set.workFor(1000)).toBe(0);
+    await set.close();
+  });
+
   test('attack: a relay that refuses events that have the work it requires is given up', async () => {
     const { clock, sockets, set } = openOne(PUBLIC, {});
     const worked = (content: string) => {

@@ -114,9 +114,18 @@ export const relayThrottles = misbehaving('relay-throttles', [2, 20], (rate) => 
   throttle: Math.round(rate),
 }));
 
-export const relayDemandsWork = misbehaving('relay-demands-work', [2, 8], (bits) => ({
+const demandsWork = misbehaving('relay-demands-work', [2, 8], (bits) => ({
   work: Math.round(bits),
 }));
+
+export const relayDemandsWork: Fault = {
+  ...demandsWork,
+  // large updates get no work: another relay has to take them
+  draw: (draws, world) =>
+    world.relays < 2 || world.faults.some(({ fault }) => fault === 'relay-demands-work')
+      ? undefined
+      : demandsWork.draw(draws, world),
+};
 
 /** Does not answer a share of the events. */
 export const relaySwallows = misbehaving('relay-swallows', [0.1, 0.7], (swallow) => ({ swallow }));
