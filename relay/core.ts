@@ -4,7 +4,7 @@
  */
 import type { EventLog } from './durable/event-log.ts';
 import { LiveIndex, type Subscription } from './event-index.ts';
-import type { Adversary } from './faults/adversary.ts';
+import type { Adversary, SetTimer } from './faults/adversary.ts';
 import type { FaultSettings } from './faults/settings.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import type { EventFrames } from './messages.ts';
@@ -40,9 +40,6 @@ const countNames = [
   'eosesFalse',
   'eosesWithheld',
 ] as const;
-
-/** Calls after so many milliseconds, unless the returned function is called before. */
-export type SetTimer = (call: () => void, ms: number) => () => void;
 
 /** Counters since the relay started. */
 export type Counts = Record<(typeof countNames)[number], number>;

@@ -1,8 +1,7 @@
 /** Send buffer of one connection: frames of the same tick leave in one write, and callers can wait until it drains. */
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import type { SetTimer } from './core.ts';
-import { Line } from './faults/adversary.ts';
+import { Line, type SetTimer } from './faults/adversary.ts';
 import type { Frame } from './messages.ts';
 
 /** Stored events wait while more than this is unsent, so that live events are not delayed. */

@@ -1,6 +1,5 @@
 /** Faults of one connection besides loss and delay: false answers, silence, and a slow line. */
 
-import type { SetTimer } from '../core.ts';
 import type { Frame } from '../messages.ts';
 import { Meter } from '../rates.ts';
 import { createDraws } from './plan.ts';
@@ -76,6 +75,9 @@ export function createAdversary(
     ],
   };
 }
+
+/** Calls after so many milliseconds, unless the returned function is called before. */
+export type SetTimer = (call: () => void, ms: number) => () => void;
 
 export class Line {
   readonly #bytesPerSecond: number;

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { createRelay } from 'nostrain/relay';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { SetTimer } from '../../relay/core.ts';
-import { Line } from '../../relay/faults/adversary.ts';
+import { Line, type SetTimer } from '../../relay/faults/adversary.ts';
 import { createFaultPlan } from '../../relay/faults/plan.ts';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
 import { parseFaults } from '../../relay/faults/settings.ts';

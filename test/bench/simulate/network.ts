@@ -4,7 +4,8 @@
  */
 import type { OpenSocket, Socket } from 'nostrain/network';
 import { type CoreOptions, createCore, limitsOf, Store } from 'nostrain/relay';
-import type { Core, SetTimer } from '../../../relay/core.ts';
+import type { Core } from '../../../relay/core.ts';
+import type { SetTimer } from '../../../relay/faults/adversary.ts';
 import { hostOf, Session } from '../../../relay/session.ts';
 import {
   fairWeather,
