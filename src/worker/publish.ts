@@ -1,18 +1,17 @@
-/** Sends a sealed gradient until a relay accepts it or the round's time is up, and reports progress of its chunks. */
+/** Sends a sealed gradient until a relay accepts it or it is no longer needed, and reports progress of its chunks. */
 import { within } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
-import type { Delivery, Progress } from '../network/transport/delivery.ts';
+import type { Failure, Progress } from '../network/transport/delivery.ts';
 import { roundName } from '../run/ids.ts';
 import type { Session } from './ports.ts';
 import type { SealedState, Sent, WorkerState } from './state.ts';
 import type { OpenRound } from './strategy.ts';
 
+/** Pause before a gradient is sent again. It doubles while relays answer, up to the maximum. */
 const RETRY_MS = 1000;
-/**
- * Least time to wait for a relay: longer than the pauses after `rate-limited`, HTTP 429 or too much traffic, and than
- * most waits for time to work. They pass, so they must not end the worker.
- */
-const LEAST_PATIENCE_MS = 180_000;
+const MAX_RETRY_MS = 30_000;
+/** Time after which an upload that still runs is reported: longer than most pauses that relays ask for. */
+const SLOW_MS = 180_000;
 
 export interface PublishLimits {
   /** Returns false once the gradient is no longer needed; it is not retried then. */
@@ -20,8 +19,9 @@ export interface PublishLimits {
 }
 
 /**
- * Resolves once a relay accepted the gradient; answers of slower relays are reported later. Throws a RelayError
- * (`relay/none-accepted`) if no relay did in time.
+ * Resolves once a relay accepted the gradient; answers of slower relays are reported later. While a relay that did not
+ * refuse it is left, sends it again, without limit if the plan waits for relays. Throws a RelayError
+ * (`relay/none-accepted`) if all refuse it, or at the deadline of a plan that does not wait.
  */
 export async function publish(
   { round, sent }: { readonly round: number; readonly sent: Sent },
@@ -29,29 +29,28 @@ export async function publish(
   { isWanted = () => true }: PublishLimits = {},
 ): Promise<void> {
   const { plan, signal } = session;
-  const { clock, wire, report } = session.ports;
-  const leastMs = plan.waitsForRelays ? LEAST_PATIENCE_MS : 0;
-  const patienceMs = Math.max(plan.roundTimeoutMs, plan.publishTimeoutMs, leastMs);
-  const deadlineMs = clock.now() + patienceMs;
-  for (let wasReported = false; ; wasReported = true) {
-    const failed = await tryOnce(round, sent, deadlineMs, session);
-    if (failed === 'taken' || !isWanted()) return;
-    const pending = failed === 'late' ? [] : failed.filter(({ isTemporary }) => isTemporary);
-    const hasTime = plan.waitsForRelays && clock.now() + RETRY_MS < deadlineMs;
-    if (pending.length === 0 || !hasTime) {
-      throw noneAccepted(
-        round,
-        failed === 'late' ? `none within ${patienceMs / 1000} s` : words(failed),
-      );
-    }
-    // the watch already reports when all relays are away
-    if (!wasReported && wire.reachable().length > 0)
-      report({
-        type: 'notice',
-        message: `no relay has the update yet, retrying: ${words(pending)}`,
-      });
-    await clock.sleep(RETRY_MS, signal);
+  const { clock, wire } = session.ports;
+  const tell = waitingReporter(session);
+  for (let pauseMs = RETRY_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_RETRY_MS)) {
+    const failed = await tryOnce(round, sent, session, { isWanted, tell });
+    if (failed === undefined || !isWanted()) return;
+    const pending = failed.filter(({ isTemporary }) => isTemporary);
+    if (pending.length === 0 || !plan.waitsForRelays) throw noneAccepted(round, words(failed));
+    tell(words(pending));
+    // a try costs nothing while no relay is reachable
+    if (wire.reachable().length === 0) pauseMs = RETRY_MS;
+    await clock.sleep(pauseMs, signal);
   }
+}
+
+/** Returns a function that reports once why no relay has the update; the watch reports when all relays are away. */
+function waitingReporter({ ports: { wire, report } }: Session): (why: string) => void {
+  let wasReported = false;
+  return (why) => {
+    if (wasReported || wire.reachable().length === 0) return;
+    wasReported = true;
+    report({ type: 'notice', message: `no relay has the update yet, retrying: ${why}` });
+  };
 }
 
 /**
@@ -77,13 +76,15 @@ export async function publishWorked<S extends WorkerState>(
   }
 }
 
+/** Sends the gradient once; returns the failures if no relay took it. */
 async function tryOnce(
   round: number,
   sent: Sent,
-  deadlineMs: number,
   session: Session,
-): Promise<'taken' | 'late' | Delivery['failed']> {
-  const { clock, wire, report } = session.ports;
+  { isWanted, tell }: Required<PublishLimits> & { tell(why: string): void },
+): Promise<readonly Failure[] | undefined> {
+  const { plan, signal, ports } = session;
+  const { clock, wire, report } = ports;
   const { payloadBytes, eventBytes } = sent;
   const { taken, settled, progress } = wire.send(sent);
   void settled.then(({ accepted, failed }) => {
@@ -98,13 +99,20 @@ async function tryOnce(
       failed: others,
     });
   });
-  const inTime = within(taken, deadlineMs - clock.now(), clock, session.signal);
-  const isTaken = await (progress ? reportWhile(inTime, round, progress, session) : inTime);
-  if (isTaken === undefined) return 'late';
-  return isTaken ? 'taken' : (await settled).failed;
+  const { waitsForRelays, roundTimeoutMs, publishTimeoutMs } = plan;
+  const patienceMs = waitsForRelays ? SLOW_MS : Math.max(roundTimeoutMs, publishTimeoutMs);
+  for (;;) {
+    const inTime = within(taken, patienceMs, clock, signal);
+    const isTaken = await (progress ? reportWhile(inTime, round, progress, session) : inTime);
+    if (isTaken === false) return (await settled).failed;
+    if (isTaken || !isWanted()) return undefined;
+    const why = `none within ${patienceMs / 1000} s`;
+    if (!waitsForRelays) throw noneAccepted(round, why);
+    tell(why);
+  }
 }
 
-const words = (failed: Delivery['failed']): string =>
+const words = (failed: readonly Failure[]): string =>
   failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
 
 const noneAccepted = (round: number, why: string): RelayError =>

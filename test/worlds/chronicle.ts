@@ -27,8 +27,6 @@ export interface Reported {
 export interface Failure {
   readonly worker: number;
   readonly message: string;
-  /** It had no relay to reach shortly before. */
-  readonly isCutOff: boolean;
 }
 
 const EVENT = '["EVENT",';

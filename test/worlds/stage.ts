@@ -41,8 +41,6 @@ interface Machine {
   /** Undefined while it is away. */
   process: Process | undefined;
   sessions: number;
-  /** When it last had no relay that it could reach and believe. */
-  cutOffSeconds: number;
 }
 
 type IsSevered = (worker: number, relay: number) => boolean;
@@ -50,8 +48,6 @@ type IsSevered = (worker: number, relay: number) => boolean;
 const MBIT = 125_000;
 /** Parts of an inner phase that survive a kill. */
 const PARTS = 4;
-/** A worker that ends this long after it last had no relay may say that it had none. */
-const CUT_OFF_SECONDS = 120;
 
 export class WorldStage implements Stage {
   readonly world: World;
@@ -89,7 +85,6 @@ export class WorldStage implements Stage {
     return {
       ...{ index, disk: new WorldDisk(), clock: new MachineClock(this.#clock) },
       ...{ startSeconds: 0, process: undefined, sessions: 0 },
-      cutOffSeconds: Number.NEGATIVE_INFINITY,
       ...{ attack: (relays: RelaySet) => relays, changed: (params: Vector) => params },
     };
   }
@@ -116,16 +111,6 @@ export class WorldStage implements Stage {
 
   #reaches(worker: number, relay: number): boolean {
     return ![...this.#severed].some((cuts) => cuts(worker, relay));
-  }
-
-  /** Notes which workers have no relay now, `lost` not counted; called before and after each change. */
-  #noteCutOff(lost?: number): void {
-    for (const machine of this.#machines) {
-      const isCutOff = !this.#relayFaults.some(
-        ({ forge }, relay) => !forge && relay !== lost && this.#reaches(machine.index, relay),
-      );
-      if (isCutOff) machine.cutOffSeconds = this.#seconds;
-    }
   }
 
   #cutOff(text: string, relay: number): string {
@@ -217,27 +202,21 @@ export class WorldStage implements Stage {
       this.#note(`connections break until ${to} s`);
       this.#severed.add(isSevered);
       this.#network.recheck();
-      this.#noteCutOff();
     });
     this.after(to, () => {
       this.#note('connections heal');
-      this.#noteCutOff();
       this.#severed.delete(isSevered);
     });
   }
 
   forget(relay: number): void {
     this.#note(`relay ${relay} forgets everything`);
-    // a worker does not rely on a relay that lost what it had just accepted
-    this.#noteCutOff(relay);
     this.#network.relays[relay]!.forget();
   }
 
   setRelay(relay: number, faults: RelayFaults): void {
     this.#note(`relay ${relay}: ${JSON.stringify(faults)}`);
-    this.#noteCutOff();
     Object.assign(this.#relayFaults[relay]!, faults);
-    this.#noteCutOff();
     for (const session of [...this.#network.relays[relay]!.core.sessions]) session.terminate();
   }
 
@@ -284,9 +263,7 @@ export class WorldStage implements Stage {
       (error: unknown) => {
         if (machine.process?.member !== member) return;
         this.#note(`worker ${index} ends: ${String(error)}`);
-        this.#noteCutOff();
-        const isCutOff = this.#seconds - machine.cutOffSeconds < CUT_OFF_SECONDS;
-        this.#chronicle.failures.push({ worker: index, message: String(error), isCutOff });
+        this.#chronicle.failures.push({ worker: index, message: String(error) });
         this.#end(machine);
         this.after(this.#seconds + 5, () => this.#start(machine));
       },

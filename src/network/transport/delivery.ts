@@ -18,7 +18,7 @@ export interface Delivery {
 export interface Failure {
   readonly relay: string;
   readonly message: string;
-  /** The relay was unreachable, silent, busy or failing, so it may accept the event later. */
+  /** The relay was unreachable, silent, busy, failing or losing events, so it may accept the event later. */
   readonly isTemporary?: boolean;
 }
 
@@ -44,7 +44,7 @@ export interface Sending {
   tracked?(): Tracked | undefined;
 }
 
-/** Reports whether a relay accepted the event and is not known to lose accepted events. */
+/** Reports whether a relay accepted the event and did not lose it. */
 export const isTaken = ({ status, kept }: PublishOutcome): boolean =>
   status === 'accepted' && kept !== false;
 
@@ -116,6 +116,7 @@ function isTemporary(
   relays: Pick<RelaySet, 'status'>,
 ): boolean {
   if (outcome?.status === 'refused') return judgeAnswer(false, outcome.message).transient ?? false;
+  if (outcome?.kept === false) return true;
   if (outcome) return ['unreachable', 'no-verdict', 'throttled'].includes(outcome.status);
   return relays.status().find((each) => each.relay === relay)?.state !== 'open';
 }

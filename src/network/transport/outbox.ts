@@ -220,6 +220,8 @@ class Publishing {
   #pauses = 0;
   #token: Token | undefined;
   #hasProved = false;
+  /** The relay accepted the event, and did not have it afterwards. */
+  #isLost = false;
   readonly #noticeBefore: string;
 
   constructor(outbox: Outbox, parcel: Parcel, signal: AbortSignal) {
@@ -231,12 +233,9 @@ class Publishing {
 
   outcome({ status, message }: Foreseen): PublishOutcome {
     const { connection, readBack } = this.#outbox;
-    const { missing } = readBack;
     const tries = { attempts: this.#attempts, delaysMs: this.#delaysMs };
-    if (status !== 'accepted' || readBack.stores !== 'no') {
-      return { relay: connection.url, status, message, ...tries };
-    }
-    const words = `this relay accepts events and does not store them, ${missing} were missing`;
+    if (!this.#isLost) return { relay: connection.url, status, message, ...tries };
+    const words = `this relay accepts events and does not store them, ${readBack.missing} were missing`;
     const fullMessage = message === '' ? words : `${message}; ${words}`;
     return { relay: connection.url, status, message: fullMessage, ...tries, kept: false };
   }
@@ -310,7 +309,8 @@ class Publishing {
     if (tried.status === 'throttled') bucket.refuse(this.#token);
     // a relay that was full or unreachable did not count the event
     if (tried.status !== 'unreachable') this.#token = undefined;
-    if (tried.status === 'accepted') readBack.note(this.#parcel.event);
+    const isAccepted = tried.status === 'accepted';
+    this.#isLost = isAccepted && !(await readBack.counts(this.#parcel.event, this.#signal));
     return tried;
   }
 

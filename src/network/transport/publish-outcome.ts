@@ -9,7 +9,7 @@ export interface PublishOutcome {
   readonly message: string;
   readonly attempts: number;
   readonly delaysMs: readonly number[];
-  /** False if the relay accepted the event but is known not to store events; counts as refused. */
+  /** False if the relay is known to lose events and did not return this one; the event may be sent again. */
   readonly kept?: false;
 }
 

@@ -21,7 +21,7 @@ const QUESTION_MS = 3000;
 /** Time an accepted event may need until it can be read. */
 const SETTLE_MS = 2000;
 const SAMPLED_SHARE = 1 / 20;
-/** Missing events before a relay counts as not storing: a single one may be an accident. */
+/** Missing events in a row before a relay counts as losing events: a single one may be an accident. */
 const MISSES_FOR_NO = 2;
 
 const isEphemeral = (kind: number): boolean => kind >= 20_000 && kind < 30_000;
@@ -75,18 +75,23 @@ export function createReadBack(
     stores = 'yes';
   }
 
-  async function check(event: SignedEvent): Promise<void> {
+  /** Reports whether the relay has the event, or a newer one that may have replaced it. */
+  async function check(event: SignedEvent, signal: AbortSignal): Promise<boolean> {
+    await clock.sleep(SETTLE_MS, signal);
+    const presence = await askFor(connection, event, clock, signal);
+    if (presence === 'there') notePresence();
+    if (presence !== 'absent') return presence === 'there';
+    if (isReplaceable(event.kind) && latest.get(event.kind) !== event) return true;
+    missing++;
+    if (++missesInARow >= MISSES_FOR_NO) stores = 'no';
+    return false;
+  }
+
+  async function checkLater(event: SignedEvent): Promise<void> {
     isAsking = true;
     const { signal, release } = anySignal(stop);
     try {
-      await clock.sleep(SETTLE_MS, signal);
-      const presence = await askFor(connection, event, clock, signal);
-      const mayBeReplaced = isReplaceable(event.kind) && latest.get(event.kind) !== event;
-      if (presence === 'there') notePresence();
-      else if (presence === 'absent' && !mayBeReplaced) {
-        missing++;
-        if (++missesInARow >= MISSES_FOR_NO) stores = 'no';
-      }
+      await check(event, signal);
     } catch (error) {
       if (!stop.aborted) throw error;
     } finally {
@@ -104,12 +109,17 @@ export function createReadBack(
     get missing() {
       return missing;
     },
-    /** Notes an event that the relay accepted. */
-    note(event: SignedEvent): void {
+    /**
+     * Notes an event that the relay accepted, and reports whether that counts: at a relay that loses events, only once
+     * the event was read back.
+     */
+    async counts(event: SignedEvent, signal: AbortSignal): Promise<boolean> {
       const isFirst = !latest.has(event.kind);
       latest.set(event.kind, event);
+      if (stores === 'no') return isEphemeral(event.kind) || (await check(event, signal));
       const isDue = missesInARow > 0 || random() < SAMPLED_SHARE;
-      if (isFirst || (isDue && !isAsking)) void check(event);
+      if (isFirst || (isDue && !isAsking)) void checkLater(event);
+      return true;
     },
   };
 }

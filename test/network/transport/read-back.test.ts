@@ -49,33 +49,66 @@ test('the first of each kind is asked back, and about one in twenty', async () =
   expect(one.clock.pending).toBe(0);
 });
 
-test('two missing in a row and a yes is worth nothing, until one is there again', async () => {
+/** Two events are missing after this. */
+async function loseTwo(one: One) {
+  for (const name of ['a', 'b']) {
+    await publish(one, eventOf(name));
+    await answer(one, 'EOSE');
+  }
+  expect(one.status()).toMatchObject({ stores: 'no', missing: 2 });
+}
+
+/** Sends an event that the relay accepts; the outcome follows once it was read back. */
+async function begin({ clock, sockets, set }: One, event: SignedEvent, words = '') {
+  const publishing = set.publish(event);
+  await clock.advance(0);
+  sockets.latest().hear('OK', event.id, true, words);
+  return publishing.then(([outcome]) => outcome!);
+}
+
+test('after two missing in a row an accepted event counts once it was read back', async () => {
   const one = openOne(PUBLIC, options);
-  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => eventOf(name));
-  expect(await publish(one, a!)).not.toHaveProperty('kept');
+  expect(await publish(one, eventOf('before'))).not.toHaveProperty('kept');
   await answer(one, 'EOSE');
   expect(one.status()).toMatchObject({ stores: 'unknown', missing: 1 });
-  await publish(one, b!);
+  await publish(one, eventOf('other'));
   await answer(one, 'EOSE');
   expect(one.status()).toMatchObject({ stores: 'no', missing: 2 });
-  expect(await publish(one, c!, 'welcome')).toMatchObject({
+  const lost = begin(one, eventOf('c'), 'welcome');
+  await answer(one, 'EOSE');
+  expect(await lost).toMatchObject({
     status: 'accepted',
     kept: false,
-    message: 'welcome; this relay accepts events and does not store them, 2 were missing',
+    message: 'welcome; this relay accepts events and does not store them, 3 were missing',
   });
-  await answer(one, c!);
+  const stored = begin(one, eventOf('d'));
+  await answer(one, eventOf('d'));
+  expect(await stored).not.toHaveProperty('kept');
   expect(one.status().stores).toBe('yes');
-  expect(await publish(one, d!)).not.toHaveProperty('kept');
+  expect(await publish(one, eventOf('e'))).not.toHaveProperty('kept');
+  await one.set.close();
+});
+
+test('at a relay that lost two, no answer is no proof, and a replaced event is no loss', async () => {
+  const one = openOne(PUBLIC, options);
+  await loseTwo(one);
+  const unknown = begin(one, eventOf('c'));
+  await answer(one, 'CLOSED');
+  expect(await unknown).toMatchObject({ kept: false });
+  const older = begin(one, eventOf('old', { kind: 30_001 }));
+  const newer = begin(one, eventOf('new', { kind: 30_001, created_at: 1_700_000_001 }));
+  await one.clock.advance(2000);
+  const asking = sentWith(one.sockets.latest(), 'REQ').slice(-2);
+  for (const [, name] of asking) one.sockets.latest().hear('EOSE', name);
+  expect(await older).not.toHaveProperty('kept');
+  expect(await newer).toMatchObject({ kept: false });
+  expect(await publish(one, eventOf('passing', { kind: 20_001 }))).not.toHaveProperty('kept');
   await one.set.close();
 });
 
 test('a relay that has the event although its answer is missing stores events again', async () => {
   const one = openOne(PUBLIC, options);
-  for (const name of ['a', 'b']) {
-    await publish(one, eventOf(name));
-    await answer(one, 'EOSE');
-  }
-  expect(one.status().stores).toBe('no');
+  await loseTwo(one);
   const event = eventOf('c');
   const publishing = one.set.publish(event);
   await one.clock.advance(10_000);
