@@ -280,6 +280,17 @@ export async function within<T>(
   }
 }
 
+/** Resolves true as soon as one promise is true, false if none is; a rejected promise counts as false. */
+export async function anyTrue(answers: readonly Promise<boolean>[]): Promise<boolean> {
+  const yes = answers.map(async (answer) => {
+    if (!(await answer)) throw new Error('no');
+  });
+  return Promise.any(yes).then(
+    () => true,
+    () => false,
+  );
+}
+
 /** Returns the promise's value. Rejects with `signal.reason` if aborted first. */
 export async function unlessAborted<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
   if (!signal) return promise;

@@ -35,6 +35,8 @@ export interface TabSession {
   readonly signal: AbortSignal;
 }
 
+/** Milliseconds to wait for a first relay. */
+const READY_MS = 600_000;
 /** Milliseconds to wait for the spec. */
 const FETCH_MS = 15_000;
 /** Milliseconds to wait for the evaluation slice. */
@@ -87,7 +89,7 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
 /** An open tab before its run is known: storage, key and connected relays. */
 type Tab = Awaited<ReturnType<typeof openTab>>;
 
-async function openTab({ link, signal }: TabSession, scope: Scope) {
+async function openTab({ link, report, signal }: TabSession, scope: Scope) {
   const storage = await openStorage();
   scope.defer(() => storage.close());
   const prefix = prefixOf(link.address.run, link.slot);
@@ -101,7 +103,8 @@ async function openTab({ link, signal }: TabSession, scope: Scope) {
     longestEventBytes: LONGEST_EVENT_BYTES,
   });
   scope.defer(() => relays.close());
-  await relays.ready(signal);
+  const onNotice = (message: string) => report({ type: 'notice', message });
+  await relays.ready(signal, { waitMs: READY_MS, onNotice });
   const relaySession: RelaySession = { relays, clock: systemClock, sha256, signal };
   return { storage, prefix, secretKey, me: signer.publicKey, relays, relaySession };
 }

@@ -109,12 +109,7 @@ export const runWorkerSession = <M extends object>(
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
-    const { longestEventBytes } = protocol;
-    const reach = {
-      onWaiting: noticeOfWaiting(onNotice),
-      longestEventBytes,
-      ...options.connection,
-    };
+    const reach = reachOf(settings, options, onNotice);
     const relays = await connectRelays(settings.relay, reach, signer, signal);
     scope.defer(() => relays.close());
 
@@ -162,6 +157,19 @@ export const runWorkerSession = <M extends object>(
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
+
+/** Returns how the session connects: it waits for a first relay as long as for the other workers. */
+const reachOf = <M extends object>(
+  { joinTimeout }: Settings,
+  { protocol: { longestEventBytes }, connection }: WorkerSessionOptions<M>,
+  onNotice: (message: string) => void,
+): Connection => ({
+  waitMs: joinTimeout * 1000,
+  onNotice,
+  onWaiting: noticeOfWaiting(onNotice),
+  longestEventBytes,
+  ...connection,
+});
 
 /** Opens the trainer, and reports if that takes longer than two seconds. */
 const openSlowly = (

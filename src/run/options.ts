@@ -103,7 +103,9 @@ export const fields = {
       default: true,
     }),
     waitFor: row('live workers to wait for; 0: N of strict:N, else 1', whole(), { default: 0 }),
-    joinTimeout: row('seconds to wait for them', real(0, 604_800, 'from'), { default: 600 }),
+    joinTimeout: row('seconds to wait for them, and for a first relay', real(0, 604_800, 'from'), {
+      default: 600,
+    }),
     heartbeatInterval: row('seconds between two heartbeats', whole(1), {
       flag: '--heartbeat-interval <s>',
       python: true,

@@ -119,16 +119,19 @@ describe('run-training', () => {
   const start = (...flags: string[]) =>
     runCommand('run-training', '--run', 'r', '--dir', file('worker'), ...flags);
 
-  it('says which relays it cannot reach, and leaves a folder to go on with', async () => {
-    const printed = await start('--model', 'linear', '--relay', 'ws://127.0.0.1:9');
+  it('waits for a relay, says which it cannot reach, and leaves a folder to go on with', async () => {
+    const linear = ['--model', 'linear', '--relay', 'ws://127.0.0.1:9'];
+    const soon = ['--sync', 'strict:1', '--set', 'joinTimeout=0.1'];
+    const printed = await start(...linear, ...soon);
     expect(printed.exitCode).toBe(1);
+    expect(printed.stdout).toMatch(/no relay can be reached: .*; retrying: check the addresses/);
     expect(printed.stderr).toContain('error (relay/none-reachable): no relay can be reached');
     expect(printed.stderr).toContain('ws://127.0.0.1:9');
     expect(printed.stderr).toContain('\n  try: ');
     const kept = JSON.parse(await readFile(file('worker', 'settings.json'), 'utf8'));
     expect(kept).toMatchObject({ run: 'r', model: 'linear' });
 
-    const other = await start('--model', 'linear', '--rounds', '9', '--relay', 'ws://127.0.0.1:9');
+    const other = await start(...linear, ...soon, '--rounds', '9');
     expect(other.exitCode).toBe(1);
     // a start that failed binds nobody
     expect(other.stderr).toContain('error (relay/none-reachable)');

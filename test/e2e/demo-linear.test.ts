@@ -1,4 +1,6 @@
 /** `nostrain demo linear` with the data of the reference, and without a relay. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 
@@ -23,8 +25,11 @@ describe('nostrain demo linear', () => {
   });
 
   it('prints plain lines off a terminal and exits 1 when the relay cannot be reached', async () => {
+    const settings = join(temporaryFolder(), 'settings.json');
+    writeFileSync(settings, JSON.stringify({ joinTimeout: 0.1 }));
     const args = ['demo', 'linear', '--quick', '--workers', '2', '--relay', 'ws://127.0.0.1:9'];
-    const { code, stdout } = await runProgram([...args, '--dir', temporaryFolder()]);
+    const more = ['--settings', settings, '--dir', temporaryFolder()];
+    const { code, stdout } = await runProgram([...args, ...more]);
     expect(code).toBe(1);
     expect(stdout).toContain('relay/none-reachable');
     expect(stdout).toContain('ws://127.0.0.1:9');

@@ -294,7 +294,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     ...{ ports, signal },
   };
   const finished = relays
-    .ready()
+    .ready(signal, { waitMs: 600_000 })
     .then(() => options.chunks?.holder?.announce(relays, signal))
     .then(async () => runWorker(await firstOf(), session, createCertifiedStrategy(member, session)))
     .finally(() => {

@@ -12,6 +12,9 @@ import type { MachineClock } from './machine-clock.ts';
 import { GRACE_MAX_MS } from './spec.ts';
 import type { RunKind } from './world.ts';
 
+/** Time to wait for a first relay: longer than relays are away. */
+const PATIENCE_MS = 600_000;
+
 /** What a machine gives to a program that it starts. */
 export interface Launch {
   readonly index: number;
@@ -90,7 +93,7 @@ const startPlainWorker = ({ chronicle, first, disk, ...launch }: Launch): Runnin
     signal: abort.signal,
   };
   const finished = relays
-    .ready()
+    .ready(abort.signal, { waitMs: PATIENCE_MS })
     .then(() => runWorker(disk.plain ?? genesis(first, 1), session))
     .finally(() => relays.close());
   return { finished, stop: () => abort.abort(new Error('stopped')) };

@@ -2,14 +2,13 @@
  * Publishes and pulls payloads that are too large for one event: the chunk events go first, and the event that names
  * them follows once the relays together store enough chunks.
  */
-import { anySignal, unlessAborted, within } from '../../base/async.ts';
+import { anySignal, anyTrue, unlessAborted, within } from '../../base/async.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { cutParts, planChunks } from '../chunks/payload.ts';
 import type { ErasureCode } from '../chunks/reed-solomon.ts';
 import type { SignedEvent } from '../event.ts';
 import {
   answerOf,
-  anyTrue,
   type Delivery,
   deliveryOf,
   isTaken,

@@ -2,6 +2,7 @@
  * Delivery of an event per relay: whether any relay accepted it, and for each failure one line with what happened and
  * what to do next.
  */
+import { anyTrue } from '../../base/async.ts';
 import type { SignedEvent } from '../event.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../proof-of-work.ts';
 import { judgeAnswer, type PublishStatus } from './answers.ts';
@@ -155,17 +156,6 @@ export function watchLater(sending: Promise<Sending>): Sending {
     settled: safe.then(({ settled }) => settled),
     tracked: () => signed?.tracked?.(),
   };
-}
-
-/** Resolves true as soon as one promise is true, false if none is; a rejected promise counts as false. */
-export async function anyTrue(answers: readonly Promise<boolean>[]): Promise<boolean> {
-  const yes = answers.map(async (answer) => {
-    if (!(await answer)) throw new Error('no');
-  });
-  return Promise.any(yes).then(
-    () => true,
-    () => false,
-  );
 }
 
 const MAX_WORDS = 160;

@@ -1,7 +1,7 @@
 /**
  * A set of relays used as one: publishes to all, reads from all or some; each event is verified and handed over once.
  */
-import { defaultRetry, type RetryPolicy, within } from '../../base/async.ts';
+import { anyTrue, defaultRetry, type RetryPolicy, within } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
@@ -54,6 +54,14 @@ export interface RelayStatus
   readonly heardMs: number;
 }
 
+/** How `RelaySet.ready` waits for relays that are not up yet. */
+export interface ReadyPatience {
+  /** Time to wait once no relay could be reached, in milliseconds; default 0. */
+  readonly waitMs?: number | undefined;
+  /** Called when it begins to wait, and when a relay is there after that. */
+  onNotice?(message: string): void;
+}
+
 /** Connections to several relays, created by `createRelaySet`. */
 export interface RelaySet {
   /** Addresses in use, without repeats and without secrets; they name the relays in outcomes and messages. */
@@ -81,8 +89,8 @@ export interface RelaySet {
    * Returns the least proof of work (leading zero bits, NIP-13) with which some relay accepts an event of this kind.
    */
   workFor(kind: number): number;
-  /** Resolves once a relay is connected; rejects with a RelayError if none can be reached. */
-  ready(signal?: AbortSignal): Promise<void>;
+  /** Resolves once a relay is connected; rejects with a RelayError if none can be reached or none comes in time. */
+  ready(signal?: AbortSignal, patience?: ReadyPatience): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -208,19 +216,33 @@ class Relays implements RelaySet {
     return least <= MAX_WORK_BITS ? least : 0;
   }
 
-  async ready(signal?: AbortSignal): Promise<void> {
+  async ready(signal?: AbortSignal, { waitMs = 0, onNotice }: ReadyPatience = {}): Promise<void> {
     const { clock, openTimeoutMs } = this.#settings;
     const read = this.#named(this.readRelays);
-    const anyOpen = Promise.any(read.map((connection) => untilOpen(connection))).then(
-      () => true,
-      () => false,
-    );
-    if (await within(anyOpen, openTimeoutMs, clock, signal)) return;
+    const anyOpen = (isOver: (connection: RelayConnection) => boolean) =>
+      anyTrue(read.map((connection) => untilOpen(connection, isOver)));
+    if (
+      await within(
+        anyOpen(({ isDown }) => isDown),
+        openTimeoutMs,
+        clock,
+        signal,
+      )
+    )
+      return;
     const errors = read.map(({ url, lastError }) => `${url}: ${lastError || 'no answer yet'}`);
-    throw new RelayError('relay/none-reachable', `no relay can be reached: ${errors.join('; ')}`, {
-      hint: 'check the addresses, and that a relay listens there',
-      data: { relays: errors },
-    });
+    const message = `no relay can be reached: ${errors.join('; ')}`;
+    const hint = 'check the addresses, and that a relay listens there';
+    if (waitMs > 0) {
+      const startMs = clock.now();
+      onNotice?.(`${message}; retrying: ${hint}`);
+      const isClosed = ({ state }: RelayConnection) => state === 'closed';
+      if (await within(anyOpen(isClosed), waitMs, clock, signal)) {
+        onNotice?.(`relay there after ${Math.round((clock.now() - startMs) / 1000)} s`);
+        return;
+      }
+    }
+    throw new RelayError('relay/none-reachable', message, { hint, data: { relays: errors } });
   }
 
   async close(): Promise<void> {
@@ -277,11 +299,13 @@ class Relays implements RelaySet {
   }
 }
 
-/** Resolves when the connection is open; rejects when its retries are exhausted. */
-async function untilOpen(connection: RelayConnection): Promise<void> {
+/** Resolves true when the connection is open, false if it is not and `isOver` says that it will not be. */
+async function untilOpen(
+  connection: RelayConnection,
+  isOver: (connection: RelayConnection) => boolean,
+): Promise<boolean> {
   for (;;) {
-    const opened = await connection.opened();
-    if (opened.open) return;
-    if (connection.isDown) throw new RelayError('relay/unreachable', opened.message);
+    if ((await connection.opened()).open) return true;
+    if (isOver(connection)) return false;
   }
 }

@@ -25,6 +25,7 @@ import { relaysOfWorkers } from '../../network/wire/worker-relays.ts';
 import type { BeaconSource } from '../../run/committee.ts';
 import { runDataOf } from '../../run/data-forms.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import { fields } from '../../run/options.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import type { Delegation } from '../../run/spec/feature-fields.ts';
 import { featureSet } from '../../run/spec/features.ts';
@@ -144,11 +145,9 @@ export async function openJoin(
   source: string | RunSpec,
   machine: Omit<JoinMachine, 'report'>,
 ): Promise<OpenJoin> {
-  const {
-    settings: chosen = {},
-    onNotice = () => undefined,
-    connection = usualConnection,
-  } = machine;
+  const { settings: chosen = {}, onNotice = () => undefined } = machine;
+  const { joinTimeout = fields.joinTimeout.default } = chosen;
+  const connection = { waitMs: joinTimeout * 1000, ...(machine.connection ?? usualConnection) };
   const { signal = new AbortController().signal, secKey, keyFile } = machine;
   // the session reports problems with a key that was passed in
   const signer = await homeSigner(machine, secKey === undefined ? onNotice : () => undefined);

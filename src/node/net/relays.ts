@@ -240,6 +240,10 @@ export interface Connection {
   readonly eventsPerMinute?: number;
   /** Largest event to send, 0 for no limit; by default the relay set chooses it. */
   readonly maxEventBytes?: number;
+  /** Time to wait for a first relay if none is up yet; default 0. */
+  readonly waitMs?: number | undefined;
+  /** Called when it begins to wait for a first relay, and when a relay is there after that. */
+  readonly onNotice?: ((message: string) => void) | undefined;
   /** Called once for each relay that a query waits for. */
   readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
   /** Refuses private addresses, because a stranger named the relays. */
@@ -252,11 +256,11 @@ export interface Connection {
 
 /**
  * Connects to relays, and authenticates to those that require it (NIP-42). Throws a RelayError
- * (`relay/none-reachable`) if no relay answers.
+ * (`relay/none-reachable`) if no relay answers in time.
  */
 export async function connectRelays(
   urls: readonly string[],
-  { publicOnly = false, redundancy = 0, ...connection }: Connection,
+  { publicOnly = false, redundancy = 0, waitMs, onNotice, ...connection }: Connection,
   auth: Signer,
   signal: AbortSignal,
 ): Promise<RelaySet> {
@@ -276,7 +280,7 @@ export async function connectRelays(
     readRelays: (names) => relaysOfKey(names, auth.publicKey, redundancy),
   });
   try {
-    await relays.ready(signal);
+    await relays.ready(signal, { waitMs, ...(onNotice && { onNotice }) });
     return relays;
   } catch (error) {
     await relays.close();
@@ -307,7 +311,7 @@ export async function withRelays<T>(
   { connection, signer = passingSigner(), signal, onNotice = () => undefined }: RelayReach,
   work: (relaySession: RelaySession) => Promise<T>,
 ): Promise<T> {
-  const options = { onWaiting: noticeOfWaiting(onNotice), ...connection };
+  const options = { onWaiting: noticeOfWaiting(onNotice), onNotice, ...connection };
   const relays = await connectRelays(parseRelayUrls(urls), options, signer, signal);
   const over = new AbortController();
   const working = anySignal(signal, over.signal);

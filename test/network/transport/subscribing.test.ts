@@ -249,6 +249,35 @@ describe('ready', () => {
     await set.close();
   });
 
+  test('waits for a relay that is not up yet, and says so', async () => {
+    let isUp = false;
+    const connect = (socket: FakeSocket) => (isUp ? socket.accept() : socket.refuse('down'));
+    const { clock, set } = await listen(URLS, connect);
+    const told: string[] = [];
+    const ready = set.ready(undefined, { waitMs: 120_000, onNotice: (line) => told.push(line) });
+    await clock.advance(40_000);
+    expect(told).toEqual([
+      expect.stringMatching(/^no relay can be reached: .*a\.test.*; retrying: /),
+    ]);
+    isUp = true;
+    await clock.advance(30_000);
+    await ready;
+    expect(told.slice(1)).toEqual([expect.stringMatching(/^relay there after [4-7]\d s$/)]);
+    await set.close();
+  });
+
+  test('waits no longer than it was told, and not for a set that is closed', async () => {
+    const down = (socket: FakeSocket) => socket.refuse('down');
+    const { clock, set } = await listen(URLS, down);
+    const late = set.ready(undefined, { waitMs: 20_000 });
+    const closed = set.ready(undefined, { waitMs: 200_000 });
+    for (const each of [late, closed]) each.catch(() => {});
+    await clock.advance(30_000);
+    await expect(late).rejects.toMatchObject({ code: 'relay/none-reachable' });
+    await set.close();
+    await expect(closed).rejects.toMatchObject({ code: 'relay/none-reachable' });
+  });
+
   test('one relay is enough; a silent one is given up after the timeout', async () => {
     const { set } = await listen(URLS, (socket, i) => i === 1 && socket.accept());
     await set.ready();
