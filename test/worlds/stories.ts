@@ -30,6 +30,12 @@ export const stories: Readonly<Record<string, World>> = {
       },
     ],
   },
+  'a relay lost what it had just accepted, was taken for one that stores nothing, and its workers ended':
+    {
+      ...{ ...world, seed: 78, workers: 3, founders: 3, relays: 1 },
+      trainSeconds: [18.120137620251626, 22.52651829640508],
+      faults: [{ fault: 'relay-forgets', relay: 0, at: 0.647 }],
+    },
 };
 
 /** Worlds that still break an invariant. */
