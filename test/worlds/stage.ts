@@ -18,7 +18,7 @@ import type { Attack } from './attacks.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type Mounted, WorldDisk } from './disk.ts';
 import { type Draws, drawsOf } from './draws.ts';
-import type { RelayFaults, Stage } from './faults/fault.ts';
+import type { IsLost, RelayFaults, Stage } from './faults/fault.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
 import { programs, type Running } from './programs.ts';
@@ -57,6 +57,7 @@ export class WorldStage implements Stage {
   /** By worker; then second machines with the key of one. */
   readonly #machines: Machine[];
   readonly #severed = new Set<IsSevered>();
+  readonly #lost = new Set<IsLost>();
   /** By relay: milliseconds that frames take longer, and the share of them that ends in the middle. */
   readonly #slowed = new Map<number, number>();
   readonly #truncated = new Map<number, number>();
@@ -93,6 +94,7 @@ export class WorldStage implements Stage {
     const { seed, isReal, dialects } = this.world;
     const weather: Weather = {
       reaches: (worker, relay) => this.#reaches(worker, relay),
+      passes: (...frame) => ![...this.#lost].some((isLost) => isLost(...frame)),
       slowedMs: (_, relay) => this.#slowed.get(relay) ?? 0,
       arriving: (text, _, relay) => this.#cutOff(text, relay),
     };
@@ -207,6 +209,14 @@ export class WorldStage implements Stage {
       this.#note('connections heal');
       this.#severed.delete(isSevered);
     });
+  }
+
+  lose(from: number, to: number, isLost: IsLost): void {
+    this.after(from, () => {
+      this.#note(`frames are lost until ${to} s`);
+      this.#lost.add(isLost);
+    });
+    this.after(to, () => this.#lost.delete(isLost));
   }
 
   forget(relay: number): void {

@@ -37,6 +37,8 @@ export interface Tap {
 export interface Weather {
   /** Reports whether the two can talk; `Network.recheck` ends the connections of those that no longer can. */
   reaches(worker: number, relay: number): boolean;
+  /** Reports whether frames pass in this direction; others are lost without a word. */
+  passes(worker: number, relay: number, way: 'up' | 'down'): boolean;
   /** Returns the delay of a frame beyond the latency of its line, in milliseconds. */
   slowedMs(worker: number, relay: number): number;
   /** Returns what arrives at the worker in place of a frame. */
@@ -45,6 +47,7 @@ export interface Weather {
 
 export const fairWeather: Weather = {
   reaches: () => true,
+  passes: () => true,
   slowedMs: () => 0,
   arriving: (text) => text,
 };
@@ -196,7 +199,7 @@ export class Line {
     const sentMs = worker.up.through(bytes.length, clock.now());
     this.#upMs = this.#moment(Math.max(this.#upMs, sentMs + this.#delay(options.loss)));
     clock.at(this.#upMs, () => {
-      if (this.#server?.readyState !== OPEN) return;
+      if (this.#server?.readyState !== OPEN || !this.#passes('up')) return;
       this.#server.bytesRead += bytes.length;
       this.#server.emit('message', bytes, false);
     });
@@ -244,6 +247,11 @@ export class Line {
     return weather.reaches(worker.index, relay.index);
   }
 
+  #passes(way: 'up' | 'down'): boolean {
+    const { weather, worker, relay } = this.#ends;
+    return weather.passes(worker.index, relay.index, way);
+  }
+
   /** Returns false if the connection was over before. */
   #finish(): boolean {
     if (this.#isOver) return false;
@@ -266,7 +274,7 @@ export class Line {
   }
 
   #hand(parts: readonly Buffer[]): void {
-    if (this.#isOver) return;
+    if (this.#isOver || !this.#passes('down')) return;
     const { client, worker, relay, weather } = this.#ends;
     const data = joined(parts);
     worker.traffic.bytesDown += data.length;

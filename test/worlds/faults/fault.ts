@@ -16,6 +16,8 @@ export type Parameters = Omit<FaultCase, 'fault'>;
 /** Faults of the relay itself by name, as in relay/faults/settings.ts; undefined ends one. */
 export type RelayFaults = Readonly<Record<string, number | boolean | undefined>>;
 
+export type IsLost = (worker: number, relay: number, way: 'up' | 'down') => boolean;
+
 /** What faults can do to a world. Workers and relays are numbered from 0, seconds count from the beginning. */
 export interface Stage {
   readonly world: World;
@@ -37,6 +39,8 @@ export interface Stage {
   suspend(worker: number, untilSeconds: number): void;
   /** Severs workers from relays while `isSevered` holds, from one second to another. */
   sever(from: number, to: number, isSevered: (worker: number, relay: number) => boolean): void;
+  /** Loses the frames for which `isLost` holds, from one second to another; connections stay open. */
+  lose(from: number, to: number, isLost: IsLost): void;
   /** Deletes all events of a relay. */
   forget(relay: number): void;
   /** Sets how much longer frames from and to a relay take. */

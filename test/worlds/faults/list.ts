@@ -2,7 +2,7 @@
 import { backupRestored, diskFull, diskLost } from './disks.ts';
 import type { Fault } from './fault.ts';
 import { equivocates, floods, harms, splits, withholds } from './hostile.ts';
-import { partition } from './partition.ts';
+import { oneWay, partition } from './partition.ts';
 import { comesLate, keyShared, killed, sleeps } from './process.ts';
 import * as relays from './relays.ts';
 import { skew } from './skew.ts';
@@ -11,7 +11,7 @@ export const faults: readonly Fault[] = [
   ...[killed, comesLate, sleeps, keyShared],
   ...[diskLost, backupRestored, diskFull],
   ...Object.values(relays),
-  ...[partition, skew],
+  ...[partition, oneWay, skew],
   ...[equivocates, withholds, splits, floods, harms],
 ];
 

@@ -1,4 +1,7 @@
-/** A network in two parts, which heals: some workers reach only some relays, the others only the rest. */
+/**
+ * A network in two parts, which heals: some workers reach only some relays, the others only the rest. Or only one way is
+ * lost: workers hear and cannot speak, or speak and do not hear.
+ */
 import { drawMoment, drawSeconds, type Fault, listOf, numberOf } from './fault.ts';
 
 const some = (count: number, isIn: () => boolean): readonly number[] =>
@@ -20,4 +23,24 @@ export const partition: Fault = {
     stage.sever(from, to, (worker, relay) => workers.has(worker) !== relays.has(relay));
   },
   endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'seconds'),
+};
+
+/** Some workers lose what they send to some relays, or what these send; no connection ends. */
+export const oneWay: Fault = {
+  ...partition,
+  name: 'one-way',
+  draw: (draws, world) => ({
+    ...partition.draw(draws, world),
+    workers: some(world.workers, () => draws.chance(0.6)),
+    relays: some(world.relays, () => draws.chance(0.8)),
+    way: draws.pick(['up', 'down']),
+  }),
+  begin(parameters, stage) {
+    const from = numberOf(parameters, 'at');
+    const workers = new Set(listOf(parameters, 'workers'));
+    const relays = new Set(listOf(parameters, 'relays'));
+    const to = from + numberOf(parameters, 'seconds');
+    const isOnWay = (worker: number, relay: number) => workers.has(worker) && relays.has(relay);
+    stage.lose(from, to, (worker, relay, way) => way === parameters.way && isOnWay(worker, relay));
+  },
 };
