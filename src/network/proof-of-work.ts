@@ -87,6 +87,10 @@ export interface WorkingSignerOptions {
  */
 export type SignWorked = (draft: EventDraft, replaced?: AbortSignal) => Promise<SignedEvent>;
 
+/** Reports whether an event is small enough for work. */
+export const isWorkable = (draft: WorkDraft): boolean =>
+  utf8(JSON.stringify(draft)).length <= MAX_WORK_BYTES;
+
 /** Creates a signer that works on one event at a time, within a budget of time per minute. */
 export function createWorkingSigner({
   signer,
@@ -134,8 +138,7 @@ export function createWorkingSigner({
 
   return async (draft, replaced) => {
     const workDraft = { ...draft, pubkey: signer.publicKey };
-    const isSmall = utf8(JSON.stringify(workDraft)).length <= MAX_WORK_BYTES;
-    if (workFor(draft.kind) === 0 || !isSmall) return signer.sign(draft);
+    if (workFor(draft.kind) === 0 || !isWorkable(workDraft)) return signer.sign(draft);
     const before = line;
     const { promise: done, settle } = deferred<void>();
     line = before.then(() => done);

@@ -19,9 +19,9 @@ export interface PublishLimits {
 }
 
 /**
- * Resolves once a relay accepted the gradient; answers of slower relays are reported later. While a relay that did not
- * refuse it is left, sends it again, without limit if the plan waits for relays. Throws a RelayError
- * (`relay/none-accepted`) if all refuse it, or at the deadline of a plan that does not wait.
+ * Resolves once a relay accepted the gradient; answers of slower relays are reported later. Sends it again as long as a
+ * relay may accept it. Throws a RelayError (`relay/none-accepted`) if all refuse it, if it first needs proof of work,
+ * or at the deadline of a plan that does not wait.
  */
 export async function publish(
   { round, sent }: { readonly round: number; readonly sent: Sent },
@@ -35,7 +35,8 @@ export async function publish(
     const failed = await tryOnce(round, sent, session, { isWanted, tell });
     if (failed === undefined || !isWanted()) return;
     const pending = failed.filter(({ isTemporary }) => isTemporary);
-    if (pending.length === 0 || !plan.waitsForRelays) throw noneAccepted(round, words(failed));
+    const isOver = pending.length === 0 || wire.lacksWork(sent.event);
+    if (isOver || !plan.waitsForRelays) throw noneAccepted(round, words(failed));
     tell(words(pending));
     // a try costs nothing while no relay is reachable
     if (wire.reachable().length === 0) pauseMs = RETRY_MS;
@@ -54,25 +55,24 @@ function waitingReporter({ ports: { wire, report } }: Session): (why: string) =>
 }
 
 /**
- * Publishes the gradient of a round. If it was signed before a relay required proof of work, it is signed again with
- * the work, saved, and published once more. Returns the state that was published.
+ * Publishes the gradient of a round. If relays require proof of work that it lacks, it is signed again with the work
+ * and saved. Returns the state that was published.
  */
 export async function publishWorked<S extends WorkerState>(
-  sealed: SealedState<S>,
+  trained: SealedState<S>,
   round: OpenRound<S>,
   { ports: { wire, store } }: Session,
 ): Promise<SealedState<S>> {
-  try {
-    await round.publish(sealed);
-    return sealed;
-  } catch (error) {
-    if (!(error instanceof RelayError) || !wire.lacksWork(sealed.sent.event)) throw error;
-    const event = await wire.renew(sealed.sent.event);
-    if (wire.lacksWork(event)) throw error; // too large to work on
-    const worked = { ...sealed, sent: { ...sealed.sent, event } };
-    await store.save(worked);
-    await round.publish(worked);
-    return worked;
+  for (let sealed = trained; ; ) {
+    try {
+      await round.publish(sealed);
+      return sealed;
+    } catch (error) {
+      const { sent } = sealed;
+      if (!(error instanceof RelayError) || !wire.lacksWork(sent.event)) throw error;
+      sealed = { ...sealed, sent: { ...sent, event: await wire.renew(sent.event) } };
+      await store.save(sealed);
+    }
   }
 }
 

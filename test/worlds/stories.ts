@@ -36,11 +36,7 @@ export const stories: Readonly<Record<string, World>> = {
       trainSeconds: [18.120137620251626, 22.52651829640508],
       faults: [{ fault: 'relay-forgets', relay: 0, at: 0.647 }],
     },
-};
-
-/** Worlds that still break an invariant. */
-export const openStories: Readonly<Record<string, World>> = {
-  'the only relay requires proof of work for a minute, the update is too large for it, and the worker ends':
+  'the only relay required proof of work for a minute, the update was too large for it, and the worker ended':
     {
       ...{ ...world, seed: 8, workers: 3, founders: 3, relays: 1, rounds: 2 },
       document: { training: { model: 'mlp', hidden: [900], packing: 'int8' } },
@@ -52,3 +48,6 @@ export const openStories: Readonly<Record<string, World>> = {
       ],
     },
 };
+
+/** Worlds that still break an invariant. */
+export const openStories: Readonly<Record<string, World>> = {};

@@ -19,7 +19,7 @@ export interface Delivery {
 export interface Failure {
   readonly relay: string;
   readonly message: string;
-  /** The relay was unreachable, silent, busy, failing or losing events, so it may accept the event later. */
+  /** The relay may accept the event later: it was unreachable, silent, busy or failing, or required proof of work. */
   readonly isTemporary?: boolean;
 }
 
@@ -110,6 +110,8 @@ export const deliveryOf = (answers: readonly RelayAnswer[]): Delivery => ({
   ),
 });
 
+const passing: readonly PublishStatus[] = ['unreachable', 'no-verdict', 'throttled', 'pow-needed'];
+
 /** Reports whether sending again later may help: the relay did not refuse the event for good. */
 function isTemporary(
   outcome: PublishOutcome | undefined,
@@ -118,7 +120,7 @@ function isTemporary(
 ): boolean {
   if (outcome?.status === 'refused') return judgeAnswer(false, outcome.message).transient ?? false;
   if (outcome?.kept === false) return true;
-  if (outcome) return ['unreachable', 'no-verdict', 'throttled'].includes(outcome.status);
+  if (outcome) return passing.includes(outcome.status);
   return relays.status().find((each) => each.relay === relay)?.state !== 'open';
 }
 

@@ -3,7 +3,7 @@ import { anySignal, createNotifier, type Notifier } from '../../base/async.ts';
 import { sha256 } from '../../base/hash.ts';
 import { type Heartbeat, isStale } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
-import { createMiner, createWorkingSigner, leadingZeroBits } from '../proof-of-work.ts';
+import { createMiner, createWorkingSigner, isWorkable, leadingZeroBits } from '../proof-of-work.ts';
 import {
   republishMissing,
   type Sending,
@@ -78,7 +78,8 @@ export function createWire(
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
-    lacksWork: ({ id, kind }) => leadingZeroBits(id) < relays.workFor(kind),
+    lacksWork: ({ id, sig: _, ...draft }) =>
+      leadingZeroBits(id) < relays.workFor(draft.kind) && isWorkable(draft),
     renew({ kind, created_at, tags, content }) {
       const nowSeconds = Math.floor(options.clock.now() / 1000);
       const later = Math.max(nowSeconds, created_at + 1);

@@ -110,7 +110,7 @@ export interface Wire {
   seal(gradient: LocalGradient): Promise<SealedGradient>;
   /** Returns what receivers decode from an update, also after a restart. */
   open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
-  /** Reports whether every relay requires more proof of work than the event has. */
+  /** Reports whether every relay requires proof of work that the event does not have and could get. */
   lacksWork(event: SignedEvent): boolean;
   /** Signs an event again, with a newer date and the proof of work that relays require by now. */
   renew(event: SignedEvent): Promise<SignedEvent>;
