@@ -34,7 +34,8 @@ class WarmPool {
         if (!this.#isStarted) await this.#thread.start();
       },
       stop: async () => {
-        for (const [event, listener] of this.#listeners) this.#thread.off(event, listener);
+        if (this.#isStarted)
+          for (const [event, listener] of this.#listeners) this.#thread.off(event, listener);
         this.#listeners = [];
       },
       on: (event, listener) => {
@@ -43,7 +44,7 @@ class WarmPool {
       },
       off: (event, listener) => {
         this.#listeners = this.#listeners.filter(([, each]) => each !== listener);
-        this.#thread.off(event, listener);
+        if (this.#isStarted) this.#thread.off(event, listener);
       },
       send: (message) => {
         const { type, context } = message;
@@ -63,17 +64,19 @@ class WarmPool {
   }
 
   async restart() {
-    await this.#thread?.stop();
+    if (!this.#isStarted) return;
     this.#isStarted = false;
+    await this.#thread.stop();
   }
 }
 
-/** Stryker allows a hundred times as many visits to the changed place as without the change. */
-const ALLOWED = 1 / 5;
+/** Processor time that the tests of a change may take: this, and so many times what they take without it. */
+const LIMIT_MS = 1500;
+const LIMIT_FACTOR = 2;
 
 class WarmTestRunner extends VitestTestRunner {
   #pool = new WarmPool();
-  /** Milliseconds by test file, and the file that noticed the last change. */
+  /** Milliseconds by test file and by test, and the file that noticed the last change. */
   #durations = new Map();
   #lastToFail = '';
 
@@ -93,20 +96,35 @@ class WarmTestRunner extends VitestTestRunner {
     const result = await super.dryRun(options);
     for (const { filepath, result } of this.ctx.state.getFiles())
       this.#durations.set(filepath, result?.duration ?? 0);
+    for (const { id, timeSpentMs } of result.tests ?? []) this.#durations.set(id, timeSpentMs);
     return result;
   }
 
   async mutantRun(options) {
-    const limited = { ...options, hitLimit: options.hitLimit && options.hitLimit * ALLOWED };
-    const result = await super.mutantRun(limited);
+    const result = await this.#limited(options);
     if (result.status !== 'killed') return result;
-    this.#lastToFail = this.ctx.state
-      .getFiles()
-      .find((file) => file.result?.state === 'fail')?.filepath;
+    const failed = this.ctx.state.getFiles().find(({ result }) => result?.state === 'fail');
+    this.#lastToFail = failed?.filepath;
     const without = { ...options, activeMutant: { id: '' }, testFilter: result.killedBy };
     if ((await super.mutantRun(without)).status === 'survived') return result;
     await this.#pool.restart();
-    return super.mutantRun(limited);
+    return this.#limited(options);
+  }
+
+  /** Runs the tests, and ends them if they take too much processor time: a busy machine does not matter. */
+  async #limited(options) {
+    const tests = options.testFilter ?? [];
+    const usual = tests.reduce((sum, id) => sum + (this.#durations.get(id) ?? 0), 0);
+    const before = process.cpuUsage();
+    let isOver = false;
+    const poll = setInterval(() => {
+      const { user, system } = process.cpuUsage(before);
+      if (isOver || (user + system) / 1000 < LIMIT_MS + LIMIT_FACTOR * usual) return;
+      isOver = true;
+      void this.#pool.restart();
+    }, 100);
+    const result = await super.mutantRun(options).finally(() => clearInterval(poll));
+    return isOver ? { status: 'timeout', reason: 'processor time' } : result;
   }
 
   async dispose() {

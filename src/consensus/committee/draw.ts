@@ -75,7 +75,7 @@ export function bestOf(lots: Lots, drawIndex: number, count: number): readonly W
   if (!(drawIndex >= 0 && drawIndex < DRAWS_PER_SEED))
     throw new RangeError(`draw ${drawIndex} of ${DRAWS_PER_SEED}`);
   const ahead = inTheRunning(lots, drawIndex, count);
-  if (ahead.length < 2) return ahead.map((i) => lots.members[i]!).slice(0, count);
+  if (ahead.length < 2) return ahead.map((i) => lots.members[i]!);
   return ahead
     .map((i) => ({ ...lots.members[i]!, bits: bitsOf(lotOf(lots, i, drawIndex)) }))
     .sort(byScore)
@@ -102,7 +102,7 @@ function inTheRunning(
     highs.push(most / unit);
     if (highs.length < 2 * count) continue;
     highs = highs.sort((a, b) => a - b).slice(0, count);
-    cut = highs.at(-1) ?? 0;
+    cut = highs[count - 1]!;
   }
   if (highs.length >= count) cut = 2 ** 32 * highs.sort((a, b) => a - b)[count - 1]!;
   const ahead: number[] = [];
@@ -137,7 +137,7 @@ function lotOf({ lots }: Lots, index: number, drawIndex: number): bigint {
 /** Returns 256 - log2(lot) in fixed point with 64 fraction bits, by repeatedly squaring a 128-bit mantissa. */
 export function bitsOf(lot: bigint): bigint {
   const whole = BigInt(lot.toString(2).length - 1);
-  let mantissa = whole < 127n ? lot << (127n - whole) : lot >> (whole - 127n);
+  let mantissa = lot << (127n - whole);
   let log = whole;
   for (let bit = 0; bit < 64; bit++) {
     mantissa = (mantissa * mantissa) >> 127n;

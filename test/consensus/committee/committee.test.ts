@@ -198,6 +198,13 @@ describe('rows weigh as their keys do in the draw', () => {
     expect(whale! / all).toBeLessThanOrEqual(3 / 7 + 1e-12);
   });
 
+  it('are shares of the largest stake', () => {
+    const all = [20, 30, 25, 40, 30, 22, 28];
+    of(...all).forEach((weight, i) => {
+      expect(weight).toBeCloseTo(all[i]! / 40, 14);
+    });
+  });
+
   it('equal weights count keys with enough stake alike', () => {
     const { eligible, stakes } = staked([100, 50, 0]);
     const weights = rosterWeights(eligible, stakes, { ...rules, weights: 'equal' });

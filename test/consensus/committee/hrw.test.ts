@@ -166,6 +166,9 @@ describe('both', () => {
     expect(() => ownedChunks(ownership({ workers: [key!, key!] }), 1)).toThrow(RangeError);
     expect(() => ownedChunks(ownership({ workers: ['abc'] }), 1)).toThrow(RangeError);
     expect(() => ownedChunks(ownership({ owners: 0 }), 1)).toThrow(RangeError);
+    const short = new Uint8Array(31);
+    for (const change of [{ run: short }, { entropy: short }, { round: 2 ** 32 }])
+      expect(() => ownedChunks(ownership(change), 1)).toThrow(RangeError);
   });
 });
 
@@ -199,6 +202,23 @@ describe('extra chunks of workers that own none', () => {
         expect(Math.max(0, ...counts)).toBeLessThanOrEqual(Math.max(1, rule.owners));
       }),
     );
+  });
+
+  test('go around the circle of chunks in the order of keys, from places that follow from the round', () => {
+    const rule = ownership({ workers: roster(3), owners: 2 });
+    const number = Buffer.from([3, 0, 0, 0]);
+    const sum = createHash('sha256').update('nostrain:beside:').update(rule.run).update(number);
+    const seed = sum.update(rule.entropy).digest();
+    const [start, rotation] = [seed.readUInt32BE(0), seed.readUInt32BE(4)];
+    const keys = [...others].sort();
+    const owned = extraChunks(rule, [...keys].reverse(), 100, nativeSha256);
+    const dealt = Math.floor((2 * 100 * keys.length) / (3 + keys.length));
+    keys.forEach((key, i) => {
+      const place = (i + rotation) % keys.length;
+      const [from, to] = [place, place + 1].map((at) => Math.floor((at * dealt) / keys.length));
+      const chunks = Array.from({ length: to! - from! }, (_, k) => (start + from! + k) % 100);
+      expect([...owned.get(key)!]).toEqual(chunks.sort((a, b) => a - b));
+    });
   });
 
   test('are about as many as the worker would own, and at least one newcomer has some', () => {

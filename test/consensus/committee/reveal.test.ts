@@ -44,7 +44,7 @@ describe('a reveal chain', () => {
   });
 
   it('ends with the run', () => {
-    expect(() => revealOf(chain, rounds)).toThrow(RangeError);
+    for (const round of [-1, rounds]) expect(() => revealOf(chain, round)).toThrow(RangeError);
     expect(() => createRevealChain(new Uint8Array(31), run, rounds)).toThrow(RangeError);
   });
 });

@@ -36,6 +36,14 @@ describe('odds of a draw', () => {
     });
   });
 
+  it('has no overflow in large committees', () => {
+    const chances = seatChances({ keys: Number.POSITIVE_INFINITY, hostile: 0.5, seats: 3000 });
+    expect(chances[1500]).toBeCloseTo(Math.sqrt(2 / (Math.PI * 3000)), 5);
+    expect(chances[1501]! / chances[1500]!).toBeCloseTo(1500 / 1501, 12);
+    expect(chances[1499]! / chances[1500]!).toBeCloseTo(1500 / 1501, 12);
+    expect(chances[0]).toBe(0);
+  });
+
   it('is 1 if all keys have seats, and 0 without hostile keys', () => {
     const all = seatChances({ keys: 9, hostile: 1 / 3, seats: 9 });
     expect(all.map((chance) => chance > 0)).toEqual([...('000100000' + '0')].map((c) => c === '1'));
@@ -93,6 +101,13 @@ describe('the table of protocol.md section 4', () => {
       equivocate: -1,
       forgery: { from: 0, perRound: 1 },
     });
+  });
+
+  it('a round stalls from as many silent keys as leave no quorum; a takeover needs a quorum', () => {
+    const { stall, takeover, away, quorum } = riskOf(danger({ hostile: 0.3 }));
+    expect(stall.from).toBe(away + 1);
+    expect(takeover.from).toBe(quorum);
+    expect(stall.perRound).toBeGreaterThan(takeover.perRound);
   });
 
   it('never has more seats than keys', () => {

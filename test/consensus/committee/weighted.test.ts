@@ -156,8 +156,10 @@ describe('a draw', () => {
       expect(() => createCandidates([{ key, weight: each }])).toThrow(RangeError);
     }
     expect(() => createCandidates([{ key, weight: 1n }, { key, weight: 2n }])).toThrow(RangeError); // biome-ignore format: a pair
-    expect(() => drawLots(createCandidates([]), new Uint8Array(31))).toThrow(RangeError);
-    expect(() => draw([], seedOf(0), 8, 1)).toThrow(RangeError);
+    for (const length of [31, 96])
+      expect(() => drawLots(createCandidates([]), new Uint8Array(length))).toThrow(RangeError);
+    for (const drawIndex of [-1, 8])
+      expect(() => draw([], seedOf(0), drawIndex, 1)).toThrow(RangeError);
     expect(draw([], seedOf(0), 0, 5)).toEqual([]);
   });
 });
