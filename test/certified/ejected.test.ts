@@ -60,3 +60,14 @@ describe('R-09: the stake of an ejected key', () => {
     expect(report).toMatchObject({ ok: true, rounds: 3 });
   });
 });
+
+it('the scores that an ejected key reported do not count', () => {
+  const scored = certifiedSpec({ scores: true });
+  const reports = { 1: { 1: 100 }, [CULPRIT]: { 1: 200 }, 4: { 1: 300 } };
+  const historyOf = (round: Round) => {
+    const { state } = generateRun([{}, { ...round, silent: [2], scoresOf: reports }, {}], scored);
+    return state.ledger.members.find(({ key }) => key === keyOf(1))!.features!.scores!.history;
+  };
+  expect(historyOf({}).at(-1)).toBe(200);
+  expect(historyOf({ equivocator: CULPRIT }).at(-1)).toBe(100);
+});

@@ -10,7 +10,7 @@ import { nativeSha256 } from 'nostrain/node';
 import { chunkCount, partialOf, prefixOfPartial } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import type { CountedContribution } from '../../src/certified/decisions/contributions.ts';
-import { stepModel } from '../../src/certified/decisions/outcomes.ts';
+import { sliceMismatch, stepModel } from '../../src/certified/decisions/outcomes.ts';
 import { rootsOfSlices, slicesOfRun } from '../../src/certified/decisions/slices.ts';
 import { tieredSpec, tierOfModel } from '../support/tiers.ts';
 
@@ -77,6 +77,25 @@ describe('a step of several tiers', () => {
       expect(part.typical).toEqual(whole.typical.slice(0, 3 - tier));
     },
   );
+
+  it('a worker of a small tier holds an outcome against the root and the typical size of its own slices', () => {
+    const whole = stepModel(stateOf(0), rowsFor([0, 0, 1, 2], size), everyone);
+    const sliceRoots = whole.roots.sliceRoots!;
+    const held = stateOf(1).params.layout.size;
+    const part = stepModel(stateOf(1), rowsFor([0, 0, 1, 2], held), everyone, {
+      outer: sliceRoots,
+    });
+    const codeOf = (sizes: readonly number[], roots: readonly string[]) =>
+      sliceMismatch(sizes, roots, part)?.invalid.code;
+    const wrongAt = <T>(list: readonly T[], at: number, wrong: T) => list.with(at, wrong);
+    expect(codeOf(whole.typical, sliceRoots)).toBeUndefined();
+    for (const at of [0, 1]) {
+      expect(codeOf(wrongAt(whole.typical, at, 7), sliceRoots)).toBe('wrong-ring');
+      expect(codeOf(whole.typical, wrongAt(sliceRoots, at, 'f'.repeat(64)))).toBe('wrong-ring');
+    }
+    // the quorum vouches for the slice that the worker lacks
+    expect(codeOf(wrongAt(whole.typical, 2, 7), sliceRoots)).toBeUndefined();
+  });
 
   it('stake is weighed in each slice separately', () => {
     const stakes = new Map([

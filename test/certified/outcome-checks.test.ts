@@ -206,6 +206,19 @@ describe('an outcome', () => {
     expect(codes).toEqual(listed.map(([, code]) => code));
   });
 
+  it('is invalid if its step gives a value that is not finite', () => {
+    const code = ruling(
+      made,
+      1,
+      () => ({}),
+      (state, outcome) => {
+        const momentum = state.momentum.slice().fill(Number.POSITIVE_INFINITY);
+        return applyOutcome({ ...state, momentum }, outcome, made.evidence);
+      },
+    );
+    expect(code).toBe('not-finite');
+  });
+
   it('without the model is held against everything but contributions and model root', () => {
     const inChain = (round: number, change: Change) =>
       ruling(made, round, change, (state, outcome) =>

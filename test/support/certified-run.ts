@@ -97,6 +97,8 @@ export interface Round {
   };
   /** Scores that all votes report, by worker; in a run with scores. */
   readonly scores?: Readonly<Record<number, number>>;
+  /** Scores that the votes of single members report instead, by voter. */
+  readonly scoresOf?: Readonly<Record<number, Round['scores']>>;
   /** View that succeeds. */
   readonly view?: number;
   /** Recovery epoch that succeeds, after view-change votes of `balloting`; by default of all members. */
@@ -258,17 +260,19 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
   for (const number of voters) {
     if (number !== numberOf(seats.proposer)) say(number, { ...prepare, ...position });
   }
-  const commit: Commit = {
+  const commitBy = (number: number): Commit => ({
     ...{ type: 'vote', step: 'commit', justify: -1, ...position },
     unlisted: round.wordy ? MANY_INDICES : sent.unlisted,
-    ...(spec.scores && { features: { scores: { of: indexed(round.scores, state) } } }),
-  };
-  const votes = voters.map((number) => say(number, commit));
+    ...(spec.scores && {
+      features: { scores: { of: indexed(round.scoresOf?.[number] ?? round.scores, state) } },
+    }),
+  });
+  const votes = voters.map((number) => say(number, commitBy(number)));
   const { equivocator } = round;
   const faults =
     equivocator === undefined
       ? []
-      : [accuse(at, equivocator, votes[voters.indexOf(equivocator)]!, commit)];
+      : [accuse(at, equivocator, votes[voters.indexOf(equivocator)]!, commitBy(equivocator))];
   const { modelRoot, ledgerRoot } = outcome;
   played.push({ digest, modelRoot, ledgerRoot, proposer: seats.proposer });
   return {

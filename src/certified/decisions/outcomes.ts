@@ -120,7 +120,7 @@ function applyToPart(
  * Returns an error for the first local slice whose root or typical size differs from the outcome; undefined if all
  * match.
  */
-function sliceMismatch(
+export function sliceMismatch(
   sizes: readonly number[],
   sliceRoots: readonly string[],
   { typical, roots }: ModelStep,

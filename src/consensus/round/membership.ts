@@ -359,7 +359,6 @@ export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerI
   return keysOf(
     members,
     ({ key, joined, seenBefore, seatFrom }) =>
-      joined <= round - 1 &&
       seenBefore >= (joined === 0 ? since : Math.max(since, joined)) &&
       // a member that could not have a seat in the last round could not be listed either
       (listed === null || listed.has(key) || seatFrom < 0 || seatFrom >= round),
