@@ -129,6 +129,12 @@ export const pattern = (form: RegExp, says: string): Text<string> => ({
   write: (value) => value,
 });
 
+/** What people call a person or a thing: one line that starts and ends with a visible character. */
+export const displayName = pattern(
+  /^[^\p{C}\p{Z}](?:[^\p{C}]{0,62}[^\p{C}\p{Z}])?$/u,
+  'text, 1..64 characters, on one line and trimmed',
+);
+
 /** 32 bytes in hex: a digest, a hash or a key. */
 export const hex32 = pattern(/^[0-9a-f]{64}$/, '64 lowercase hex digits');
 

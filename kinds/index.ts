@@ -12,6 +12,7 @@ import { archivedVotes } from './copies.ts';
 import { delegation } from './delegation.ts';
 import { fault } from './fault.ts';
 import { gradient } from './gradient.ts';
+import { guest } from './guest.ts';
 import { heartbeat } from './heartbeat.ts';
 import { holder } from './holder.ts';
 import { manifest } from './manifest.ts';
@@ -19,6 +20,7 @@ import { memberKind } from './member.ts';
 import { packed } from './packed.ts';
 import { presence } from './presence.ts';
 import { proposal } from './proposal.ts';
+import { room } from './room.ts';
 import { run } from './run.ts';
 import { snapshot } from './snapshot.ts';
 import { vote } from './vote.ts';
@@ -34,6 +36,7 @@ export {
   delegation,
   fault,
   gradient,
+  guest,
   heartbeat,
   holder,
   manifest,
@@ -41,6 +44,7 @@ export {
   packed,
   presence,
   proposal,
+  room,
   run,
   snapshot,
   vote,
@@ -66,4 +70,6 @@ export const kinds = {
   [presence.kind]: presence,
   [holder.kind]: holder,
   [attestation.kind]: attestation,
+  [room.kind]: room,
+  [guest.kind]: guest,
 } as const;

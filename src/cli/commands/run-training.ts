@@ -165,7 +165,7 @@ async function train(
   }
 }
 
-function trainBySpec(
+async function trainBySpec(
   spec: string,
   state: string | undefined,
   flags: RunTrainingFlags,
@@ -177,7 +177,10 @@ function trainBySpec(
     rows,
     { flags: ['start'], goesWith: 'runs without a spec', holds: false },
   ]);
-  if (state === undefined) return trainIn(spec, flags, command);
+  if (state === undefined) {
+    await trainIn(spec, flags, command);
+    return;
+  }
   throw new ConfigError('flag/spec', 'the spec of a run determines its first state', {
     hint: 'leave out STATE and DATASET',
   });

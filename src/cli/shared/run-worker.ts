@@ -18,12 +18,27 @@ import type { WorkerState } from '../../worker/state.ts';
 
 type OutputFlags = WorkerFlags & StateOutput;
 
-/** Runs a worker until its run ends or Ctrl-C, reports under the given title, and writes the requested files. */
+/** The terminal that a worker reports to. */
+export interface WorkerView {
+  readonly title: string;
+  readonly interrupt: Interrupt;
+  /** Stream of the reports; default stdout. */
+  readonly stream?: NodeJS.WriteStream | undefined;
+  /** Called before training with a function that shows a notice. */
+  onOpen?(notify: (message: string) => void): void;
+  /** Called with every event. */
+  onEvent?(event: RunEvent): void;
+}
+
+/**
+ * Runs a worker until its run ends or Ctrl-C, and writes the requested files. Returns the final state; undefined after
+ * Ctrl-C.
+ */
 export async function runWorkerCommand<M extends object>(
   options: Omit<WorkerSessionOptions<M>, 'device' | 'report' | 'signal'>,
   flags: OutputFlags,
-  { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
-): Promise<void> {
+  { title, interrupt, stream, onOpen, onEvent }: WorkerView,
+): Promise<WorkerState | undefined> {
   assertHoldsModel(flags, options.settings.model);
   const { dir, settings, corpus } = options;
   const writes = formOf(settings) !== 'rows';
@@ -33,11 +48,18 @@ export async function runWorkerCommand<M extends object>(
   const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir, ...data]) }) };
   const metrics = flags.metrics === undefined ? undefined : new Metrics();
   const shown = metrics && (await serveMetrics(metrics, flags.metrics!));
-  const reporter = createReporter(flags.report, { title, workers: ['me'], saved });
+  const reporter = createReporter(flags.report, {
+    title,
+    workers: ['me'],
+    saved,
+    ...(stream && { stream }),
+  });
   if (shown) writeNote(`metrics are served at ${shown.url}`);
   try {
+    onOpen?.((message) => reporter.event('me', { type: 'notice', message }));
     const report = (event: RunEvent) => {
       metrics?.take(event);
+      onEvent?.(event);
       reporter.event('me', event);
     };
     const { signal } = interrupt;
@@ -45,6 +67,7 @@ export async function runWorkerCommand<M extends object>(
     reporter.close();
     await writeResults(state, flags);
     if (flags.report !== 'ndjson') printSaved(saved);
+    return state;
   } catch (error) {
     if (!(error instanceof Interrupted)) {
       if (flags.report === 'ndjson') reporter.event('me', failureOf(error));
@@ -55,6 +78,7 @@ export async function runWorkerCommand<M extends object>(
     const resumeCommand = commandLine(withoutSecretArguments(process.argv.slice(2)));
     writeNote(`stopped; everything is saved in ${dir}\n  resume with: ${resumeCommand}`);
     process.exitCode = error.exitCode;
+    return undefined;
   } finally {
     reporter.close();
     await shown?.close();

@@ -1,7 +1,11 @@
 /** `nostrain run join`: trains as one worker of a run with a spec. Flags become options of `openJoin`. */
 import { Argument, Command, Option } from 'commander';
+import { countedWork, describeCounted } from '../../../certified/records/counted.ts';
+import type { CertifiedSummary, RunEvent } from '../../../certified/rounds/events.ts';
 import { limitOfStrangers } from '../../../certified/security-report.ts';
+import { findLocalRun, withHistory } from '../../../node/files/local-runs.ts';
 import { openJoin } from '../../../node/join/join-run.ts';
+import type { WorkerId } from '../../../run/ids.ts';
 import {
   joinNames,
   type PartialSettings,
@@ -26,6 +30,7 @@ import {
   stateOutputFlags,
 } from '../../../terminal/state-flags.ts';
 import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
+import type { WorkerState } from '../../../worker/state.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { addFetchFlags, type FileFetchFlags, fetchFiles } from '../../shared/chunks.ts';
 import { accessOf } from '../../shared/endpoints.ts';
@@ -38,10 +43,18 @@ const SHARD =
   'part of the data to train on, such as 2/4 (default: by founder position, otherwise by key)';
 
 /** Creates the command. */
-export function joinRun(): Command {
-  const command = new Command('join')
-    .description('train as one worker of a run; run the same command again to resume')
-    .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
+export const joinRun = (): Command =>
+  addJoinFlags(
+    new Command('join')
+      .description('train as one worker of a run; run the same command again to resume')
+      .addArgument(new Argument('<run>', 'file, naddr1… or name of the run')),
+  ).action(async (source: string, flags: JoinFlags, command: Command) => {
+    await trainIn(source, flags, command);
+  });
+
+/** Adds the flags of a command that joins a run. */
+export function addJoinFlags(command: Command): Command {
+  command
     .addOption(hintOption())
     .option(
       '--discover-relays',
@@ -75,18 +88,46 @@ export function joinRun(): Command {
     const isSetting = settingNames.some((each) => each === name);
     if (isSetting && !joinNames.some((each) => each === name)) option.hideHelp();
   }
-  return command.action(trainIn);
+  return command;
 }
 
-interface JoinFlags extends FileFetchFlags, MemberFlags, StateOutput {
+export interface JoinFlags extends FileFetchFlags, MemberFlags, StateOutput {
   readonly advertiseRelay?: readonly string[] | undefined;
   readonly discoverRelays?: boolean;
   readonly bunker?: string;
   readonly seats?: boolean;
 }
 
-/** Trains in the run of this file or address until it ends or Ctrl-C. */
-export async function trainIn(source: string, flags: JoinFlags, command: Command): Promise<void> {
+/** What a command adds to a join. */
+export interface JoinExtras {
+  /** Relays to use instead of those that were typed. */
+  readonly relays?: readonly string[] | undefined;
+  /** Stream of the reports; default stdout. */
+  readonly stream?: NodeJS.WriteStream | undefined;
+  /** Called before training with the spec and a function that shows a notice. */
+  onOpen?(spec: RunSpec, notify: (message: string) => void): void;
+  onEvent?(event: RunEvent): void;
+}
+
+/** A finished run of this worker. */
+export interface JoinedRun {
+  readonly spec: RunSpec;
+  readonly me: WorkerId;
+  readonly state: WorkerState;
+  /** Every round that this worker finished, oldest first. */
+  readonly history: readonly CertifiedSummary[];
+}
+
+/**
+ * Trains in the run of this file or address until it ends or Ctrl-C, and tells what of the work did not count. Returns
+ * undefined after Ctrl-C.
+ */
+export async function trainIn(
+  source: string,
+  flags: JoinFlags,
+  command: Command,
+  extras: JoinExtras = {},
+): Promise<JoinedRun | undefined> {
   assertWritable(flags);
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const requested: PartialSettings = { ...file, ...settingsFromFlags(command) };
@@ -94,10 +135,11 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
   const interrupt = onInterrupt();
   const { signal } = interrupt;
   let close = async (): Promise<void> => undefined;
+  let me = '';
   try {
     const joined = await openJoin(source, {
       ...flags,
-      relays: requested.relay,
+      relays: extras.relays ?? requested.relay,
       settings: requested,
       connection: connectionOf(flags),
       advertise: flags.advertiseRelay,
@@ -118,7 +160,20 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     });
     close = joined.close;
     const { spec, session } = joined;
-    await runWorkerCommand(session, flags, { title: `run ${spec.name}`, interrupt });
+    const state = await runWorkerCommand(session, flags, {
+      title: `run ${spec.name}`,
+      interrupt,
+      stream: extras.stream,
+      onOpen: (notify) => extras.onOpen?.(spec, notify),
+      onEvent: (event) => {
+        if (event.type === 'hello') me = event.worker;
+        extras.onEvent?.(event);
+      },
+    });
+    if (state === undefined) return undefined;
+    const { history } = await withHistory(await findLocalRun(session.dir));
+    for (const line of describeCounted(countedWork(history, state.round, me))) writeNote(line);
+    return { spec, me, state, history };
   } finally {
     await close();
     interrupt.dispose();

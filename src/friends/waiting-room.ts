@@ -1,0 +1,211 @@
+/**
+ * One key in a waiting room: announces itself, and follows the room and its guests on the relays of the join line. What
+ * others send is bounded: one event per key, and with a secret only guests that prove to know it.
+ */
+import { type Clock, createNotifier } from '../base/async.ts';
+import type { Signer } from '../network/event.ts';
+import type { SignedEvent } from '../network/event.ts';
+import type { RelaySet, Subscription } from '../network/transport/relay-set.ts';
+import type { WorkerId } from '../run/ids.ts';
+import type { Invitation } from './line.ts';
+import {
+  buildGuest,
+  buildRoom,
+  type Dated,
+  type Guest,
+  INTERVAL_SECONDS,
+  lockOf,
+  proofOf,
+  type Room,
+  readGuest,
+  readRoom,
+  roomFilters,
+} from './room.ts';
+
+/** A person in the room. */
+export interface Person {
+  readonly key: WorkerId;
+  readonly name: string | undefined;
+  readonly isHost: boolean;
+  readonly isMe: boolean;
+}
+
+export interface RoomPorts {
+  readonly relays: Pick<RelaySet, 'subscribe' | 'send'>;
+  readonly signer: Signer;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** A person is away after missing two announcements and some seconds. */
+const AWAY_MS = 2500 * INTERVAL_SECONDS;
+/** Maximum guests remembered; a room that is full takes no other keys. */
+const MOST_GUESTS = 256;
+/** An event dated further ahead of this clock does not count. */
+const MOST_AHEAD_SECONDS = 900;
+
+interface Seen<T> extends Dated<T> {
+  /** When it was sent, by this clock. */
+  readonly atMs: number;
+}
+
+export class WaitingRoom {
+  /** Notifies when the room, a guest or the presence of somebody has changed. */
+  readonly changed = createNotifier();
+  readonly #invitation: Invitation;
+  readonly #ports: RoomPorts;
+  readonly #me: string | undefined;
+  readonly #guests = new Map<WorkerId, Seen<Guest>>();
+  readonly #subscription: Subscription;
+  #room: Seen<Room> | undefined;
+  #announced: Room | undefined;
+  #lastSeconds = 0;
+  #isCaughtUp = false;
+
+  /** Follows the room of this invitation; `name` is what others call this person. */
+  constructor(invitation: Invitation, ports: RoomPorts, name: string | undefined) {
+    this.#invitation = invitation;
+    this.#ports = ports;
+    this.#me = name;
+    this.#subscription = ports.relays.subscribe(roomFilters(invitation), {
+      onEvent: (event) => this.#take(event),
+      onCaughtUp: () => {
+        this.#isCaughtUp = true;
+        this.changed.notify();
+      },
+    });
+  }
+
+  /** The room as its host last described it. */
+  get room(): Room | undefined {
+    return this.#room?.value;
+  }
+
+  /** Whether a relay has sent all it has. */
+  get isCaughtUp(): boolean {
+    return this.#isCaughtUp;
+  }
+
+  /** Whether the host has announced the room lately. */
+  get isHostHere(): boolean {
+    return this.#isHost || (this.#room !== undefined && this.#isFresh(this.#room));
+  }
+
+  /** Returns whether the secret of the invitation opens this room; undefined while the room is not known. */
+  get isOpenToMe(): boolean | undefined {
+    const { secret } = this.#invitation;
+    const room = this.room;
+    if (room === undefined) return undefined;
+    return room.lock === (secret === undefined ? undefined : lockOf(secret, this.#invitation));
+  }
+
+  /** Returns the people who are in the room now, the host first, then by arrival. */
+  present(): readonly Person[] {
+    const { host } = this.#invitation;
+    const me = this.#ports.signer.publicKey;
+    const guests = [...this.#guests.values()]
+      .filter((seen) => !seen.value.isLeaving && this.#isFresh(seen))
+      .map(({ value }) => value.key);
+    const keys = new Set([...(this.isHostHere ? [host] : []), ...guests, me]);
+    return [...keys].map((key) => ({
+      key,
+      name: this.nameOf(key),
+      isHost: key === host,
+      isMe: key === me,
+    }));
+  }
+
+  /** Returns every guest that may take part, also those that are away now. */
+  guests(): readonly WorkerId[] {
+    return [...this.#guests.keys()];
+  }
+
+  /** Returns what the person with this key is called, if known. */
+  nameOf(key: WorkerId): string | undefined {
+    if (key === this.#ports.signer.publicKey) return this.#me;
+    const { room } = this;
+    if (key === this.#invitation.host && room?.by !== undefined) return room.by;
+    return this.#guests.get(key)?.value.name ?? room?.names.get(key);
+  }
+
+  /** Describes the room anew; for its host. */
+  describe(room: Room): Promise<boolean> {
+    this.#announced = room;
+    return this.announce();
+  }
+
+  /** Announces this person, or the room of its host. Resolves with whether a relay accepted it. */
+  async announce(isLeaving = false): Promise<boolean> {
+    const { signer, clock, relays, signal } = this.#ports;
+    const now = Math.floor(clock.now() / 1000);
+    // of two events of one second, relays keep the one with the lower id
+    this.#lastSeconds = Math.max(now, this.#lastSeconds + 1);
+    const draft = this.#draft(isLeaving, this.#lastSeconds);
+    if (draft === undefined) return false;
+    const sent = relays.send(signer.sign(draft), { signal });
+    const outcomes = await Promise.all(
+      sent.map((each) => each.then(({ status }) => status === 'accepted').catch(() => false)),
+    );
+    return outcomes.includes(true);
+  }
+
+  /** Announces this person at the interval until the signal aborts; also notifies, as others may have gone. */
+  async stay(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.announce();
+      this.changed.notify();
+      await this.#ports.clock.sleep(1000 * INTERVAL_SECONDS, signal).catch(() => undefined);
+    }
+  }
+
+  close(): void {
+    this.#subscription.close();
+  }
+
+  get #isHost(): boolean {
+    return this.#ports.signer.publicKey === this.#invitation.host;
+  }
+
+  #draft(isLeaving: boolean, createdAt: number) {
+    if (this.#isHost) {
+      return isLeaving || !this.#announced ? undefined : buildRoom(this.#announced, createdAt);
+    }
+    const { secret } = this.#invitation;
+    const proof = secret && proofOf(secret, this.#invitation, this.#ports.signer.publicKey);
+    return buildGuest(this.#invitation, { name: this.#me, proof, isLeaving }, createdAt);
+  }
+
+  #isFresh({ atMs }: Seen<unknown>): boolean {
+    return this.#ports.clock.now() - atMs < AWAY_MS;
+  }
+
+  #take(event: SignedEvent): void {
+    const nowMs = this.#ports.clock.now();
+    if (event.created_at > nowMs / 1000 + MOST_AHEAD_SECONDS) return;
+    // a live event was sent now, whatever the clock of its author shows
+    const atMs = this.#isCaughtUp ? nowMs : Math.min(nowMs, 1000 * event.created_at);
+    const room = readRoom(event);
+    if (room.ok) this.#takeRoom({ ...room.value, atMs });
+    const guest = readGuest(event, this.#invitation, this.#invitation.secret);
+    if (guest.ok) this.#takeGuest({ ...guest.value, atMs });
+  }
+
+  #takeRoom(seen: Seen<Room>): void {
+    const { host, name } = this.#invitation;
+    if (seen.value.host !== host || seen.value.name !== name) return;
+    if (this.#room && seen.createdAt <= this.#room.createdAt) return;
+    this.#room = seen;
+    this.#lastSeconds = Math.max(this.#lastSeconds, this.#isHost ? seen.createdAt : 0);
+    this.changed.notify();
+  }
+
+  #takeGuest(seen: Seen<Guest>): void {
+    const { key } = seen.value;
+    const before = this.#guests.get(key);
+    if (before && seen.createdAt <= before.createdAt) return;
+    const isOther = key !== this.#invitation.host && key !== this.#ports.signer.publicKey;
+    if (!isOther || (!before && this.#guests.size >= MOST_GUESTS)) return;
+    this.#guests.set(key, seen);
+    this.changed.notify();
+  }
+}
