@@ -6,7 +6,7 @@ const rows = [
   ['model', 'consensus', 'network'],
   ['worker', 'pretrained'],
   ['formats'],
-  ['certified', 'python', 'probe', 'trainer'],
+  ['certified', 'friends', 'python', 'probe', 'trainer'],
   ['node', 'chain', 'dashboard'],
   ['terminal', 'page', 'browser'],
   ['cli'],

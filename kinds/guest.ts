@@ -17,7 +17,7 @@ export const guest = defineKind({
   kind: 37815,
   name: 'guest',
   summary: 'a key waits in a room for the start of its run, or asks to be let in later',
-  sent: 'every 20 s while the guest waits; a newer one replaces it',
+  sent: 'every 30 s while the guest waits; a newer one replaces it',
   tags: {
     room: one(
       'd',

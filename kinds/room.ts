@@ -35,9 +35,13 @@ export const room = defineKind({
   kind: 37814,
   name: 'room',
   summary: 'a host gathers the founders of a run, then names the run',
-  sent: 'every 20 s until the run starts, then once more; a newer one replaces it',
+  sent: 'every 30 s until the run starts, then once more; a newer one replaces it',
   tags: {
-    room: one('d', pattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/, 'a short name'), 'name of the room'),
+    room: one(
+      'd',
+      pattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/, 'a short name'),
+      'name of the room',
+    ),
     nostrain,
     expiration,
   },

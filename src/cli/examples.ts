@@ -4,6 +4,11 @@ const EVENTS = '--events run.jsonl';
 const RELAY = '--relay ws://127.0.0.1:7777';
 
 export const examples: Readonly<Record<string, string | readonly string[]>> = {
+  host: [
+    'nostrain host winter --people 3 --name Anna',
+    'nostrain host winter --people 3 --corpus my.txt --relay wss://relay.example.org',
+  ],
+  join: 'nostrain join nostrain1… --name Bea',
   demo: 'nostrain demo gpt --quick',
   'run create': [
     `nostrain run create --model char-gpt --relay ws://10.0.0.2:7777`,

@@ -8,7 +8,18 @@ import { examplesOf } from './examples.ts';
 
 /** Headings of the command list, in order. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
-  'Start here:': ['demo', 'relay', 'run-training', 'run', 'sample', 'runs', 'page', 'doctor'],
+  'Start here:': [
+    'host',
+    'join',
+    'demo',
+    'relay',
+    'run-training',
+    'run',
+    'sample',
+    'runs',
+    'page',
+    'doctor',
+  ],
   'Models:': ['model', 'tiers'],
   'Runs on this machine:': ['show', 'watch', 'clean', 'keygen'],
   'Relays:': ['relays', 'plan'],

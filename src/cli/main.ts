@@ -13,6 +13,8 @@ const { done, failed, usage } = exitCodes;
 
 /** Commands in the order of `--help`. Each is loaded on demand, because loading all takes longer than running most. */
 const nativeCommands: Readonly<Record<string, () => Promise<Command>>> = {
+  host: async () => (await import('./commands/friends/host.ts')).hostFriends(),
+  join: async () => (await import('./commands/friends/join.ts')).joinFriends(),
   demo: async () => (await import('./commands/demo.ts')).demo(),
   run: async () => (await import('./commands/run/run.ts')).run(),
   'run-training': async () => (await import('./commands/run-training.ts')).runTraining(),

@@ -1,4 +1,5 @@
 /** Waiting rooms as events: builds and reads the room of a host and the presence of its guests. */
+import { displayName } from '../../kinds/_tags.ts';
 import { guest as guestKind } from '../../kinds/guest.ts';
 import { room as roomKind } from '../../kinds/room.ts';
 import { toHex } from '../base/bytes.ts';
@@ -53,12 +54,18 @@ export interface Dated<T> {
 }
 
 /** Seconds between two announcements of a room or a guest. */
-export const INTERVAL_SECONDS = 20;
+export const INTERVAL_SECONDS = 30;
 /** A room without a run expires after a week; with a run it lets in newcomers for longer. */
 const ROOM_SECONDS = 7 * 86_400;
 const STARTED_SECONDS = 60 * 86_400;
 /** A member of the run that is online for a moment within this time lets the guest in. */
 const GUEST_SECONDS = 86_400;
+
+/** Reports whether a person or a thing can be called this in a room. */
+export const isDisplayName = (text: string): boolean => displayName.read(text) !== undefined;
+
+/** Reports whether a room can have this name. */
+export const isRoomName = (text: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/.test(text);
 
 /** Returns the digest by which a joiner recognizes the secret of a room. */
 export const lockOf = (secret: string, { host, name }: RoomAddress): Digest =>
@@ -116,8 +123,7 @@ export function readRoom(event: SignedEvent): Result<Dated<Room>> {
     lock,
     what,
     run,
-    text:
-      text === undefined ? undefined : { manifest: text, bytes: textBytes!, name: textName! },
+    text: text === undefined ? undefined : { manifest: text, bytes: textBytes!, name: textName! },
     names: new Map(names.map((each) => [each.slice(0, 64), each.slice(65)])),
   };
   return ok({ value, createdAt: event.created_at });

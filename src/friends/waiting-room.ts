@@ -3,8 +3,7 @@
  * others send is bounded: one event per key, and with a secret only guests that prove to know it.
  */
 import { type Clock, createNotifier } from '../base/async.ts';
-import type { Signer } from '../network/event.ts';
-import type { SignedEvent } from '../network/event.ts';
+import type { SignedEvent, Signer } from '../network/event.ts';
 import type { RelaySet, Subscription } from '../network/transport/relay-set.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Invitation } from './line.ts';
@@ -136,7 +135,9 @@ export class WaitingRoom {
 
   /** Announces this person, or the room of its host. Resolves with whether a relay accepted it. */
   async announce(isLeaving = false): Promise<boolean> {
-    const { signer, clock, relays, signal } = this.#ports;
+    const { signer, clock, relays } = this.#ports;
+    // a person who leaves has stopped everything else
+    const signal = isLeaving ? undefined : this.#ports.signal;
     const now = Math.floor(clock.now() / 1000);
     // of two events of one second, relays keep the one with the lower id
     this.#lastSeconds = Math.max(now, this.#lastSeconds + 1);

@@ -123,6 +123,10 @@ export async function fetchFiles(
   return { corpus, base };
 }
 
+/** Downloads one file by the digest of its manifest into the folder of texts. Returns its path. */
+export const fetchText = (wanted: FileRequest, flags: FetchFlags, reach: Reach): Promise<string> =>
+  bringFile(wanted, fetchOptions(flags, reach, undefined, { folder: 'corpora', isByHash: true }));
+
 function fetchOptions(
   flags: FetchFlags,
   { relays, publicOnly, signal }: Reach,
@@ -222,7 +226,10 @@ export async function pushFolders(
 const DAY_SECONDS = 86_400;
 
 /** Distributes the chunks over relays, and prints how many each relay has. */
-async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<void> {
+async function pushToAll(
+  urls: readonly string[],
+  pushing: Pushing & { readonly flags: PushFlags },
+): Promise<void> {
   const { folder, manifest, flags, signer, signal } = pushing;
   const report = createSlowReporter(writeNote);
   const startedMs = systemClock.now();
@@ -252,13 +259,13 @@ async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<voi
 interface Pushing {
   readonly folder: string;
   readonly manifest: FileManifest;
-  readonly flags: PushFlags;
+  readonly flags: Pick<PushFlags, 'mirror'>;
   readonly signer: Parameters<typeof createBlossomSource>[1]['signer'];
   readonly signal: AbortSignal;
 }
 
 /** Stores the chunks and the manifest at one mirror. Returns the number of chunks; throws if one is refused. */
-async function pushTo(
+export async function pushTo(
   to: string,
   { folder, manifest, flags, signer, signal }: Pushing,
 ): Promise<number> {

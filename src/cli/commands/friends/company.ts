@@ -1,0 +1,119 @@
+/**
+ * The company of a worker that trains with friends: lets in guests who know the secret of the room, and tells whom the
+ * run waits for.
+ */
+import type { Clock } from '../../../base/async.ts';
+import { invitationTo } from '../../../certified/invitations.ts';
+import type { RunEvent } from '../../../certified/rounds/events.ts';
+import { quorumOf } from '../../../consensus/committee/quorum.ts';
+import type { WaitingRoom } from '../../../friends/waiting-room.ts';
+import type { Signer } from '../../../network/event.ts';
+import type { RelaySet } from '../../../network/transport/relay-set.ts';
+import { toNpub } from '../../../node/files/keys.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
+
+/** Time after which a worker that was not heard of counts as away, and between two reports. */
+const CHECK_MS = 5000;
+/** Maximum guests that one session lets in. */
+const MOST_GUESTS = 64;
+const SHORT_NPUB = 12;
+
+export interface CompanyPorts {
+  readonly room: WaitingRoom;
+  /** Whether guests proved to know the secret of the room. */
+  readonly areProven: boolean;
+  readonly relays: Pick<RelaySet, 'publish'>;
+  readonly signer: Signer;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  notify(message: string): void;
+}
+
+/** Returns a person as others see it: the name, and always the start of the key, since names are not unique. */
+export const called = (key: WorkerId, name: string | undefined): string => {
+  const npub = `${toNpub(key).slice(0, SHORT_NPUB)}…`;
+  return name === undefined ? npub : `${name} (${npub})`;
+};
+
+/** Joins words as in `a, b and c`. */
+export const listed = (words: readonly string[]): string =>
+  words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
+
+export class Company {
+  readonly #spec: RunSpec;
+  readonly #ports: CompanyPorts;
+  /** Workers that were heard of in this session and are not away. */
+  readonly #here = new Set<WorkerId>();
+  readonly #letIn = new Set<WorkerId>();
+  #isTraining = false;
+  #said = '';
+
+  constructor(spec: RunSpec, ports: CompanyPorts) {
+    this.#spec = spec;
+    this.#ports = ports;
+  }
+
+  /** Takes an event of this worker. */
+  hear(event: RunEvent): void {
+    if (event.type === 'hello') this.#isTraining = true;
+    if (event.type === 'done') this.#isTraining = false;
+    if (event.type === 'round') for (const key of event.accepted) this.#here.add(key);
+    if (event.type !== 'peer') return;
+    if (event.state === 'away') this.#here.delete(event.worker);
+    else this.#here.add(event.worker);
+  }
+
+  /** Lets in guests and reports absences until the signal aborts. */
+  async keep(): Promise<void> {
+    const { clock, signal } = this.#ports;
+    while (!signal.aborted) {
+      await clock.sleep(CHECK_MS, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      await this.#letGuestsIn();
+      this.#tellAbsent();
+    }
+  }
+
+  async #letGuestsIn(): Promise<void> {
+    const { room, areProven, signer, relays, clock, signal, notify } = this.#ports;
+    const { admission, founders } = this.#spec;
+    const mayInvite = admission.kind === 'trust' && admission.anchors.includes(signer.publicKey);
+    if (!mayInvite || !areProven) return;
+    for (const key of room.guests()) {
+      if (founders.includes(key) || this.#letIn.has(key) || this.#letIn.size >= MOST_GUESTS) {
+        continue;
+      }
+      const now = Math.floor(clock.now() / 1000);
+      const outcomes = await relays
+        .publish(signer.sign(invitationTo(key, now)), { signal })
+        .catch(() => []);
+      if (!outcomes.some(({ status }) => status === 'accepted')) continue;
+      this.#letIn.add(key);
+      notify(`${called(key, room.nameOf(key))} may join from the next round on`);
+    }
+  }
+
+  #tellAbsent(): void {
+    if (!this.#isTraining) return;
+    const words = this.#absence();
+    if (words === this.#said) return;
+    const isBack = words === '' && this.#said !== '';
+    this.#said = words;
+    this.#ports.notify(isBack ? 'everybody is back' : words);
+  }
+
+  /** Returns who is away and what that means; empty if no founder is. */
+  #absence(): string {
+    const { founders, committee } = this.#spec;
+    const { room, signer } = this.#ports;
+    const away = founders.filter((key) => key !== signer.publicKey && !this.#here.has(key));
+    if (away.length === 0) return '';
+    const names = listed(away.map((key) => called(key, room.nameOf(key))));
+    const verb = away.length === 1 ? 'is' : 'are';
+    const missing = quorumOf(committee.quorum, founders.length) - (founders.length - away.length);
+    if (missing <= 0) return `${names} ${verb} away; the run goes on without them`;
+    const until = missing === away.length ? 'they are' : `${missing} of them are`;
+    return `waiting for ${names}: the run goes on as soon as ${until} back`;
+  }
+}

@@ -1,0 +1,136 @@
+/** The relays of a room: given ones, one that the host runs, or public ones that pass the probe. */
+import { networkInterfaces } from 'node:os';
+import { join } from 'node:path';
+import { isCancel, select } from '@clack/prompts';
+import { createRelay, type Relay } from '../../../../relay/server.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { isPrivateRelay } from '../../../network/transport/relay-urls.ts';
+import { type KeptRoom, roomFolder } from '../../../node/files/kept-room.ts';
+import { Interrupted } from '../../../terminal/interrupt.ts';
+import { writeNote } from '../../../terminal/output.ts';
+import { checkRelaysWithPorts } from '../relays.ts';
+
+export interface RelayWishes {
+  readonly relays: readonly string[];
+  /** Run a relay that the local network reaches. */
+  readonly lan: boolean;
+  /** Whether a person can answer questions. */
+  readonly asks: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** The relays of a room; `own` is the one that the host runs. */
+export interface RoomRelays {
+  readonly urls: readonly string[];
+  readonly own?: Relay | undefined;
+  readonly kept: KeptRoom['relay'];
+}
+
+/** Public relays that are tried if friends are elsewhere; those that pass the probe are used. */
+const PUBLIC = [
+  'wss://relay.damus.io',
+  'wss://nos.lol',
+  'wss://relay.primal.net',
+  'wss://offchain.pub',
+  'wss://relay.snort.social',
+  'wss://nostr.mom',
+];
+const LEAST_PUBLIC = 2;
+const MOST_PUBLIC = 4;
+const PROBE_MS = 30_000;
+const USUAL_PORT = 7777;
+const LOOPBACK = '127.0.0.1';
+/** Networks of containers, virtual machines and tunnels, which friends do not reach. */
+const VIRTUAL = /^(?:docker|br-|veth|virbr|vmnet|vboxnet|utun|tun|tap|wg|zt)/;
+
+/** Opens the relays of a room that was opened before, or chooses them. */
+export async function openRelays(
+  name: string,
+  kept: KeptRoom,
+  wishes: RelayWishes,
+): Promise<RoomRelays> {
+  const { relay, relays: urls } = kept;
+  if (urls.length > 0) {
+    const own = relay && (await startRelay(name, relay));
+    return { urls, own, kept: relay };
+  }
+  const { relays: given } = wishes;
+  const where = wishes.lan || given.length > 0 ? undefined : await askWhere(wishes);
+  if (where === 'public') return { urls: await publicRelays(wishes.signal), kept: undefined };
+  if (given.length > 0 && !wishes.lan) return { urls: given, kept: undefined };
+  const isLan = wishes.lan || where === 'lan';
+  const address = isLan ? lanAddress() : LOOPBACK;
+  const host = isLan ? '0.0.0.0' : LOOPBACK;
+  const own = await startRelay(name, { host, port: USUAL_PORT }).catch((error: unknown) => {
+    if (!(error instanceof ConfigError) || error.code !== 'relay/listen') throw error;
+    return startRelay(name, { host, port: 0 });
+  });
+  const url = `ws://${address}:${own.port}`;
+  if (isLan) {
+    writeNote(`a relay runs at ${url}; if a firewall asks, allow incoming TCP port ${own.port}`);
+  }
+  return { urls: [url, ...given], own, kept: { host, port: own.port } };
+}
+
+const startRelay = (name: string, { host, port }: NonNullable<KeptRoom['relay']>): Promise<Relay> =>
+  createRelay({ host, port, store: join(roomFolder(name), 'relay') }).catch((cause: unknown) => {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE' || code === 'EACCES') {
+      throw new ConfigError('relay/listen', `port ${port} is used by another program`, {
+        hint: 'stop that program (another `nostrain host` or `nostrain relay`), or use another name',
+        cause,
+      });
+    }
+    throw new ConfigError('relay/store', `the relay of the room cannot start: ${message}`, {
+      hint: 'free disk space, or use another relay with --relay URL',
+      cause,
+    });
+  });
+
+/** Returns the address of this machine in its local network. Throws a ConfigError (`relay/no-network`). */
+function lanAddress(): string {
+  const addresses = Object.entries(networkInterfaces())
+    .filter(([name]) => !VIRTUAL.test(name))
+    .flatMap(([, each = []]) => each)
+    .filter(({ family, internal }) => family === 'IPv4' && !internal)
+    .map(({ address }) => address);
+  const address = addresses.find((each) => isPrivateRelay(`ws://${each}`)) ?? addresses[0];
+  if (address !== undefined) return address;
+  throw new ConfigError('relay/no-network', 'this machine is in no local network', {
+    hint: 'connect to the network of your friends, or use public relays with --relay URL',
+  });
+}
+
+/** Asks where the friends are; in scripts they are on this machine. */
+async function askWhere({ asks }: RelayWishes): Promise<'lan' | 'public' | 'here'> {
+  if (!asks) return 'here';
+  const answer = await select({
+    message: 'Where are your friends?',
+    options: [
+      { value: 'lan', label: 'In the same network', hint: 'a relay runs on this machine' },
+      { value: 'public', label: 'Elsewhere', hint: 'public relays, tested first' },
+      { value: 'here', label: 'On this machine', hint: 'to try it out' },
+    ] as const,
+    output: process.stderr,
+  });
+  if (isCancel(answer)) throw new Interrupted();
+  return answer;
+}
+
+/** Returns public relays that carry a run. Throws a ConfigError (`relay/none-usable`) if there are fewer than two. */
+async function publicRelays(signal: AbortSignal): Promise<readonly string[]> {
+  writeNote(`testing ${PUBLIC.length} public relays, which takes up to ${PROBE_MS / 1000} s`);
+  const checked = await checkRelaysWithPorts(PUBLIC, { timeLimitMs: PROBE_MS, signal });
+  const usable = checked
+    .filter(({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests')
+    .sort((a, b) => (a.report.openedMs ?? 0) - (b.report.openedMs ?? 0))
+    .map(({ report: { url } }) => url);
+  if (usable.length >= LEAST_PUBLIC) return usable.slice(0, MOST_PUBLIC);
+  throw new ConfigError(
+    'relay/none-usable',
+    `${usable.length} of ${PUBLIC.length} public relays can carry a run, and it needs ${LEAST_PUBLIC}`,
+    {
+      hint: 'name relays yourself with --relay URL; `nostrain relays check URL` says what one allows',
+    },
+  );
+}
