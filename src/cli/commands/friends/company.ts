@@ -13,8 +13,10 @@ import { toNpub } from '../../../node/files/keys.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 
-/** Time after which a worker that was not heard of counts as away, and between two reports. */
+/** Time between two reports: whom the run waits for is told within this time. */
 const CHECK_MS = 5000;
+/** Time for others to start training, before they are reported although the run goes on without them. */
+const STARTING_MS = 60_000;
 /** Maximum guests that one session lets in. */
 const MOST_GUESTS = 64;
 const SHORT_NPUB = 12;
@@ -46,7 +48,8 @@ export class Company {
   /** Workers that were heard of in this session and are not away. */
   readonly #here = new Set<WorkerId>();
   readonly #letIn = new Set<WorkerId>();
-  #isTraining = false;
+  /** When this worker began to train; undefined before and after. */
+  #sinceMs: number | undefined;
   #said = '';
 
   constructor(spec: RunSpec, ports: CompanyPorts) {
@@ -56,8 +59,8 @@ export class Company {
 
   /** Takes an event of this worker. */
   hear(event: RunEvent): void {
-    if (event.type === 'hello') this.#isTraining = true;
-    if (event.type === 'done') this.#isTraining = false;
+    if (event.type === 'hello') this.#sinceMs = this.#ports.clock.now();
+    if (event.type === 'done') this.#sinceMs = undefined;
     if (event.type === 'round') for (const key of event.accepted) this.#here.add(key);
     if (event.type !== 'peer') return;
     if (event.state === 'away') this.#here.delete(event.worker);
@@ -95,16 +98,16 @@ export class Company {
   }
 
   #tellAbsent(): void {
-    if (!this.#isTraining) return;
-    const words = this.#absence();
+    if (this.#sinceMs === undefined) return;
+    const words = this.#absence(this.#ports.clock.now() - this.#sinceMs);
     if (words === this.#said) return;
     const isBack = words === '' && this.#said !== '';
     this.#said = words;
     this.#ports.notify(isBack ? 'everybody is back' : words);
   }
 
-  /** Returns who is away and what that means; empty if no founder is. */
-  #absence(): string {
+  /** Returns who is away and what that means; empty if no founder is, or if some may still be starting. */
+  #absence(trainingMs: number): string {
     const { founders, committee } = this.#spec;
     const { room, signer } = this.#ports;
     const away = founders.filter((key) => key !== signer.publicKey && !this.#here.has(key));
@@ -112,6 +115,7 @@ export class Company {
     const names = listed(away.map((key) => called(key, room.nameOf(key))));
     const verb = away.length === 1 ? 'is' : 'are';
     const missing = quorumOf(committee.quorum, founders.length) - (founders.length - away.length);
+    if (missing <= 0 && trainingMs < STARTING_MS) return '';
     if (missing <= 0) return `${names} ${verb} away; the run goes on without them`;
     const until = missing === away.length ? 'they are' : `${missing} of them are`;
     return `waiting for ${names}: the run goes on as soon as ${until} back`;

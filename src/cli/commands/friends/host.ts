@@ -19,17 +19,8 @@ import { listLocalRuns } from '../../../node/files/local-runs.ts';
 import { takeKeyLock } from '../../../node/files/run-folder.ts';
 import { connectRelays, noticeOfWaiting } from '../../../node/net/relays.ts';
 import type { Digest } from '../../../run/ids.ts';
-import { namesIn } from '../../../run/settings.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import {
-  addFlags,
-  choice,
-  type FlagValues,
-  settingFlags,
-  text,
-  toggle,
-  whole,
-} from '../../../terminal/flag-table.ts';
+import { addFlags } from '../../../terminal/flag-table.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import {
   addOptions,
@@ -40,29 +31,12 @@ import {
 import { writeNote } from '../../../terminal/output.ts';
 import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
 import { addJoinFlags, type JoinFlags } from '../run/join.ts';
-import { gather, LEAST_PEOPLE, showLine } from './lobby.ts';
+import { type HostFlags, hostFlags, isHeadless } from './flags.ts';
+import { gather, showLine } from './lobby.ts';
 import { openRelays } from './relays.ts';
 import { roomOf, specOf, startRun, type Typed } from './start.ts';
 import { addressOf, packText, pushText, type SharedText } from './text.ts';
-import { type FriendFlags, friendFlags, type InRoom, isHeadless, trainInRoom } from './together.ts';
-
-const hostFlags = {
-  people: whole('<n>', 'people to start with, you included', LEAST_PEOPLE, 64),
-  ...settingFlags(['relay', 'base', ...namesIn('training', 'adapter', 'input')]),
-  lan: toggle('run a relay that machines in your network reach'),
-  mirror: text('<url>', 'Blossom server for a text that is too large for the relays'),
-  quorum: choice('<rule>', 'who must agree: half of you and one (cft), or two thirds (bft)', [
-    'cft',
-    'bft',
-  ]),
-  open: toggle('let in everybody who sees the room on its relays, without a secret'),
-  ...friendFlags,
-};
-
-type OwnFlags = FlagValues<Omit<typeof hostFlags, keyof typeof friendFlags>> & FriendFlags;
-
-/** Flags of `host`, and those of `run join` with their defaults. */
-export type HostFlags = JoinFlags & OwnFlags;
+import { type InRoom, trainInRoom } from './together.ts';
 
 const SECRET_BYTES = 16;
 /** Time between two looks at who uses the relay, and the most looks in a headless command. */

@@ -15,8 +15,9 @@ import { settingsFromFlags } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { fetchText } from '../../shared/chunks.ts';
 import { addJoinFlags, type JoinFlags } from '../run/join.ts';
+import { type FriendFlags, friendFlags } from './flags.ts';
 import { waitForInvitation, waitForStart } from './lobby.ts';
-import { type FriendFlags, friendFlags, trainAlongside, trainInRoom } from './together.ts';
+import { trainAlongside, trainInRoom } from './together.ts';
 
 /** Flags of `run join` that the help shows here; the others are accepted too. */
 const SHOWN = [

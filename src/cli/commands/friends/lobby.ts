@@ -10,15 +10,13 @@ import type { Digest } from '../../../run/ids.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { findRun } from '../../shared/with-relays.ts';
 import { called, listed } from './company.ts';
+import { LEAST_PEOPLE } from './flags.ts';
 import type { InRoom } from './together.ts';
 
 /** Time between two looks at who has gone. */
 const LOOK_MS = 5000;
 /** Time for the relays to send the room. */
 const FIND_MS = 10_000;
-/** Fewest people who can train together. */
-export const LEAST_PEOPLE = 2;
-
 interface Waiting {
   readonly clock: Clock;
   readonly signal: AbortSignal;

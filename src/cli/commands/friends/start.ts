@@ -15,7 +15,7 @@ import type { Untyped } from '../../../run/spec/spec-readers.ts';
 import { documentFromFlags, settingsFromFlags } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { dataOfSpec } from '../../shared/spec-data.ts';
-import type { HostFlags } from './host.ts';
+import type { HostFlags } from './flags.ts';
 import { addressOf, type SharedText, withText } from './text.ts';
 import type { InRoom } from './together.ts';
 

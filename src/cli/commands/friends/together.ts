@@ -2,35 +2,16 @@
 import { systemClock } from '../../../base/async.ts';
 import { encodeRunAddress } from '../../../certified/wire/runs.ts';
 import type { Invitation } from '../../../friends/line.ts';
-import { isDisplayName } from '../../../friends/room.ts';
 import type { WaitingRoom } from '../../../friends/waiting-room.ts';
 import type { Signer } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { toNpub } from '../../../node/files/keys.ts';
 import type { Digest, WorkerId } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
-import { checkedText, type FlagValues, toggle } from '../../../terminal/flag-table.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { type JoinExtras, type JoinedRun, type JoinFlags, trainIn } from '../run/join.ts';
 import { Company } from './company.ts';
-
-/** Flags of `host` and `join`. */
-export const friendFlags = {
-  name: checkedText(
-    '<name>',
-    'what your friends call you',
-    'a name of at most 64 characters on one line',
-    isDisplayName,
-  ),
-  headless: toggle('ask nothing, and print plain progress to stderr'),
-  json: toggle('as --headless, and print one JSON document about the rounds at the end'),
-};
-
-export type FriendFlags = FlagValues<typeof friendFlags>;
-
-/** Reports whether no person watches: no questions, no keys, progress on stderr. */
-export const isHeadless = ({ headless, json }: FriendFlags): boolean =>
-  headless === true || json === true;
+import { type FriendFlags, isHeadless } from './flags.ts';
 
 /** A person in a room, with open connections to its relays. */
 export interface InRoom {

@@ -1,0 +1,53 @@
+/** Flags of `host` and `join`. */
+import { isDisplayName } from '../../../friends/room.ts';
+import { namesIn } from '../../../run/settings.ts';
+import {
+  checkedText,
+  choice,
+  type FlagValues,
+  settingFlags,
+  text,
+  toggle,
+  whole,
+} from '../../../terminal/flag-table.ts';
+import type { JoinFlags } from '../run/join.ts';
+
+/** Fewest people who can train together. */
+export const LEAST_PEOPLE = 2;
+
+/** Flags of both commands. */
+export const friendFlags = {
+  name: checkedText(
+    '<name>',
+    'what your friends call you',
+    'a name of at most 64 characters on one line',
+    isDisplayName,
+  ),
+  headless: toggle('ask nothing, and print plain progress to stderr'),
+  json: toggle('as --headless, and print one JSON document about the rounds at the end'),
+};
+
+export type FriendFlags = FlagValues<typeof friendFlags>;
+
+/** Reports whether no person watches: no questions, no keys, progress on stderr. */
+export const isHeadless = ({ headless, json }: FriendFlags): boolean =>
+  headless === true || json === true;
+
+/** Flags of `host` alone. */
+export const hostFlags = {
+  people: whole('<n>', 'people to start with, you included', LEAST_PEOPLE, 64),
+  ...settingFlags(['relay', 'base', ...namesIn('training', 'adapter', 'input')]),
+  lan: toggle('run a relay that machines in your network reach'),
+  mirror: text('<url>', 'Blossom server for a text that is too large for the relays'),
+  quorum: choice('<rule>', 'who must agree: half of you and one (cft), or two thirds (bft)', [
+    'cft',
+    'bft',
+  ]),
+  open: toggle('let in everybody who sees the room on its relays, without a secret'),
+  ...friendFlags,
+};
+
+type OwnFlags = FlagValues<Omit<typeof hostFlags, keyof typeof friendFlags>> & FriendFlags;
+
+/** Flags of `host`, and those of `run join` with their defaults. */
+export type HostFlags = JoinFlags & OwnFlags;
