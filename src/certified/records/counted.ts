@@ -33,13 +33,15 @@ export function countedWork(
 /** Returns why a round does not count the worker; undefined if it does. */
 function reasonOf(round: CertifiedSummary | undefined, me: WorkerId): string | undefined {
   if (round === undefined) return 'decided before this worker took part';
-  const { certified, accepted } = round;
-  if (certified?.result === 'void') return 'no work of anybody counted';
+  const { certified, accepted, trainingLoss } = round;
+  if (certified?.result === 'void') return 'the round ended void';
   if (certified?.unused?.includes(me)) return 'the rule of the run left your work out';
   if (accepted.includes(me)) return undefined;
   const rejected = certified?.rejected.find(({ worker }) => worker === me);
   if (rejected !== undefined) return `your work was refused (${rejected.reason})`;
-  return 'your work did not arrive before the round was decided';
+  return Number.isFinite(trainingLoss)
+    ? 'your work arrived after the round was decided'
+    : 'this worker was away';
 }
 
 /** Returns sentences that say how much of the worker's work counted; empty if all of it did. */

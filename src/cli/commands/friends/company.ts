@@ -61,7 +61,15 @@ export class Company {
   hear(event: RunEvent): void {
     if (event.type === 'hello') this.#sinceMs = this.#ports.clock.now();
     if (event.type === 'done') this.#sinceMs = undefined;
-    if (event.type === 'round') for (const key of event.accepted) this.#here.add(key);
+    if (event.type === 'round') {
+      const { accepted, certified } = event;
+      this.#here.clear();
+      for (const key of [...accepted, ...(certified?.signers ?? [])]) this.#here.add(key);
+    }
+    if (event.type === 'stalled') {
+      for (const key of event.missing) this.#here.delete(key);
+      this.#tellAbsent();
+    }
     if (event.type !== 'peer') return;
     if (event.state === 'away') this.#here.delete(event.worker);
     else this.#here.add(event.worker);
