@@ -1,4 +1,4 @@
-/** Guest (37815, addressable): a key waits in a room for the start of its run, or asks to be let in later. */
+/** Guest (37815, addressable): a key waits in a lobby for the start of its run, or asks to be let in later. */
 import { canonicalObject, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { displayName, expiration, hex32, nostrain, one, pattern } from './_tags.ts';
@@ -8,30 +8,30 @@ const LONGEST_CONTENT = 512;
 
 const members = {
   name: optionalMember(displayName, 'name of the guest'),
-  proof: optionalMember(hex32, 'proof that the guest knows the secret of the room'),
+  proof: optionalMember(hex32, 'proof that the guest knows the secret of the lobby'),
   status: optionalMember(pattern(/^leaving$/, '`leaving`'), 'present when the guest leaves'),
 };
 
-/** 37815: a key waits in a room for the start of its run, or asks to be let in later. */
+/** 37815: a key waits in a lobby for the start of its run, or asks to be let in later. */
 export const guest = defineKind({
   kind: 37815,
   name: 'guest',
-  summary: 'a key waits in a room for the start of its run, or asks to be let in later',
+  summary: 'a key waits in a lobby for the start of its run, or asks to be let in later',
   sent: 'every 30 s while the guest waits; a newer one replaces it',
   tags: {
-    room: one(
+    lobby: one(
       'd',
       pattern(/^[0-9a-f]{64}:[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/, '`<host>:<name>`'),
-      'the room (kind 37814): key of its host and its name',
+      'the lobby (kind 37814): key of its host and its name',
     ),
     nostrain,
     expiration,
   },
   content: canonicalObject(members, LONGEST_CONTENT),
   notes: `
-The guest is the signing key. \`proof\` is the SHA-256 of the fields \`nostrain/guest/1\`, secret, room
-(as in \`d\`) and guest, each as UTF-8 after its length as a little-endian u32. The content is canonical
-JSON, like that of a manifest.
+The guest is the signing key. \`proof\` is the SHA-256 of the fields \`nostrain/guest/1\`, secret,
+lobby (as in \`d\`) and guest, each as UTF-8 after its length as a little-endian u32. The content is
+canonical JSON, like that of a manifest.
 
 <members>
 `,

@@ -15,12 +15,12 @@ import { gradient } from './gradient.ts';
 import { guest } from './guest.ts';
 import { heartbeat } from './heartbeat.ts';
 import { holder } from './holder.ts';
+import { lobby } from './lobby.ts';
 import { manifest } from './manifest.ts';
 import { memberKind } from './member.ts';
 import { packed } from './packed.ts';
 import { presence } from './presence.ts';
 import { proposal } from './proposal.ts';
-import { room } from './room.ts';
 import { run } from './run.ts';
 import { snapshot } from './snapshot.ts';
 import { vote } from './vote.ts';
@@ -39,12 +39,12 @@ export {
   guest,
   heartbeat,
   holder,
+  lobby,
   manifest,
   memberKind,
   packed,
   presence,
   proposal,
-  room,
   run,
   snapshot,
   vote,
@@ -70,6 +70,6 @@ export const kinds = {
   [presence.kind]: presence,
   [holder.kind]: holder,
   [attestation.kind]: attestation,
-  [room.kind]: room,
+  [lobby.kind]: lobby,
   [guest.kind]: guest,
 } as const;

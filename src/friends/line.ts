@@ -1,17 +1,17 @@
 /**
- * Join lines: the text that a host sends to friends. An invitation (`nostrain1…`, bech32) names relays, host, room and
- * secret in the TLV form of NIP-19; an naddr names a room without its secret, or a run.
+ * Join lines: the text that a host sends to friends. An invitation (`nostrain1…`, bech32) names relays, host, lobby and
+ * secret in the TLV form of NIP-19; an naddr names a lobby without its secret, or a run.
  */
 import { bech32 } from '@scure/base';
 import { decode } from 'nostr-tools/nip19';
-import { room as roomKind } from '../../kinds/room.ts';
+import { lobby as lobbyKind } from '../../kinds/lobby.ts';
 import { run as runKind } from '../../kinds/run.ts';
 import { fromHex, toHex, utf8 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
-import type { RoomAddress } from './room.ts';
+import type { LobbyAddress } from './lobby.ts';
 
-/** The room that a join line names. */
-export interface Invitation extends RoomAddress {
+/** The lobby that a join line names. */
+export interface Invitation extends LobbyAddress {
   readonly relays: readonly string[];
   /** 32 hex digits; undefined in an naddr. */
   readonly secret?: string | undefined;
@@ -19,7 +19,7 @@ export interface Invitation extends RoomAddress {
 
 /** The meaning of a join line; `other` is a file, an id, or the name of a run on this machine. */
 export type JoinLine =
-  | { readonly type: 'room'; readonly invitation: Invitation }
+  | { readonly type: 'lobby'; readonly invitation: Invitation }
   | { readonly type: 'run'; readonly naddr: string }
   | { readonly type: 'other' };
 
@@ -34,7 +34,7 @@ const MOST_RELAYS = 8;
 /** Longest line that is decoded: eight relays of 250 bytes. */
 const LONGEST = 4096;
 
-/** Words in a line that stand for a room or a run, alone, after `nostr:` or inside a web address. */
+/** Words in a line that stand for a lobby or a run, alone, after `nostr:` or inside a web address. */
 const WORD = /(?:^|[^a-z0-9])((?:nostrain|naddr)1[a-z0-9]*)/i;
 
 /** Returns the invitation as text. */
@@ -49,11 +49,11 @@ export function encodeInvitation({ host, name, relays, secret }: Invitation): st
   return bech32.encode(PREFIX, bech32.toWords(Uint8Array.from(bytes)), false);
 }
 
-/** Parses what a friend pasted. Refuses a room or run that is cut off, mistyped or of another kind. */
+/** Parses what a friend pasted. Refuses a lobby or run that is cut off, mistyped or of another kind. */
 export function decodeJoinLine(text: string): Result<JoinLine> {
-  const found = WORD.exec(text.slice(0, LONGEST))?.[1];
-  if (found === undefined) return ok({ type: 'other' });
-  const word = found.toLowerCase();
+  const match = WORD.exec(text.slice(0, LONGEST))?.[1];
+  if (match === undefined) return ok({ type: 'other' });
+  const word = match.toLowerCase();
   return word.startsWith('naddr1') ? decodeAddress(word) : decodeInvitation(word);
 }
 
@@ -70,8 +70,9 @@ function decodeAddress(word: string): Result<JoinLine> {
   if (decoded.type !== 'naddr') return broken(CUT);
   const { kind, identifier: name, pubkey: host, relays = [] } = decoded.data;
   if (kind === runKind.kind) return ok({ type: 'run', naddr: word });
-  if (kind !== roomKind.kind) return broken(`it names an event of kind ${kind}, not a room or run`);
-  return ok({ type: 'room', invitation: { host, name, relays: relays.slice(0, MOST_RELAYS) } });
+  if (kind !== lobbyKind.kind)
+    return broken(`it names an event of kind ${kind}, not a lobby or run`);
+  return ok({ type: 'lobby', invitation: { host, name, relays: relays.slice(0, MOST_RELAYS) } });
 }
 
 function decodeInvitation(word: string): Result<JoinLine> {
@@ -90,7 +91,7 @@ function decodeInvitation(word: string): Result<JoinLine> {
   const isWhole = name !== undefined && host?.length === 32;
   if (!isWhole || (secret !== undefined && secret.length !== SECRET_BYTES)) return broken(CUT);
   return ok({
-    type: 'room',
+    type: 'lobby',
     invitation: {
       host: toHex(host),
       name,

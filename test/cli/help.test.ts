@@ -85,7 +85,7 @@ it('has no example of a command that is not there', () => {
 it('keeps the commands of the Python reference apart', async () => {
   const own = (await runCommand('--help')).stdout;
   const python = (await runCommand('help', 'python')).stdout;
-  expect(own).toMatch(/\nStart here:\n {2}demo [\s\S]*\n {2}Relays: [\s\S]*\n {2}Certified runs: /);
+  expect(own).toMatch(/\nStart here:\n {2}host [\s\S]*\n {2}Relays: [\s\S]*\n {2}Certified runs: /);
   expect(python).toContain('Commands of the Python reference (rounds from 0, as there):\n');
   expect(python).toContain('discover-checkpoints');
   expect(python).toContain('--late-gradient-strategy');

@@ -29,6 +29,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'directory.ts': [['nostrain directory find --json', 'directory-find']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
     'explain.ts': [['nostrain explain --json', 'explain']],
+    'friends/together.ts': [['nostrain host --json`, `nostrain join --json', 'friends']],
     'model.ts': [['nostrain model inspect --json', 'model-inspect']],
     'page/page.ts': [
       ['nostrain page --json', 'page'],

@@ -49,7 +49,10 @@ export function describeCounted({ rounds, counted, others }: WorkCounted): reado
   if (others.size === 0) return [];
   const reasons = [...others].map(([why, indices]) => `${why}: ${rangesOf(indices)}`).join('; ');
   return counted.length === 0
-    ? [`None of your work counted in this run. Of ${rounds} rounds, ${reasons}`]
+    ? [
+        `None of your work counted in this run (${reasons})`,
+        'to take part, join the next run before it starts',
+      ]
     : [`Your work counted in ${counted.length} of ${rounds} rounds. Not counted: ${reasons}`];
 }
 

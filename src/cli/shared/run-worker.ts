@@ -19,7 +19,7 @@ import type { WorkerState } from '../../worker/state.ts';
 type OutputFlags = WorkerFlags & StateOutput;
 
 /** The terminal that a worker reports to. */
-export interface WorkerView {
+export interface WorkerReports {
   readonly title: string;
   readonly interrupt: Interrupt;
   /** Stream of the reports; default stdout. */
@@ -37,7 +37,7 @@ export interface WorkerView {
 export async function runWorkerCommand<M extends object>(
   options: Omit<WorkerSessionOptions<M>, 'device' | 'report' | 'signal'>,
   flags: OutputFlags,
-  { title, interrupt, stream, onOpen, onEvent }: WorkerView,
+  { title, interrupt, stream, onOpen, onEvent }: WorkerReports,
 ): Promise<WorkerState | undefined> {
   assertHoldsModel(flags, options.settings.model);
   const { dir, settings, corpus } = options;

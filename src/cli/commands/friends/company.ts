@@ -1,12 +1,12 @@
 /**
- * The company of a worker that trains with friends: lets in guests who know the secret of the room, and tells whom the
+ * The company of a worker that trains with friends: lets in guests who know the secret of the lobby, and tells whom the
  * run waits for.
  */
 import type { Clock } from '../../../base/async.ts';
 import { invitationTo } from '../../../certified/invitations.ts';
 import type { RunEvent } from '../../../certified/rounds/events.ts';
 import { quorumOf } from '../../../consensus/committee/quorum.ts';
-import type { WaitingRoom } from '../../../friends/waiting-room.ts';
+import type { OpenLobby } from '../../../friends/open-lobby.ts';
 import type { Signer } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { toNpub } from '../../../node/files/keys.ts';
@@ -22,8 +22,8 @@ const MOST_GUESTS = 64;
 const SHORT_NPUB = 12;
 
 export interface CompanyPorts {
-  readonly room: WaitingRoom;
-  /** Whether guests proved to know the secret of the room. */
+  readonly lobby: OpenLobby;
+  /** Whether guests proved to know the secret of the lobby. */
   readonly areProven: boolean;
   readonly relays: Pick<RelaySet, 'publish'>;
   readonly signer: Signer;
@@ -46,11 +46,11 @@ export class Company {
   readonly #spec: RunSpec;
   readonly #ports: CompanyPorts;
   /** Workers that were heard of in this session and are not away. */
-  readonly #here = new Set<WorkerId>();
+  readonly #active = new Set<WorkerId>();
   readonly #letIn = new Set<WorkerId>();
   /** When this worker began to train; undefined before and after. */
   #sinceMs: number | undefined;
-  #said = '';
+  #reported = '';
 
   constructor(spec: RunSpec, ports: CompanyPorts) {
     this.#spec = spec;
@@ -63,16 +63,16 @@ export class Company {
     if (event.type === 'done') this.#sinceMs = undefined;
     if (event.type === 'round') {
       const { accepted, certified } = event;
-      this.#here.clear();
-      for (const key of [...accepted, ...(certified?.signers ?? [])]) this.#here.add(key);
+      this.#active.clear();
+      for (const key of [...accepted, ...(certified?.signers ?? [])]) this.#active.add(key);
     }
     if (event.type === 'stalled') {
-      for (const key of event.missing) this.#here.delete(key);
+      for (const key of event.missing) this.#active.delete(key);
       this.#tellAbsent();
     }
     if (event.type !== 'peer') return;
-    if (event.state === 'away') this.#here.delete(event.worker);
-    else this.#here.add(event.worker);
+    if (event.state === 'away') this.#active.delete(event.worker);
+    else this.#active.add(event.worker);
   }
 
   /** Lets in guests and reports absences until the signal aborts. */
@@ -87,11 +87,11 @@ export class Company {
   }
 
   async #letGuestsIn(): Promise<void> {
-    const { room, areProven, signer, relays, clock, signal, notify } = this.#ports;
+    const { lobby, areProven, signer, relays, clock, signal, notify } = this.#ports;
     const { admission, founders } = this.#spec;
     const mayInvite = admission.kind === 'trust' && admission.anchors.includes(signer.publicKey);
     if (!mayInvite || !areProven) return;
-    for (const key of room.guests()) {
+    for (const key of lobby.guests()) {
       if (founders.includes(key) || this.#letIn.has(key) || this.#letIn.size >= MOST_GUESTS) {
         continue;
       }
@@ -101,31 +101,34 @@ export class Company {
         .catch(() => []);
       if (!outcomes.some(({ status }) => status === 'accepted')) continue;
       this.#letIn.add(key);
-      notify(`${called(key, room.nameOf(key))} may join from the next round on`);
+      notify(`${called(key, lobby.nameOf(key))} may join from the next round on`);
     }
   }
 
   #tellAbsent(): void {
     if (this.#sinceMs === undefined) return;
     const words = this.#absence(this.#ports.clock.now() - this.#sinceMs);
-    if (words === this.#said) return;
-    const isBack = words === '' && this.#said !== '';
-    this.#said = words;
-    this.#ports.notify(isBack ? 'everybody is back' : words);
+    if (words === this.#reported) return;
+    const isBack = words === '' && this.#reported !== '';
+    this.#reported = words;
+    this.#ports.notify(isBack ? 'all are here again' : words);
   }
 
   /** Returns who is away and what that means; empty if no founder is, or if some may still be starting. */
   #absence(trainingMs: number): string {
     const { founders, committee } = this.#spec;
-    const { room, signer } = this.#ports;
-    const away = founders.filter((key) => key !== signer.publicKey && !this.#here.has(key));
+    const { lobby, signer } = this.#ports;
+    const away = founders.filter((key) => key !== signer.publicKey && !this.#active.has(key));
     if (away.length === 0) return '';
-    const names = listed(away.map((key) => called(key, room.nameOf(key))));
+    const names = listed(away.map((key) => called(key, lobby.nameOf(key))));
     const verb = away.length === 1 ? 'is' : 'are';
     const missing = quorumOf(committee.quorum, founders.length) - (founders.length - away.length);
     if (missing <= 0 && trainingMs < STARTING_MS) return '';
     if (missing <= 0) return `${names} ${verb} away; the run goes on without them`;
-    const until = missing === away.length ? 'they are' : `${missing} of them are`;
+    if (trainingMs < CHECK_MS) return '';
+    const all = away.length === 1 ? 'they are' : 'all of them are';
+    const some = missing === 1 ? 'one of them is' : `${missing} of them are`;
+    const until = missing === away.length ? all : some;
     return `waiting for ${names}: the run goes on as soon as ${until} back`;
   }
 }

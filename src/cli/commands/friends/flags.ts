@@ -1,5 +1,5 @@
 /** Flags of `host` and `join`. */
-import { isDisplayName } from '../../../friends/room.ts';
+import { isDisplayName } from '../../../friends/lobby.ts';
 import { namesIn } from '../../../run/settings.ts';
 import {
   checkedText,
@@ -39,15 +39,15 @@ export const hostFlags = {
   ...settingFlags(['relay', 'base', ...namesIn('training', 'adapter', 'input')]),
   lan: toggle('run a relay that machines in your network reach'),
   mirror: text('<url>', 'Blossom server for a text that is too large for the relays'),
-  quorum: choice('<rule>', 'who must agree: half of you and one (cft), or two thirds (bft)', [
+  quorum: choice('<rule>', 'share that must agree: more than half (cft), or two thirds (bft)', [
     'cft',
     'bft',
   ]),
-  open: toggle('let in everybody who sees the room on its relays, without a secret'),
+  open: toggle('let in everybody who sees the lobby on its relays, without a secret'),
   ...friendFlags,
 };
 
-type OwnFlags = FlagValues<Omit<typeof hostFlags, keyof typeof friendFlags>> & FriendFlags;
+type LobbyFlags = FlagValues<Omit<typeof hostFlags, keyof typeof friendFlags>> & FriendFlags;
 
 /** Flags of `host`, and those of `run join` with their defaults. */
-export type HostFlags = JoinFlags & OwnFlags;
+export type HostFlags = JoinFlags & LobbyFlags;

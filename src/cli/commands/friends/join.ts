@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { systemClock, within, withScope } from '../../../base/async.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { decodeJoinLine, type Invitation, type JoinLine } from '../../../friends/line.ts';
-import { WaitingRoom } from '../../../friends/waiting-room.ts';
+import { OpenLobby } from '../../../friends/open-lobby.ts';
 import { hintProblem, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import { connectRelays, noticeOfWaiting } from '../../../node/net/relays.ts';
@@ -16,8 +16,8 @@ import { writeNote } from '../../../terminal/output.ts';
 import { fetchText } from '../../shared/chunks.ts';
 import { addJoinFlags, type JoinFlags } from '../run/join.ts';
 import { type FriendFlags, friendFlags } from './flags.ts';
-import { waitForInvitation, waitForStart } from './lobby.ts';
-import { trainAlongside, trainInRoom } from './together.ts';
+import { trainAlongside, trainInLobby } from './together.ts';
+import { waitForInvitation, waitForStart } from './waiting.ts';
 
 /** Flags of `run join` that the help shows here; the others are accepted too. */
 const SHOWN = [
@@ -60,7 +60,7 @@ async function join(text: string, flags: Flags, command: Command): Promise<void>
   if (line.type === 'run') return trainAlongside(line.naddr, flags, command);
   if (line.type === 'other') return trainAlongside(text, flags, command);
   const { relay: typed } = settingsFromFlags(command);
-  return joinRoom(withRelays(line.invitation, typed, flags), flags, command);
+  return joinLobby(withRelays(line.invitation, typed, flags), flags, command);
 }
 
 function lineOf(text: string): JoinLine {
@@ -92,7 +92,7 @@ function withRelays(
   );
 }
 
-async function joinRoom(invitation: Invitation, flags: Flags, command: Command): Promise<void> {
+async function joinLobby(invitation: Invitation, flags: Flags, command: Command): Promise<void> {
   const signer = await homeSigner(flags, writeNote);
   const interrupt = onInterrupt();
   const { signal } = interrupt;
@@ -106,24 +106,24 @@ async function joinRoom(invitation: Invitation, flags: Flags, command: Command):
         },
       );
       scope.defer(() => relays.close());
-      const room = new WaitingRoom(invitation, { relays, signer, clock, signal }, flags.name);
-      scope.defer(() => room.close());
+      const lobby = new OpenLobby(invitation, { relays, signer, clock, signal }, flags.name);
+      scope.defer(() => lobby.close());
       const staying = new AbortController();
       const until = AbortSignal.any([signal, staying.signal]);
-      const stay = room.stay(until);
+      const stay = lobby.stay(until);
       scope.defer(async () => {
         staying.abort(new Error('left'));
         await stay.catch(() => undefined);
       });
-      const text = prefetch(room, invitation, flags, until);
-      const { run } = await waitForStart(room, { clock, signal }).catch(async (error: unknown) => {
-        await within(room.announce(true), GOODBYE_MS, clock);
+      const text = prefetch(lobby, invitation, flags, until);
+      const { run } = await waitForStart(lobby, { clock, signal }).catch(async (error: unknown) => {
+        await within(lobby.announce(true), GOODBYE_MS, clock);
         throw error;
       });
       staying.abort(new Error('started'));
       await text;
-      await waitForInvitation(run, { invitation, room, relays, signer, signal }, connection);
-      await trainInRoom(run, { invitation, room, relays, signer, signal }, flags, command);
+      await waitForInvitation(run, { invitation, lobby, relays, signer, signal }, connection);
+      await trainInLobby(run, { invitation, lobby, relays, signer, signal }, flags, command);
     });
   } finally {
     interrupt.dispose();
@@ -136,7 +136,7 @@ function unreachable({ relays }: Invitation, cause: unknown): unknown {
   const names = relays.map(withoutSecrets).join(', ');
   const isNear = relays.every((url) => hintProblem(url) !== undefined);
   const port = isNear ? new URL(relays[0]!).port : '';
-  return new RelayError('room/unreachable', `no relay of the line answers: ${names}`, {
+  return new RelayError('lobby/unreachable', `no relay of the line answers: ${names}`, {
     hint: isNear
       ? 'make sure that `nostrain host` is running, that both of you are in the same network, ' +
         `and that the firewall of the host allows incoming TCP port ${port}; or host with ` +
@@ -146,19 +146,19 @@ function unreachable({ relays }: Invitation, cause: unknown): unknown {
   });
 }
 
-/** Downloads the text of the room while its guest waits; the join reports a failure later. */
+/** Downloads the text of the lobby while its guest waits; the join reports a failure later. */
 async function prefetch(
-  room: WaitingRoom,
+  lobby: OpenLobby,
   { relays }: Invitation,
   flags: Flags,
   signal: AbortSignal,
 ): Promise<void> {
   if (flags.corpus !== undefined) return;
-  while (room.room === undefined) {
+  while (lobby.lobby === undefined) {
     if (signal.aborted) return;
-    await room.changed.next(signal).catch(() => undefined);
+    await lobby.changed.next(signal).catch(() => undefined);
   }
-  const { text, run } = room.room;
+  const { text, run } = lobby.lobby;
   if (text === undefined || run !== undefined) return;
   await fetchText(text, flags, { relays, signal }).catch(() => undefined);
 }

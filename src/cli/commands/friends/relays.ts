@@ -1,11 +1,11 @@
-/** The relays of a room: given ones, one that the host runs, or public ones that pass the probe. */
+/** The relays of a lobby: given ones, one that the host runs, or public ones that pass the probe. */
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { isCancel, select } from '@clack/prompts';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { isPrivateRelay } from '../../../network/transport/relay-urls.ts';
-import { type KeptRoom, roomFolder } from '../../../node/files/kept-room.ts';
+import { type KeptLobby, lobbyFolder } from '../../../node/files/kept-lobby.ts';
 import { Interrupted } from '../../../terminal/interrupt.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { checkRelaysWithPorts } from '../relays.ts';
@@ -19,11 +19,11 @@ export interface RelayWishes {
   readonly signal: AbortSignal;
 }
 
-/** The relays of a room; `own` is the one that the host runs. */
-export interface RoomRelays {
+/** The relays of a lobby; `local` is the one that the host runs. */
+export interface LobbyRelays {
   readonly urls: readonly string[];
-  readonly own?: Relay | undefined;
-  readonly kept: KeptRoom['relay'];
+  readonly local?: Relay | undefined;
+  readonly kept: KeptLobby['relay'];
 }
 
 /** Public relays that are tried if friends are elsewhere; those that pass the probe are used. */
@@ -43,16 +43,16 @@ const LOOPBACK = '127.0.0.1';
 /** Networks of containers, virtual machines and tunnels, which friends do not reach. */
 const VIRTUAL = /^(?:docker|br-|veth|virbr|vmnet|vboxnet|utun|tun|tap|wg|zt)/;
 
-/** Opens the relays of a room that was opened before, or chooses them. */
+/** Opens the relays of a lobby that was opened before, or chooses them. */
 export async function openRelays(
   name: string,
-  kept: KeptRoom,
+  kept: KeptLobby,
   wishes: RelayWishes,
-): Promise<RoomRelays> {
+): Promise<LobbyRelays> {
   const { relay, relays: urls } = kept;
   if (urls.length > 0) {
-    const own = relay && (await startRelay(name, relay));
-    return { urls, own, kept: relay };
+    const local = relay && (await startRelay(name, relay));
+    return { urls, local, kept: relay };
   }
   const { relays: given } = wishes;
   const where = wishes.lan || given.length > 0 ? undefined : await askWhere(wishes);
@@ -61,27 +61,30 @@ export async function openRelays(
   const isLan = wishes.lan || where === 'lan';
   const address = isLan ? lanAddress() : LOOPBACK;
   const host = isLan ? '0.0.0.0' : LOOPBACK;
-  const own = await startRelay(name, { host, port: USUAL_PORT }).catch((error: unknown) => {
+  const local = await startRelay(name, { host, port: USUAL_PORT }).catch((error: unknown) => {
     if (!(error instanceof ConfigError) || error.code !== 'relay/listen') throw error;
     return startRelay(name, { host, port: 0 });
   });
-  const url = `ws://${address}:${own.port}`;
+  const url = `ws://${address}:${local.port}`;
   if (isLan) {
-    writeNote(`a relay runs at ${url}; if a firewall asks, allow incoming TCP port ${own.port}`);
+    writeNote(`a relay runs at ${url}; if a firewall asks, allow incoming TCP port ${local.port}`);
   }
-  return { urls: [url, ...given], own, kept: { host, port: own.port } };
+  return { urls: [url, ...given], local, kept: { host, port: local.port } };
 }
 
-const startRelay = (name: string, { host, port }: NonNullable<KeptRoom['relay']>): Promise<Relay> =>
-  createRelay({ host, port, store: join(roomFolder(name), 'relay') }).catch((cause: unknown) => {
+const startRelay = (
+  name: string,
+  { host, port }: NonNullable<KeptLobby['relay']>,
+): Promise<Relay> =>
+  createRelay({ host, port, store: join(lobbyFolder(name), 'relay') }).catch((cause: unknown) => {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'EADDRINUSE' || code === 'EACCES') {
       throw new ConfigError('relay/listen', `port ${port} is used by another program`, {
-        hint: 'stop that program (another `nostrain host` or `nostrain relay`), or use another name',
+        hint: 'stop that program, for example another `nostrain relay`, or use another name',
         cause,
       });
     }
-    throw new ConfigError('relay/store', `the relay of the room cannot start: ${message}`, {
+    throw new ConfigError('relay/store', `the relay of the lobby cannot start: ${message}`, {
       hint: 'free disk space, or use another relay with --relay URL',
       cause,
     });
@@ -128,9 +131,9 @@ async function publicRelays(signal: AbortSignal): Promise<readonly string[]> {
   if (usable.length >= LEAST_PUBLIC) return usable.slice(0, MOST_PUBLIC);
   throw new ConfigError(
     'relay/none-usable',
-    `${usable.length} of ${PUBLIC.length} public relays can carry a run, and it needs ${LEAST_PUBLIC}`,
+    `${usable.length} of ${PUBLIC.length} public relays carry a run; ${LEAST_PUBLIC} are needed`,
     {
-      hint: 'name relays yourself with --relay URL; `nostrain relays check URL` says what one allows',
+      hint: 'name relays with --relay URL; `nostrain relays check URL` says what one allows',
     },
   );
 }

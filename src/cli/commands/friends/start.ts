@@ -1,12 +1,12 @@
-/** Makes the run of a room: its spec before anybody is there, to refuse wrong flags, and again with its founders. */
+/** Makes the run of a lobby: its spec before anybody is there, to refuse wrong flags, and again with its founders. */
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { RelayError } from '../../../base/errors.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
 import { publishRun } from '../../../certified/wire/runs.ts';
-import { isDisplayName, lockOf, type Room } from '../../../friends/room.ts';
-import type { Person } from '../../../friends/waiting-room.ts';
+import { isDisplayName, type Lobby, lockOf } from '../../../friends/lobby.ts';
+import type { Person } from '../../../friends/open-lobby.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
 import type { Digest, WorkerId } from '../../../run/ids.ts';
@@ -17,7 +17,7 @@ import { writeNote } from '../../../terminal/output.ts';
 import { dataOfSpec } from '../../shared/spec-data.ts';
 import type { HostFlags } from './flags.ts';
 import { addressOf, type SharedText, withText } from './text.ts';
-import type { InRoom } from './together.ts';
+import type { InLobby } from './together.ts';
 
 /** Rounds after which a founder that was never seen would lose its seat: longer than friends train. */
 const LONG = 4096;
@@ -62,13 +62,13 @@ export async function specOf(
   });
 }
 
-/** Returns the room as it is before the start. */
-export function roomOf(
-  { invitation }: Pick<InRoom, 'invitation'>,
+/** Returns the lobby as it is before the start. */
+export function lobbyOf(
+  { invitation }: Pick<InLobby, 'invitation'>,
   { spec }: Made,
   text: SharedText | undefined,
   { flags, command, people }: Typed & { readonly people: number },
-): Room {
+): Lobby {
   const { host, name, secret } = invitation;
   const { base } = settingsFromFlags(command);
   const what = [spec.training.model, ...[base, flags.corpus].flatMap((each) => each ?? [])]
@@ -89,12 +89,12 @@ export function roomOf(
   };
 }
 
-/** Publishes the run with these people as founders, and names it in the room. Returns its id. */
+/** Publishes the run with these people as founders, and names it in the lobby. Returns its id. */
 export async function startRun(
   present: readonly Person[],
-  { invitation, room, relays, signer, signal }: InRoom,
+  { invitation, lobby, relays, signer, signal }: InLobby,
   typed: Typed,
-  { text, announced }: { readonly text: SharedText | undefined; readonly announced: Room },
+  { text, announced }: { readonly text: SharedText | undefined; readonly announced: Lobby },
 ): Promise<Digest> {
   const { mirror } = typed.flags;
   const founders = [invitation.host, ...present.map(({ key }) => key)];
@@ -107,12 +107,12 @@ export async function startRun(
   if (accepted.length === 0) {
     const words = failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
     throw new RelayError('run/not-published', `no relay accepted the run: ${words}`, {
-      hint: 'run the same command again; your friends are still in the room',
+      hint: 'run the same command again; your friends are still in the lobby',
     });
   }
   const names = new Map(
     present.flatMap(({ key, name }) => (name === undefined ? [] : [[key, name] as const])),
   );
-  await room.describe({ ...announced, run, names });
+  await lobby.describe({ ...announced, run, names });
   return run;
 }

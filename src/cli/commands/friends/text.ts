@@ -1,10 +1,10 @@
-/** The training data of a room: packed by its host, sent over the relays, fetched by guests while they wait. */
+/** The training data of a lobby: packed by its host, sent over the relays, fetched by guests while they wait. */
 import { writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { formatBytes } from '../../../base/numbers.ts';
-import type { RoomText } from '../../../friends/room.ts';
+import type { LobbyText } from '../../../friends/lobby.ts';
 import type { FileManifest } from '../../../network/chunks/manifest.ts';
 import { manifestDigest } from '../../../network/chunks/manifest.ts';
 import type { Signer } from '../../../network/event.ts';
@@ -14,7 +14,7 @@ import { packFile } from '../../../node/checkpoint/pack.ts';
 import { pushToRelays } from '../../../node/checkpoint/push-relays.ts';
 import { openNamedCorpus } from '../../../node/data/sources.ts';
 import { kindOf } from '../../../node/files/atomic-file.ts';
-import { roomFolder } from '../../../node/files/kept-room.ts';
+import { lobbyFolder } from '../../../node/files/kept-lobby.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { writeNote } from '../../../terminal/output.ts';
@@ -34,7 +34,7 @@ export interface SharedText {
   readonly path: string;
   readonly folder: string;
   readonly manifest: FileManifest;
-  readonly offer: RoomText;
+  readonly offer: LobbyText;
 }
 
 interface Packing {
@@ -59,7 +59,7 @@ export function addressOf(corpus: string | undefined): string | undefined {
 
 /**
  * Packs the data that all workers train on. Returns undefined if guests need no file or download it from its address.
- * Throws a ConfigError (`room/text`) if it is too large for the relays.
+ * Throws a ConfigError (`lobby/text`) if it is too large for the relays.
  */
 export async function packText(spec: RunSpec, packing: Packing): Promise<SharedText | undefined> {
   const { name, corpus, mirror, relays, signal } = packing;
@@ -74,8 +74,8 @@ export async function packText(spec: RunSpec, packing: Packing): Promise<SharedT
   const most = relays.every(isPrivateRelay) ? MOST_NEAR_BYTES : MOST_PUBLIC_BYTES;
   if (data.bytes > most && mirror === undefined) {
     throw new ConfigError(
-      'room/text',
-      `the text has ${formatBytes(data.bytes)}, and these relays carry at most ${formatBytes(most)}`,
+      'lobby/text',
+      `the text has ${formatBytes(data.bytes)}, and these relays carry ${formatBytes(most)}`,
       {
         hint:
           'name it by an address (--corpus https://… or hf:datasets/owner/name/file), or store ' +
@@ -84,7 +84,7 @@ export async function packText(spec: RunSpec, packing: Packing): Promise<SharedT
     );
   }
   const path = corpus ?? (await writeDefault(name, data.sha256, signal));
-  const folder = join(roomFolder(name), 'text');
+  const folder = join(lobbyFolder(name), 'text');
   const pack = { chunkBytes: PIECE_BYTES, erasure: null, threads: 0, signal };
   const manifest = await packFile(path, folder, pack);
   const offer = {
@@ -95,10 +95,10 @@ export async function packText(spec: RunSpec, packing: Packing): Promise<SharedT
   return { path, folder, manifest, offer };
 }
 
-/** Writes the default text to the folder of the room. Returns its path. */
+/** Writes the default text to the folder of the lobby. Returns its path. */
 async function writeDefault(name: string, sha256: string, signal: AbortSignal): Promise<string> {
   const { read } = await openNamedCorpus({ fixed: { sha256 }, onNotice: writeNote, signal });
-  const path = join(roomFolder(name), 'text.txt');
+  const path = join(lobbyFolder(name), 'text.txt');
   await writeFile(path, read());
   return path;
 }

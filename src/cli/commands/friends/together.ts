@@ -2,7 +2,7 @@
 import { systemClock } from '../../../base/async.ts';
 import { encodeRunAddress } from '../../../certified/wire/runs.ts';
 import type { Invitation } from '../../../friends/line.ts';
-import type { WaitingRoom } from '../../../friends/waiting-room.ts';
+import type { OpenLobby } from '../../../friends/open-lobby.ts';
 import type { Signer } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { toNpub } from '../../../node/files/keys.ts';
@@ -13,10 +13,10 @@ import { type JoinExtras, type JoinedRun, type JoinFlags, trainIn } from '../run
 import { Company } from './company.ts';
 import { type FriendFlags, isHeadless } from './flags.ts';
 
-/** A person in a room, with open connections to its relays. */
-export interface InRoom {
+/** A person in a lobby, with open connections to its relays. */
+export interface InLobby {
   readonly invitation: Invitation;
-  readonly room: WaitingRoom;
+  readonly lobby: OpenLobby;
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly signal: AbortSignal;
@@ -26,10 +26,10 @@ export interface InRoom {
 const reportsOf = (flags: FriendFlags): Pick<JoinExtras, 'stream'> =>
   isHeadless(flags) ? { stream: process.stderr } : {};
 
-/** Trains in the run of a room, lets guests in, and tells who is away. Returns undefined after Ctrl-C. */
-export async function trainInRoom(
+/** Trains in the run of a lobby, lets guests in, and tells who is away. Returns undefined after Ctrl-C. */
+export async function trainInLobby(
   run: Digest,
-  { invitation, room, relays, signer, signal }: InRoom,
+  { invitation, lobby, relays, signer, signal }: InLobby,
   flags: JoinFlags & FriendFlags,
   command: Parameters<typeof trainIn>[2],
 ): Promise<JoinedRun | undefined> {
@@ -45,7 +45,7 @@ export async function trainInRoom(
       onOpen(spec, notify) {
         const areProven = secret !== undefined;
         const ports = {
-          room,
+          lobby,
           areProven,
           relays,
           signer,
@@ -59,7 +59,7 @@ export async function trainInRoom(
       },
       onEvent: (event) => company?.hear(event),
     });
-    tellResult(joined, flags, (key) => room.nameOf(key));
+    tellResult(joined, flags, (key) => lobby.nameOf(key));
     return joined;
   } finally {
     ended.abort(new Error('ended'));

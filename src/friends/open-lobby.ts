@@ -1,5 +1,5 @@
 /**
- * One key in a waiting room: announces itself, and follows the room and its guests on the relays of the join line. What
+ * One key in a lobby: announces itself, and follows the lobby and its guests on the relays of the join line. What
  * others send is bounded: one event per key, and with a secret only guests that prove to know it.
  */
 import { type Clock, createNotifier } from '../base/async.ts';
@@ -9,19 +9,19 @@ import type { WorkerId } from '../run/ids.ts';
 import type { Invitation } from './line.ts';
 import {
   buildGuest,
-  buildRoom,
+  buildLobby,
   type Dated,
   type Guest,
   INTERVAL_SECONDS,
+  type Lobby,
+  lobbyFilters,
   lockOf,
   proofOf,
-  type Room,
   readGuest,
-  readRoom,
-  roomFilters,
-} from './room.ts';
+  readLobby,
+} from './lobby.ts';
 
-/** A person in the room. */
+/** A person in the lobby. */
 export interface Person {
   readonly key: WorkerId;
   readonly name: string | undefined;
@@ -29,7 +29,7 @@ export interface Person {
   readonly isMe: boolean;
 }
 
-export interface RoomPorts {
+export interface LobbyPorts {
   readonly relays: Pick<RelaySet, 'subscribe' | 'send'>;
   readonly signer: Signer;
   readonly clock: Clock;
@@ -38,7 +38,7 @@ export interface RoomPorts {
 
 /** A person is away after missing two announcements and some seconds. */
 const AWAY_MS = 2500 * INTERVAL_SECONDS;
-/** Maximum guests remembered; a room that is full takes no other keys. */
+/** Maximum guests remembered; a lobby that is full takes no other keys. */
 const MOST_GUESTS = 256;
 /** An event dated further ahead of this clock does not count. */
 const MOST_AHEAD_SECONDS = 900;
@@ -48,25 +48,25 @@ interface Seen<T> extends Dated<T> {
   readonly atMs: number;
 }
 
-export class WaitingRoom {
-  /** Notifies when the room, a guest or the presence of somebody has changed. */
+export class OpenLobby {
+  /** Notifies when the lobby, a guest or the presence of somebody has changed. */
   readonly changed = createNotifier();
   readonly #invitation: Invitation;
-  readonly #ports: RoomPorts;
+  readonly #ports: LobbyPorts;
   readonly #me: string | undefined;
   readonly #guests = new Map<WorkerId, Seen<Guest>>();
   readonly #subscription: Subscription;
-  #room: Seen<Room> | undefined;
-  #announced: Room | undefined;
+  #lobby: Seen<Lobby> | undefined;
+  #announced: Lobby | undefined;
   #lastSeconds = 0;
   #isCaughtUp = false;
 
-  /** Follows the room of this invitation; `name` is what others call this person. */
-  constructor(invitation: Invitation, ports: RoomPorts, name: string | undefined) {
+  /** Follows the lobby of this invitation; `name` is what others call this person. */
+  constructor(invitation: Invitation, ports: LobbyPorts, name: string | undefined) {
     this.#invitation = invitation;
     this.#ports = ports;
     this.#me = name;
-    this.#subscription = ports.relays.subscribe(roomFilters(invitation), {
+    this.#subscription = ports.relays.subscribe(lobbyFilters(invitation), {
       onEvent: (event) => this.#take(event),
       onCaughtUp: () => {
         this.#isCaughtUp = true;
@@ -75,9 +75,9 @@ export class WaitingRoom {
     });
   }
 
-  /** The room as its host last described it. */
-  get room(): Room | undefined {
-    return this.#room?.value;
+  /** The lobby as its host last described it. */
+  get lobby(): Lobby | undefined {
+    return this.#lobby?.value;
   }
 
   /** Whether a relay has sent all it has. */
@@ -85,27 +85,27 @@ export class WaitingRoom {
     return this.#isCaughtUp;
   }
 
-  /** Whether the host has announced the room lately. */
-  get isHostHere(): boolean {
-    return this.#isHost || (this.#room !== undefined && this.#isFresh(this.#room));
+  /** Whether the host has announced the lobby lately. */
+  get isHostPresent(): boolean {
+    return this.#isHost || (this.#lobby !== undefined && this.#isFresh(this.#lobby));
   }
 
-  /** Returns whether the secret of the invitation opens this room; undefined while the room is not known. */
+  /** Returns whether the secret of the invitation opens this lobby; undefined while the lobby is not known. */
   get isOpenToMe(): boolean | undefined {
     const { secret } = this.#invitation;
-    const room = this.room;
-    if (room === undefined) return undefined;
-    return room.lock === (secret === undefined ? undefined : lockOf(secret, this.#invitation));
+    const lobby = this.lobby;
+    if (lobby === undefined) return undefined;
+    return lobby.lock === (secret === undefined ? undefined : lockOf(secret, this.#invitation));
   }
 
-  /** Returns the people who are in the room now, the host first, then by arrival. */
+  /** Returns the people who are in the lobby now, the host first, then by arrival. */
   present(): readonly Person[] {
     const { host } = this.#invitation;
     const me = this.#ports.signer.publicKey;
     const guests = [...this.#guests.values()]
       .filter((seen) => !seen.value.isLeaving && this.#isFresh(seen))
       .map(({ value }) => value.key);
-    const keys = new Set([...(this.isHostHere ? [host] : []), ...guests, me]);
+    const keys = new Set([...(this.isHostPresent ? [host] : []), ...guests, me]);
     return [...keys].map((key) => ({
       key,
       name: this.nameOf(key),
@@ -122,18 +122,18 @@ export class WaitingRoom {
   /** Returns what the person with this key is called, if known. */
   nameOf(key: WorkerId): string | undefined {
     if (key === this.#ports.signer.publicKey) return this.#me;
-    const { room } = this;
-    if (key === this.#invitation.host && room?.by !== undefined) return room.by;
-    return this.#guests.get(key)?.value.name ?? room?.names.get(key);
+    const { lobby } = this;
+    if (key === this.#invitation.host && lobby?.by !== undefined) return lobby.by;
+    return this.#guests.get(key)?.value.name ?? lobby?.names.get(key);
   }
 
-  /** Describes the room anew; for its host. */
-  describe(room: Room): Promise<boolean> {
-    this.#announced = room;
+  /** Describes the lobby anew; for its host. */
+  describe(lobby: Lobby): Promise<boolean> {
+    this.#announced = lobby;
     return this.announce();
   }
 
-  /** Announces this person, or the room of its host. Resolves with whether a relay accepted it. */
+  /** Announces this person, or the lobby of its host. Resolves with whether a relay accepted it. */
   async announce(isLeaving = false): Promise<boolean> {
     const { signer, clock, relays } = this.#ports;
     // a person who leaves has stopped everything else
@@ -169,7 +169,7 @@ export class WaitingRoom {
 
   #draft(isLeaving: boolean, createdAt: number) {
     if (this.#isHost) {
-      return isLeaving || !this.#announced ? undefined : buildRoom(this.#announced, createdAt);
+      return isLeaving || !this.#announced ? undefined : buildLobby(this.#announced, createdAt);
     }
     const { secret } = this.#invitation;
     const proof = secret && proofOf(secret, this.#invitation, this.#ports.signer.publicKey);
@@ -185,17 +185,17 @@ export class WaitingRoom {
     if (event.created_at > nowMs / 1000 + MOST_AHEAD_SECONDS) return;
     // a live event was sent now, whatever the clock of its author shows
     const atMs = this.#isCaughtUp ? nowMs : Math.min(nowMs, 1000 * event.created_at);
-    const room = readRoom(event);
-    if (room.ok) this.#takeRoom({ ...room.value, atMs });
+    const lobby = readLobby(event);
+    if (lobby.ok) this.#takeLobby({ ...lobby.value, atMs });
     const guest = readGuest(event, this.#invitation, this.#invitation.secret);
     if (guest.ok) this.#takeGuest({ ...guest.value, atMs });
   }
 
-  #takeRoom(seen: Seen<Room>): void {
+  #takeLobby(seen: Seen<Lobby>): void {
     const { host, name } = this.#invitation;
     if (seen.value.host !== host || seen.value.name !== name) return;
-    if (this.#room && seen.createdAt <= this.#room.createdAt) return;
-    this.#room = seen;
+    if (this.#lobby && seen.createdAt <= this.#lobby.createdAt) return;
+    this.#lobby = seen;
     this.#lastSeconds = Math.max(this.#lastSeconds, this.#isHost ? seen.createdAt : 0);
     this.changed.notify();
   }

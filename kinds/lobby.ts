@@ -1,4 +1,4 @@
-/** Room (37814, addressable): a host gathers the founders of a run, then names the run. */
+/** Lobby (37814, addressable): a host gathers the founders of a run, then names the run. */
 import { canonicalObject, listMember, member, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { displayName, expiration, hex32, integer, nostrain, one, pattern } from './_tags.ts';
@@ -13,7 +13,7 @@ const members = {
   by: optionalMember(displayName, 'name of the host'),
   lock: optionalMember(
     hex32,
-    'digest of the secret of the room; only guests that prove to know the secret count',
+    'digest of the secret of the lobby; only guests that prove to know the secret count',
   ),
   what: member(displayName, 'model and data, for people'),
   text: optionalMember(hex32, 'digest of the training data (kind 7819), if guests download it'),
@@ -31,16 +31,16 @@ const members = {
 };
 
 /** 37814: a host gathers the founders of a run, then names the run. */
-export const room = defineKind({
+export const lobby = defineKind({
   kind: 37814,
-  name: 'room',
+  name: 'lobby',
   summary: 'a host gathers the founders of a run, then names the run',
   sent: 'every 30 s until the run starts, then once more; a newer one replaces it',
   tags: {
-    room: one(
+    lobby: one(
       'd',
       pattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/, 'a short name'),
-      'name of the room',
+      'name of the lobby',
     ),
     nostrain,
     expiration,
@@ -59,10 +59,10 @@ export const room = defineKind({
     },
   ],
   notes: `
-The host is the signing key. \`lock\` is the SHA-256 of the fields \`nostrain/room/1\`, secret, host and
-room, each as UTF-8 after its length as a little-endian u32; the secret is 32 hex digits. The author
-of the run (kind 37810) is the host, and its founders are the guests that were present at the start.
-The content is canonical JSON, like that of a manifest.
+The host is the signing key. \`lock\` is the SHA-256 of the fields \`nostrain/lobby/1\`, secret,
+host and lobby, each as UTF-8 after its length as a little-endian u32; the secret is 32 hex digits.
+The author of the run (kind 37810) is the host, and its founders are the guests that were present at
+the start. The content is canonical JSON, like that of a manifest.
 
 <members>
 `,

@@ -1,7 +1,7 @@
-/** Waiting rooms as events: builds and reads the room of a host and the presence of its guests. */
+/** Lobbies as events: builds and reads the lobby of a host and the presence of its guests. */
 import { displayName } from '../../kinds/_tags.ts';
 import { guest as guestKind } from '../../kinds/guest.ts';
-import { room as roomKind } from '../../kinds/room.ts';
+import { lobby as lobbyKind } from '../../kinds/lobby.ts';
 import { toHex } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { hashFields } from '../base/hash.ts';
@@ -9,22 +9,22 @@ import type { EventDraft, SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/frames.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 
-/** A room: its host and its name. */
-export interface RoomAddress {
+/** A lobby: its host and its name. */
+export interface LobbyAddress {
   readonly host: WorkerId;
   readonly name: string;
 }
 
 /** Training data that guests download. */
-export interface RoomText {
+export interface LobbyText {
   /** SHA-256 of its manifest. */
   readonly manifest: Digest;
   readonly bytes: number;
   readonly name: string;
 }
 
-/** A room as its host describes it. */
-export interface Room extends RoomAddress {
+/** A lobby as its host describes it. */
+export interface Lobby extends LobbyAddress {
   readonly people: number;
   /** Name of the host. */
   readonly by?: string | undefined;
@@ -32,7 +32,7 @@ export interface Room extends RoomAddress {
   readonly lock?: Digest | undefined;
   /** Model and data, for people. */
   readonly what: string;
-  readonly text?: RoomText | undefined;
+  readonly text?: LobbyText | undefined;
   /** The run, once it has started. */
   readonly run?: Digest | undefined;
   /** Names of founders, by key. */
@@ -53,38 +53,39 @@ export interface Dated<T> {
   readonly createdAt: number;
 }
 
-/** Seconds between two announcements of a room or a guest. */
+/** Seconds between two announcements of a lobby or a guest. */
 export const INTERVAL_SECONDS = 30;
-/** A room without a run expires after a week; with a run it lets in newcomers for longer. */
-const ROOM_SECONDS = 7 * 86_400;
+/** A lobby without a run expires after a week; with a run it lets in newcomers for longer. */
+const WAITING_SECONDS = 7 * 86_400;
 const STARTED_SECONDS = 60 * 86_400;
 /** A member of the run that is online for a moment within this time lets the guest in. */
 const GUEST_SECONDS = 86_400;
 
-/** Reports whether a person or a thing can be called this in a room. */
+/** Reports whether a person or a thing can be called this in a lobby. */
 export const isDisplayName = (text: string): boolean => displayName.read(text) !== undefined;
 
-/** Reports whether a room can have this name. */
-export const isRoomName = (text: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/.test(text);
+/** Reports whether a lobby can have this name. */
+export const isLobbyName = (text: string): boolean =>
+  /^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/.test(text);
 
-/** Returns the digest by which a joiner recognizes the secret of a room. */
-export const lockOf = (secret: string, { host, name }: RoomAddress): Digest =>
-  toHex(hashFields('nostrain/room/1', secret, host, name));
+/** Returns the digest by which a joiner recognizes the secret of a lobby. */
+export const lockOf = (secret: string, { host, name }: LobbyAddress): Digest =>
+  toHex(hashFields('nostrain/lobby/1', secret, host, name));
 
-/** Returns the proof that a key knows the secret of a room. */
-export const proofOf = (secret: string, room: RoomAddress, key: WorkerId): Digest =>
-  toHex(hashFields('nostrain/guest/1', secret, slotOf(room), key));
+/** Returns the proof that a key knows the secret of a lobby. */
+export const proofOf = (secret: string, lobby: LobbyAddress, key: WorkerId): Digest =>
+  toHex(hashFields('nostrain/guest/1', secret, slotOf(lobby), key));
 
-/** Returns the room as guests name it. */
-const slotOf = ({ host, name }: RoomAddress): string => `${host}:${name}`;
+/** Returns the lobby as guests name it. */
+const slotOf = ({ host, name }: LobbyAddress): string => `${host}:${name}`;
 
-/** Returns the unsigned event of a room. */
-export function buildRoom({ name, text, names, ...room }: Room, createdAt: number): EventDraft {
-  const { people, by, lock, what, run } = room;
+/** Returns the unsigned event of a lobby. */
+export function buildLobby({ name, text, names, ...lobby }: Lobby, createdAt: number): EventDraft {
+  const { people, by, lock, what, run } = lobby;
   const listed = [...names].map(([key, called]) => `${key} ${called}`);
-  return roomKind.build(
+  return lobbyKind.build(
     {
-      room: name,
+      lobby: name,
       people,
       by,
       lock,
@@ -94,28 +95,28 @@ export function buildRoom({ name, text, names, ...room }: Room, createdAt: numbe
       textName: text?.name,
       run,
       names: run === undefined || listed.length === 0 ? undefined : listed,
-      expiration: createdAt + (run === undefined ? ROOM_SECONDS : STARTED_SECONDS),
+      expiration: createdAt + (run === undefined ? WAITING_SECONDS : STARTED_SECONDS),
     },
     createdAt,
   );
 }
 
-/** Returns the filter for a room and all its guests. */
-export const roomFilters = (room: RoomAddress): readonly Filter[] => [
-  roomKind.filter({ room: room.name }, { authors: [room.host] }),
-  guestKind.filter({ room: slotOf(room) }),
+/** Returns the filter for a lobby and all its guests. */
+export const lobbyFilters = (lobby: LobbyAddress): readonly Filter[] => [
+  lobbyKind.filter({ lobby: lobby.name }, { authors: [lobby.host] }),
+  guestKind.filter({ lobby: slotOf(lobby) }),
 ];
 
-/** Returns the filter for all rooms of this name. */
-export const namesakeFilter = (name: string): Filter => roomKind.filter({ room: name });
+/** Returns the filter for all lobbies of this name. */
+export const namesakeFilter = (name: string): Filter => lobbyKind.filter({ lobby: name });
 
-/** Reads the event of a room; refuses one that is not valid. */
-export function readRoom(event: SignedEvent): Result<Dated<Room>> {
-  const parsed = roomKind.parse(event);
+/** Reads the event of a lobby; refuses one that is not valid. */
+export function readLobby(event: SignedEvent): Result<Dated<Lobby>> {
+  const parsed = lobbyKind.parse(event);
   if (!parsed.ok) return parsed;
-  const { room: name, text, textBytes, textName, names = [], ...rest } = parsed.value;
+  const { lobby: name, text, textBytes, textName, names = [], ...rest } = parsed.value;
   const { people, by, lock, what, run } = rest;
-  const value: Room = {
+  const value: Lobby = {
     host: event.pubkey,
     name,
     people,
@@ -131,13 +132,13 @@ export function readRoom(event: SignedEvent): Result<Dated<Room>> {
 
 /** Returns the unsigned event of a guest. */
 export const buildGuest = (
-  room: RoomAddress,
+  lobby: LobbyAddress,
   { name, proof, isLeaving }: Omit<Guest, 'key'>,
   createdAt: number,
 ): EventDraft =>
   guestKind.build(
     {
-      room: slotOf(room),
+      lobby: slotOf(lobby),
       name,
       proof,
       status: isLeaving ? 'leaving' : undefined,
@@ -146,18 +147,18 @@ export const buildGuest = (
     createdAt,
   );
 
-/** Reads the event of a guest of this room; with a secret, refuses a guest without the proof for its key. */
+/** Reads the event of a guest of this lobby; with a secret, refuses a guest without the proof for its key. */
 export function readGuest(
   event: SignedEvent,
-  room: RoomAddress,
+  lobby: LobbyAddress,
   secret: string | undefined,
 ): Result<Dated<Guest>> {
   const parsed = guestKind.parse(event);
   if (!parsed.ok) return parsed;
   const { name, proof, status } = parsed.value;
-  if (parsed.value.room !== slotOf(room)) return refuse('other-room', 'tags.d', 'another room');
-  if (secret !== undefined && proof !== proofOf(secret, room, event.pubkey)) {
-    return refuse('no-proof', 'content.proof', 'the guest does not know the secret of the room');
+  if (parsed.value.lobby !== slotOf(lobby)) return refuse('other-lobby', 'tags.d', 'another lobby');
+  if (secret !== undefined && proof !== proofOf(secret, lobby, event.pubkey)) {
+    return refuse('no-proof', 'content.proof', 'the guest does not know the secret of the lobby');
   }
   const value = { key: event.pubkey, name, proof, isLeaving: status !== undefined };
   return ok({ value, createdAt: event.created_at });

@@ -1,21 +1,21 @@
-/** Shows a waiting room, and waits in it: the host for enough people or a key press, a guest for the start. */
+/** Shows a lobby, and waits in it: the host for enough people or a key press, a guest for the start. */
 import { encodeQR } from 'qr';
 import { type Clock, notifiedOrDeadline, systemClock } from '../../../base/async.ts';
 import { RelayError } from '../../../base/errors.ts';
 import { ASSERTION } from '../../../certified/decisions/admission.ts';
 import { encodeRunAddress } from '../../../certified/wire/runs.ts';
-import type { Person, WaitingRoom } from '../../../friends/waiting-room.ts';
+import type { OpenLobby, Person } from '../../../friends/open-lobby.ts';
 import type { Connection } from '../../../node/net/relays.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { findRun } from '../../shared/with-relays.ts';
 import { called, listed } from './company.ts';
 import { LEAST_PEOPLE } from './flags.ts';
-import type { InRoom } from './together.ts';
+import type { InLobby } from './together.ts';
 
-/** Time between two looks at who has gone. */
-const LOOK_MS = 5000;
-/** Time for the relays to send the room. */
+/** Time between two checks of who has gone. */
+const POLL_MS = 5000;
+/** Time for the relays to send the lobby. */
 const FIND_MS = 10_000;
 interface Waiting {
   readonly clock: Clock;
@@ -49,31 +49,31 @@ function onKey(callback: () => void): () => void {
   };
 }
 
-/** Waits until enough people are in the room, or two and a key is pressed. Returns those who are there. */
+/** Waits until enough people are in the lobby, or two and a key is pressed. Returns those who are there. */
 export async function gather(
-  room: WaitingRoom,
+  lobby: OpenLobby,
   { people, hasKeys, clock, signal }: Waiting & { people: number; hasKeys: boolean },
 ): Promise<readonly Person[]> {
   let isPressed = false;
   const release = hasKeys
     ? onKey(() => {
         isPressed = true;
-        room.changed.notify();
+        lobby.changed.notify();
       })
     : () => undefined;
-  let said = '';
+  let shown = '';
   try {
     for (;;) {
-      const present = room.present();
+      const present = lobby.present();
       const isEnough = present.length >= people || (isPressed && present.length >= LEAST_PEOPLE);
       const words = `${present.length} of ${people} are here: ${present.map(described).join('; ')}`;
-      if (words !== said) writeNote(words);
+      if (words !== shown) writeNote(words);
       if (isEnough) return present;
       const mayStart = hasKeys && present.length >= LEAST_PEOPLE;
-      if (words !== said && mayStart) writeNote('press any key to start with those who are here');
-      said = words;
+      if (words !== shown && mayStart) writeNote('press any key to start with those who are here');
+      shown = words;
       isPressed = false;
-      await notifiedOrDeadline(room.changed, clock, clock.now() + LOOK_MS, signal);
+      await notifiedOrDeadline(lobby.changed, clock, clock.now() + POLL_MS, signal);
     }
   } finally {
     release();
@@ -81,56 +81,56 @@ export async function gather(
 }
 
 /**
- * Waits until the host starts the run and returns its id. Tells who is in the room and whom it waits for. Throws a
- * RelayError (`room/unknown`, `room/secret`) if the relays have no such room or the line does not open it.
+ * Waits until the host starts the run and returns its id. Tells who is in the lobby and whom it waits for. Throws a
+ * RelayError (`lobby/unknown`, `lobby/secret`) if the relays have no such lobby or the line does not open it.
  */
 export async function waitForStart(
-  room: WaitingRoom,
+  lobby: OpenLobby,
   { clock, signal }: Waiting,
 ): Promise<{ readonly run: Digest; readonly hasWaited: boolean }> {
   const untilMs = clock.now() + FIND_MS;
-  while (room.room === undefined && clock.now() < untilMs) {
-    await notifiedOrDeadline(room.changed, clock, untilMs, signal);
+  while (lobby.lobby === undefined && clock.now() < untilMs) {
+    await notifiedOrDeadline(lobby.changed, clock, untilMs, signal);
   }
-  assertOpen(room);
-  let said = '';
+  assertOpen(lobby);
+  let shown = '';
   for (;;) {
-    const { run } = room.room!;
-    if (run !== undefined) return { run, hasWaited: said !== '' };
-    const words = waitingWords(room);
-    if (words !== said) writeNote(words);
-    said = words;
-    await notifiedOrDeadline(room.changed, clock, clock.now() + LOOK_MS, signal);
+    const { run } = lobby.lobby!;
+    if (run !== undefined) return { run, hasWaited: shown !== '' };
+    const words = waitingWords(lobby);
+    if (words !== shown) writeNote(words);
+    shown = words;
+    await notifiedOrDeadline(lobby.changed, clock, clock.now() + POLL_MS, signal);
   }
 }
 
-function assertOpen(room: WaitingRoom): void {
-  if (room.room === undefined) {
-    throw new RelayError('room/unknown', 'the relays of this line have no such room', {
+function assertOpen(lobby: OpenLobby): void {
+  if (lobby.lobby === undefined) {
+    throw new RelayError('lobby/unknown', 'the relays of this line have no such lobby', {
       hint: 'ask the host for a new line: this one is outdated, or the host has not started yet',
     });
   }
-  if (room.isOpenToMe) return;
-  throw new RelayError('room/secret', 'this line does not open the room', {
+  if (lobby.isOpenToMe) return;
+  throw new RelayError('lobby/secret', 'this line does not open the lobby', {
     hint: 'copy the whole line that the host printed, or ask for a new one',
   });
 }
 
-function waitingWords(room: WaitingRoom): string {
-  const { host, by, people } = room.room!;
-  const present = room.present();
-  const here = `${present.length} of ${people} are here: ${present.map(described).join('; ')}`;
-  const away = `${called(host, by)}, the host, is away: the room waits until they come back`;
-  if (!room.isHostHere) return `${here}\n${away}`;
+function waitingWords(lobby: OpenLobby): string {
+  const { host, by, people } = lobby.lobby!;
+  const present = lobby.present();
+  const attendance = `${present.length} of ${people} are here: ${present.map(described).join('; ')}`;
+  const away = `${called(host, by)}, the host, is away: the lobby waits until they come back`;
+  if (!lobby.isHostPresent) return `${attendance}\n${away}`;
   const missing = people - present.length;
-  if (missing > 0) return `${here}\nwaiting for ${missing} more`;
-  return `${here}\nwaiting for ${called(host, by)} to start the run`;
+  if (missing > 0) return `${attendance}\nwaiting for ${missing} more`;
+  return `${attendance}\nwaiting for ${called(host, by)} to start the run`;
 }
 
 /** Waits until a founder of the run has let in this person, unless the run admits them anyway. */
 export async function waitForInvitation(
   run: Digest,
-  { invitation, room, relays, signer, signal }: InRoom,
+  { invitation, lobby, relays, signer, signal }: InLobby,
   connection: Connection,
 ): Promise<void> {
   const { host: author, relays: urls } = invitation;
@@ -140,12 +140,12 @@ export async function waitForInvitation(
   if (admission.kind !== 'trust' || founders.includes(signer.publicKey)) return;
   const { anchors } = admission;
   const filters = [{ kinds: [ASSERTION], authors: anchors, '#d': [signer.publicKey] }];
-  for (let isSaid = false; ; isSaid = true) {
+  for (let isShown = false; ; isShown = true) {
     const { events } = await relays.query(filters, { waitMs: FIND_MS, signal });
     if (events.length > 0) return;
-    const names = listed(anchors.map((key) => called(key, room.nameOf(key))));
-    if (!isSaid)
-      writeNote(`the run has started: one of ${names} lets you in as soon as they train`);
-    await systemClock.sleep(LOOK_MS, signal);
+    const names = listed(anchors.map((key) => called(key, lobby.nameOf(key))));
+    if (!isShown)
+      writeNote(`the run has started: ${names} can let you in, as soon as one of them trains`);
+    await systemClock.sleep(POLL_MS, signal);
   }
 }
