@@ -35,6 +35,9 @@ const described = ({ key, name, isHost, isMe }: Person): string => {
   return `${called(key, name)}${roles.length > 0 ? `, ${roles.join(' and ')}` : ''}`;
 };
 
+const attendanceOf = (present: readonly Person[], people: number): string =>
+  `${present.length} of ${people} are here: ${present.map(described).join('; ')}`;
+
 /** Calls back for every key that is pressed, until the returned function is called; Ctrl-C still interrupts. */
 function onKey(callback: () => void): () => void {
   const { stdin } = process;
@@ -66,7 +69,7 @@ export async function gather(
     for (;;) {
       const present = lobby.present();
       const isEnough = present.length >= people || (isPressed && present.length >= LEAST_PEOPLE);
-      const words = `${present.length} of ${people} are here: ${present.map(described).join('; ')}`;
+      const words = attendanceOf(present, people);
       if (words !== shown) writeNote(words);
       if (isEnough) return present;
       const mayStart = hasKeys && present.length >= LEAST_PEOPLE;
@@ -119,7 +122,7 @@ function assertOpen(lobby: OpenLobby): void {
 function waitingWords(lobby: OpenLobby): string {
   const { host, by, people } = lobby.lobby!;
   const present = lobby.present();
-  const attendance = `${present.length} of ${people} are here: ${present.map(described).join('; ')}`;
+  const attendance = attendanceOf(present, people);
   const away = `${called(host, by)}, the host, is away: the lobby waits until they come back`;
   if (!lobby.isHostPresent) return `${attendance}\n${away}`;
   const missing = people - present.length;
