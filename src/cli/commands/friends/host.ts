@@ -201,7 +201,7 @@ async function receive(
   const stay = lobby.stay(AbortSignal.any([signal, staying.signal]));
   try {
     const hasKeys = !isHeadless(flags) && process.stdin.isTTY === true;
-    showLine(lineOf(invitation), hasKeys);
+    await showLine(lineOf(invitation), hasKeys);
     if (text !== undefined) await pushText(text, flags.mirror, { relays, signer, signal });
     const present = await gather(lobby, { people, hasKeys, clock: systemClock, signal });
     return await startRun(present, inLobby, typed, { text, announced });

@@ -1,12 +1,11 @@
 /** The relays of a lobby: given ones, one that the host runs, or public ones that pass the probe. */
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { isCancel, select } from '@clack/prompts';
+import { createInterface } from 'node:readline/promises';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { isPrivateRelay } from '../../../network/transport/relay-urls.ts';
 import { type KeptLobby, lobbyFolder } from '../../../node/files/kept-lobby.ts';
-import { Interrupted } from '../../../terminal/interrupt.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { checkRelaysWithPorts } from '../relays.ts';
 
@@ -55,7 +54,7 @@ export async function openRelays(
     return { urls, local, kept: relay };
   }
   const { relays: given } = wishes;
-  const where = wishes.lan || given.length > 0 ? undefined : await askWhere(wishes);
+  const where = wishes.lan || given.length > 0 ? undefined : await askPlace(wishes);
   if (where === 'public') return { urls: await publicRelays(wishes.signal), kept: undefined };
   if (given.length > 0 && !wishes.lan) return { urls: given, kept: undefined };
   const isLan = wishes.lan || where === 'lan';
@@ -104,20 +103,31 @@ function lanAddress(): string {
   });
 }
 
+const PLACES: Readonly<Record<string, 'lan' | 'public' | 'here'>> = {
+  1: 'lan',
+  2: 'public',
+  3: 'here',
+};
+
 /** Asks where the friends are; in scripts they are on this machine. */
-async function askWhere({ asks }: RelayWishes): Promise<'lan' | 'public' | 'here'> {
+async function askPlace({ asks, signal }: RelayWishes): Promise<'lan' | 'public' | 'here'> {
   if (!asks) return 'here';
-  const answer = await select({
-    message: 'Where are your friends?',
-    options: [
-      { value: 'lan', label: 'In the same network', hint: 'a relay runs on this machine' },
-      { value: 'public', label: 'Elsewhere', hint: 'public relays, tested first' },
-      { value: 'here', label: 'On this machine', hint: 'to try it out' },
-    ] as const,
-    output: process.stderr,
-  });
-  if (isCancel(answer)) throw new Interrupted();
-  return answer;
+  writeNote(
+    'Where are your friends?\n' +
+      '  1  in the same network: a relay runs on this machine\n' +
+      '  2  elsewhere: public relays, tested first\n' +
+      '  3  on this machine, to try it out',
+  );
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    for (;;) {
+      const answer = await terminal.question('1, 2 or 3: ', { signal });
+      const place = PLACES[answer.trim()];
+      if (place !== undefined) return place;
+    }
+  } finally {
+    terminal.close();
+  }
 }
 
 /** Returns public relays that carry a run. Throws a ConfigError (`relay/none-usable`) if there are fewer than two. */

@@ -1,5 +1,4 @@
 /** Shows a lobby, and waits in it: the host for enough people or a key press, a guest for the start. */
-import { encodeQR } from 'qr';
 import { type Clock, notifiedOrDeadline, systemClock } from '../../../base/async.ts';
 import { RelayError } from '../../../base/errors.ts';
 import { ASSERTION } from '../../../certified/decisions/admission.ts';
@@ -22,9 +21,15 @@ interface Waiting {
   readonly signal: AbortSignal;
 }
 
+/** Returns the QR code of a line, in letters that need the fewest modules. */
+async function codeOf(line: string): Promise<string> {
+  const { encodeQR } = await import('qr');
+  return encodeQR(line.toUpperCase(), 'ascii', { ecc: 'low', border: 2 });
+}
+
 /** Writes the join line, and its QR code on a terminal that is wide enough. */
-export function showLine(line: string, isTerminal: boolean): void {
-  const code = isTerminal ? encodeQR(line.toUpperCase(), 'ascii', { ecc: 'low', border: 2 }) : '';
+export async function showLine(line: string, isTerminal: boolean): Promise<void> {
+  const code = isTerminal ? await codeOf(line) : '';
   const width = Math.max(...code.split('\n').map((row) => row.length));
   if (code !== '' && width <= (process.stderr.columns ?? 0)) writeNote(code);
   writeNote(`send this line to your friends:\n\n  nostrain join ${line}\n`);
