@@ -1,8 +1,8 @@
 /** Tests one relay with sample events, the most important first. The events are deleted at the end, or expire. */
-import { CHUNK_BYTES, chunk } from '../../kinds/chunk.ts';
+import { chunk } from '../../kinds/chunk.ts';
 import { gradient } from '../../kinds/gradient.ts';
 import { heartbeat } from '../../kinds/heartbeat.ts';
-import { manifest } from '../../kinds/manifest.ts';
+import { INSIDE_BYTES, manifest } from '../../kinds/manifest.ts';
 import { presence } from '../../kinds/presence.ts';
 import { toBase64, toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
@@ -288,7 +288,7 @@ export function createSamples(publicKey: string, nowSeconds: () => number) {
     run,
     scope,
     /** A manifest with a payload of that many bytes; by default the maximum. */
-    manifest(payloadBytes = CHUNK_BYTES): EventDraft {
+    manifest(payloadBytes = INSIDE_BYTES): EventDraft {
       const fields = { run, round: 0, base: ZEROS, codec: 'relay-check', examples: 1, steps: 1 };
       const lifetime = { createdAt: nowSeconds(), expiresAt: expiration() };
       return buildManifest(fields, randomBytes(payloadBytes), lifetime, sha256).draft;

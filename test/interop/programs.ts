@@ -31,7 +31,9 @@ const server =
   });
 
 export const otherPrograms: readonly OtherProgram[] = [
-  ...thirdParties.map(server('relay', 'contract', 'demo', 'hostile-relays', 'run-page')),
+  ...thirdParties.map(
+    server('relay', 'contract', 'demo', 'dense-text', 'hostile-relays', 'run-page'),
+  ),
   ...blossomServers.map(server('Blossom server', 'blossom')),
   {
     ...{ name: 'nip46-go', version: 'go-nostr 0.51.8', language: 'Go', plays: 'remote signer' },

@@ -169,6 +169,18 @@ def large(name, delta, kept, chunks, **place):
     return {"name": name, "kept": kept, "round": 4_000_000_000, "chunks": chunks, **place, "bytes": len(payload), "payloadSha256": sha(payload), "decodedSha256": sha(values)}
 
 
+def dense(data):
+    """Each 21 bytes as one number in base 89, of 26 letters."""
+    letters, text = [chr(c) for c in range(33, 127) if chr(c) not in "\"&<>\\"], ""
+    for i in range(0, len(data), 21):
+        number, block = int.from_bytes(data[i : i + 21].ljust(21, b"\0"), "big"), ""
+        for _ in range(26):
+            number, digit = divmod(number, 89)
+            block = letters[digit] + block
+        text += block
+    return {"bytes": data.hex(), "text": text}
+
+
 def main():
     draw = random.Random(11)
     gauss = lambda n: [draw.gauss(0, 0.01) for _ in range(n)]
@@ -193,9 +205,10 @@ def main():
         large("0.04 bits", drawn(size, 8), 19, [0, 1, 2, 3], size=size, seed=8),
         large("one byte a chunk", drawn(size, 9), 1, [2, 3], size=size, seed=9),
     ]
+    texts = [dense(draw.randbytes(n)) for n in (1, 20, 21, 22, 63)] + [dense(bytes(21)), dense(b"\xff" * 42)]
     path = Path(__file__).with_name("trellis.json")
     scope = {"run": RUN.hex(), "roster": ROSTER.hex(), "sender": SENDER.hex()}
-    path.write_text(json.dumps({"made by": Path(__file__).name, **scope, "small": rows, "large": drawn_rows}) + "\n")
+    path.write_text(json.dumps({"made by": Path(__file__).name, **scope, "small": rows, "large": drawn_rows, "dense": texts}) + "\n")
 
 
 main()

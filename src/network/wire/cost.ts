@@ -1,6 +1,6 @@
 /** Estimates what a round costs on the wire, and its largest event, by building events with stand-in values. */
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
-import { manifest } from '../../../kinds/manifest.ts';
+import { INSIDE_BYTES, manifest } from '../../../kinds/manifest.ts';
 import type { Heartbeat } from '../../run/contribution.ts';
 import type { ShardCounts } from '../../run/field.ts';
 import type { PackingName } from '../../run/settings.ts';
@@ -13,6 +13,7 @@ import {
   payloadBytesAtMost,
 } from '../codec/codecs.ts';
 import { signedEventBytes } from '../event.ts';
+import { insideOf } from './dense-text.ts';
 import { buildManifest, buildPresence } from './native-profile.ts';
 import { packingFor } from './packer.ts';
 
@@ -90,7 +91,7 @@ const NOTHING = load(0, 0);
 
 export function roundCost(input: CostInput): RoundCost {
   const { payloadBytes, whole, checkpointBytes, workers, stripe } = input;
-  const isInside = whole !== undefined || payloadBytes <= CHUNK_BYTES;
+  const isInside = whole !== undefined || payloadBytes <= INSIDE_BYTES;
   const isErasureCoded = !isInside && stripe.of > 1;
   const relays = Math.max(1, input.relays.length, isErasureCoded ? stripe.of : 1);
   const commit = load(1, whole?.gradientBytes(input) ?? manifestBytes(input));
@@ -137,7 +138,7 @@ const keys = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, i) => i.toString(16).padStart(64, '0'));
 
 function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
-  const isInside = payloadBytes <= CHUNK_BYTES;
+  const isInside = payloadBytes <= INSIDE_BYTES;
   const isErasureCoded = !isInside && stripe.of > 1;
   const draft = manifest.build(
     {
@@ -153,7 +154,7 @@ function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
       prev: ZEROS,
       scope: [run, `${run}/${ROUND}`],
       x: ZEROS,
-      payload: isInside ? filler(payloadBytes) : undefined,
+      ...insideOf(new Uint8Array(payloadBytes)),
       need: isErasureCoded ? stripe.need : undefined,
       shards: isErasureCoded ? keys(stripe.of) : undefined,
       expiration: TIME,
@@ -244,7 +245,7 @@ export function estimateEventSize(run: Measured): EventSize {
 function largestOf({ run }: Measured, payloadBytes: number): number {
   const payload = new Uint8Array(payloadBytes);
   const lifetime = { createdAt: TIME, expiresAt: 2 * TIME };
-  if (payloadBytes > CHUNK_BYTES) return signedEventBytes(planChunks(payload, lifetime).draft(0));
+  if (payloadBytes > INSIDE_BYTES) return signedEventBytes(planChunks(payload, lifetime).draft(0));
   const named = { codec: 'topk-sign-1000', examples: 1000, prev: ZEROS };
   return buildManifest({ ...SAMPLE, run, roster: ZEROS, ...named }, payload, lifetime).eventBytes;
 }

@@ -2,7 +2,7 @@
  * Reads manifest events: judges which count for a round, gets their payloads, and decodes the contributions in them.
  */
 import { manifest } from '../../../kinds/manifest.ts';
-import { fromBase64, toHex, utf8 } from '../../base/bytes.ts';
+import { toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
 import { reportedTier, trainedSlices } from '../../run/helpers.ts';
@@ -19,6 +19,7 @@ import type { Pull } from '../attachments/pull.ts';
 import { type ErasureCoded, isPayload } from '../chunks/payload.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import { payloadInside } from './dense-text.ts';
 import { accept, codecReason, type Judged, judgeClaim, refusal, reject } from './judged.ts';
 import type { Packer } from './packer.ts';
 import {
@@ -143,15 +144,18 @@ function openManifest(
 ): Judged<Manifest> {
   const added = features.read('manifest', received.features);
   if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
-  const { payload: inside, features: _, scope, x, expiration, ...fields } = received;
+  const { payload: text, dense, features: _, scope, x, expiration, ...fields } = received;
   const { need, shards } = fields;
   if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
     return reject(event, 'too-large', `${shards?.length} shards, but ${need} are enough`);
   }
   const actual = manifestOf(event, { ...fields, ...withFeatures(added.value) });
-  if (inside === undefined) return accept(actual);
-  const payload = fromBase64(inside);
-  if (payload === undefined) return reject(event, 'malformed', 'not canonical base64');
+  if (text === undefined && dense === undefined) return accept(actual);
+  const payload = payloadInside({ payload: text, dense }, actual.bytes);
+  if (payload === undefined) {
+    const form = dense === undefined ? 'base64' : 'dense text';
+    return reject(event, 'malformed', `not canonical ${form}`);
+  }
   if (!isPayload(payload, actual, hash)) {
     return reject(event, 'malformed', `the payload is not of root ${received.root}`);
   }

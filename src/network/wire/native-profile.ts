@@ -2,10 +2,9 @@
  * Profile `nostrain/1`, the sending side: a manifest (7810) per round with its payload inside or in chunks (7811), and
  * presence (37811). `manifests.ts` reads manifests.
  */
-import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
-import { manifest } from '../../../kinds/manifest.ts';
+import { INSIDE_BYTES, manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
-import { toBase64, toHex } from '../../base/bytes.ts';
+import { toHex } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Heartbeat } from '../../run/contribution.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
@@ -23,6 +22,7 @@ import type { ErasureCode } from '../chunks/reed-solomon.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Sending } from '../transport/delivery.ts';
+import { insideOf } from './dense-text.ts';
 import { accept, type ClaimContext, type Judged, judgeClaim, reject } from './judged.ts';
 import {
   type LocalManifest,
@@ -66,7 +66,7 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       const fields = { run, codec, roster: assignment.digest, ...find, ...added };
       const { draft, of, eventBytes } = buildManifest(fields, payload, packing, sha256);
       const event = await signWorked(draft);
-      const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
+      const beside = payload.length <= INSIDE_BYTES ? undefined : payload;
       const sealed = { event, payload: beside, eventBytes };
       sending.made({ sealed, manifest: manifestOf(event, { ...fields, ...of }), sent });
       return { ...sealed, sent, payloadBytes: payload.length };
@@ -185,7 +185,7 @@ export function buildManifest(
   const expiration = expirationOf(packing);
   const { root, bytes } = chunkTree(payload, hash);
   const { run, round } = find;
-  const isInside = payload.length <= CHUNK_BYTES;
+  const isInside = payload.length <= INSIDE_BYTES;
   const erasure = isInside ? undefined : packing.erasure;
   const plans = isInside
     ? []
@@ -201,7 +201,7 @@ export function buildManifest(
       scope: [run, manifestScope(run, round)],
       x: root,
       expiration,
-      payload: isInside ? toBase64(payload) : undefined,
+      ...insideOf(payload),
     },
     packing.createdAt,
   );

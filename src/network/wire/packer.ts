@@ -3,7 +3,9 @@
  * workers.
  */
 
+import { DENSE_BLOCK, DENSE_BYTES } from '../../../kinds/_dense.ts';
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import { INSIDE_BYTES } from '../../../kinds/manifest.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { ChunkAssignment } from '../../run/contribution.ts';
@@ -53,6 +55,8 @@ type Taken = 'run' | 'layout' | 'sliceEnds' | 'helpers' | 'packing' | 'eventBudg
 const ONE_EVENT = 65_536;
 /** Bytes of a manifest around its payload, with names of any length. */
 const ENVELOPE_BYTES = 2048;
+/** Bytes around dense text without the name of the run, which occurs three times: manifest, tags, signature, frame. */
+const [DENSE_ENVELOPE_BYTES, NAMES] = [1310, 3];
 /**
  * Share of the event bytes that is payload: base64 makes three bytes four, and each chunk of 44 KiB has its own event.
  */
@@ -138,14 +142,15 @@ export function createPacker(options: PackerOptions) {
  */
 export function packingFor(
   {
+    run,
     packing = 'int8',
     ratio,
     eventBudget = ONE_EVENT,
-  }: Pick<PackerOptions, 'packing' | 'ratio' | 'eventBudget'>,
+  }: Pick<PackerOptions, 'run' | 'packing' | 'ratio' | 'eventBudget'>,
   { most }: Pick<ChunkAssignment, 'most'>,
 ): Packing {
   if (packing === 'auto') return choosePacking(rawBudget(eventBudget), most);
-  if (packing === 'trellis') return trellisWithin(rawBudget(eventBudget), most);
+  if (packing === 'trellis') return trellisWithin(trellisBudget(run, eventBudget), most);
   if (isFilling(packing)) return fillBudget(packing, eventBudget, most);
   const isDense = codecs[packing].sends === 'all';
   const kept = Math.min(CHUNK_LENGTH - 1, Math.max(1, Math.round(ratio * CHUNK_LENGTH)));
@@ -180,6 +185,15 @@ function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number)
 function rawBudget(eventBudget: number): number {
   if (eventBudget > ONE_EVENT) return Math.floor((eventBudget - ENVELOPE_BYTES) * CHUNKED_SHARE);
   return Math.min(CHUNK_BYTES, payloadBudget(eventBudget, ENVELOPE_BYTES));
+}
+
+/** Returns the payload bytes that fit in this many bytes of events, for a run of this name. */
+function trellisBudget(run: string, eventBudget: number): number {
+  if (eventBudget > ONE_EVENT) return rawBudget(eventBudget);
+  const letters =
+    eventBudget - DENSE_ENVELOPE_BYTES - NAMES * utf8(JSON.stringify(JSON.stringify(run))).length;
+  const dense = DENSE_BYTES * Math.floor(letters / DENSE_BLOCK);
+  return dense > CHUNK_BYTES ? Math.min(INSIDE_BYTES, dense) : rawBudget(eventBudget);
 }
 
 /** Returns the codec name without the number of kept values at the end of top-k names. */

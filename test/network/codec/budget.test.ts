@@ -63,7 +63,7 @@ test('a budget that holds nothing is said so', () => {
 
 test('rotated chunks take two bits a value at most: the more workers own them, the less each sends', () => {
   const bytes = (most: number) =>
-    packingFor({ packing: 'rotated', ratio: 1, eventBudget: 65_536 }, { most }).maxBytes;
+    packingFor({ run: 'r', packing: 'rotated', ratio: 1, eventBudget: 65_536 }, { most }).maxBytes;
   expect(bytes(204)).toBe(45_056);
   expect(bytes(51)).toBe(45_056);
   expect(bytes(13)).toBeLessThan(14_000);

@@ -132,7 +132,7 @@ describe('scaled in a budget', () => {
       expect(bytes).toBeLessThanOrEqual(maxBytes);
       expect(energy).toBeLessThanOrEqual(1);
     }
-    const few = { packing: codec, ratio: 1, eventBudget: 2048 } as const;
+    const few = { run: 'r', packing: codec, ratio: 1, eventBudget: 2048 } as const;
     expect(() => packingFor(few, { most: 1 })).toThrow(NostrainError);
   });
 

@@ -185,24 +185,24 @@ describe('a payload of the right length', () => {
 
 describe('a packer', () => {
   const layout = createLayout([{ name: 'a', shape: [834_048] }]);
+  const options = { run: 'r', layout, packing: codec, ratio: 1 } as const;
 
   test('uses the budget to the last byte that every chunk can have', () => {
     for (const eventBudget of [4096, 20_000, 65_536, 200_000]) {
-      const { kept } = packingFor({ packing: codec, ratio: 1, eventBudget }, { most: 204 });
+      const { kept } = packingFor({ ...options, eventBudget }, { most: 204 });
       const payload = (perChunk: number) => 84 + 204 * (2 + perChunk);
       expect(payload(kept)).toBeLessThan(eventBudget);
       expect(payload(kept + 1)).toBeGreaterThan(0.7 * (eventBudget - 3000));
     }
-    expect(packingFor({ packing: codec, ratio: 1 }, { most: 4 })).toEqual({ codec, kept: 1024 });
+    expect(packingFor(options, { most: 4 })).toEqual({ codec, kept: 1024 });
   });
 
   test('refuses a budget of less than a byte for each chunk, and says what to do', () => {
-    const few = { packing: codec, ratio: 1, eventBudget: 2048 } as const;
+    const few = { ...options, eventBudget: 2048 };
     expect(() => packingFor(few, { most: 204 })).toThrow(/too few for 204 chunks/);
   });
 
   test('packs like another one', () => {
-    const options = { run: 'r', layout, packing: codec, ratio: 1 } as const;
     const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest();
     const packer = createPacker({ ...options, sha256 });
     const chunks = Uint32Array.of(3, 5);

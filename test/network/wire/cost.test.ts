@@ -9,6 +9,7 @@ import {
 } from 'nostrain/network';
 import { describe, expect, test } from 'vitest';
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import { INSIDE_BYTES } from '../../../kinds/manifest.ts';
 import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
 import { gradientEvents } from '../../../src/python/wire/sizes.ts';
 import { signerOf } from '../../support/signers.ts';
@@ -59,11 +60,11 @@ describe('the cost of a round', () => {
     expect(cost.largestChunkBytes).toBe(0);
   });
 
-  test('up to exactly 44 KiB; one byte more makes two chunks', () => {
-    const inside = roundCost({ ...input, payloadBytes: CHUNK_BYTES });
+  test('up to what fits one event; one byte more makes two chunks', () => {
+    const inside = roundCost({ ...input, payloadBytes: INSIDE_BYTES });
     expect([inside.form, inside.chunks.events]).toEqual(['inside', 0]);
     expect(inside.commit.bytes).toBeLessThan(65_536);
-    const chunked = roundCost({ ...input, payloadBytes: CHUNK_BYTES + 1 });
+    const chunked = roundCost({ ...input, payloadBytes: INSIDE_BYTES + 1 });
     expect([chunked.form, chunked.chunks.events, chunked.fixedEvents]).toEqual(['chunks', 2, 3]);
     expect(chunked.largestChunkBytes).toBeLessThan(65_536);
   });
@@ -138,7 +139,7 @@ describe('sizes are those of real events', () => {
     expect(roundCost(input).commit.bytes).toBe(bytesOf(built.draft));
   });
 
-  test.each([45_057, 100_000, 400_000])(
+  test.each([INSIDE_BYTES + 1, 100_000, 400_000])(
     'of the chunks of %d bytes, never below',
     (payloadBytes) => {
       const real = realChunks(payloadOf(payloadBytes));

@@ -19,7 +19,7 @@ import {
 } from '../../../src/network/wire/manifests.ts';
 import { signerOf } from '../../support/signers.ts';
 
-const SIZE = 45_056;
+const SIZE = 51_870;
 const me = signerOf(1);
 const lifetime = { createdAt: 1_700_000_000, expiresAt: 1_700_600_000 };
 const own: LocalManifest = {
@@ -95,7 +95,7 @@ test.each([
   const codec = 'c'.repeat(64);
   const most = { examples: 0xffff_ffff, steps: 0xffff_ffff, round: 0xffff_ffff };
   const full = { ...own, ...most, run, codec, prev: event.id };
-  const { draft, eventBytes } = buildManifest(full, payloadOf(SIZE), lifetime);
+  const { draft, eventBytes } = buildManifest(full, payloadOf(45_056), lifetime);
   expect(eventBytes).toBeLessThan(65_536);
   const sent = me.sign(draft);
   expect(Buffer.byteLength(JSON.stringify(['EVENT', sent]))).toBeLessThan(65_535);

@@ -11,7 +11,7 @@ import { createManualClock } from '../../support/manual-clock.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const [base, outer, other] = ['ab', 'cd', 'ef'].map((byte) => byte.repeat(32)) as [string, string, string]; // biome-ignore format: one line
-const large = Uint8Array.from({ length: 50_000 }, (_, i) => i);
+const large = Uint8Array.from({ length: 55_000 }, (_, i) => i);
 const clock = createManualClock();
 const createdAt = Math.floor(clock.now() / 1000);
 const own: LocalManifest = { run: 'r', round: 3, base, codec: 'int8', examples: 1, steps: 1 };
@@ -66,7 +66,7 @@ describe('the payload of a manifest', () => {
     const { reason, judged } = await read({});
     expect(reason).toBe('counts');
     expect(judged).toMatchObject({
-      value: { payloadBytes: 50_000, worker: signerOf(2).publicKey },
+      value: { payloadBytes: 55_000, worker: signerOf(2).publicKey },
     });
     expect((await read({ pulled: undefined })).reason).toBe('payload-missing');
   });

@@ -1,6 +1,6 @@
 /** Formats a plan: what a round costs, its minimum length, which relays carry it, and advice. */
 
-import { CHUNK_BYTES } from '../../../../kinds/chunk.ts';
+import { INSIDE_BYTES } from '../../../../kinds/manifest.ts';
 import { safeLine } from '../../../base/errors.ts';
 import { formatBytes, formatCount } from '../../../base/numbers.ts';
 import {
@@ -233,8 +233,8 @@ function adviseSize({ whole, payloadBytes }: CostInput, floorOf: Floor): readonl
   if (whole) {
     return payloadBytes > USUAL_BYTES ? ['--set profile=nostrain/1: no event over 64 KiB'] : [];
   }
-  if (payloadBytes <= CHUNK_BYTES) return [];
-  const small = floorOf({ payloadBytes: CHUNK_BYTES });
+  if (payloadBytes <= INSIDE_BYTES) return [];
+  const small = floorOf({ payloadBytes: INSIDE_BYTES });
   const duration = Number.isFinite(small) ? `: ${within(small)}` : '';
   return [
     `--set packing=auto --set eventBudget=${USUAL_BYTES}: one event per worker and ` +
@@ -247,7 +247,7 @@ function adviseErasure(
   { roundSeconds, stripe, payloadBytes, whole }: CostInput,
   floorOf: Floor,
 ): readonly string[] {
-  if (whole || payloadBytes <= CHUNK_BYTES) return [];
+  if (whole || payloadBytes <= INSIDE_BYTES) return [];
   let best = { floor: floorOf({}), need: 0 };
   for (let need = Math.max(2, stripe.need + 1); need <= MOST_PARTS; need++) {
     if (best.floor <= roundSeconds) break;
