@@ -1,5 +1,12 @@
 /** Attacks by hostile members: each wraps the relays of its worker and changes what it sends. */
-import { proposal as proposalKind, vote as voteKind } from 'nostrain/kinds';
+import { sha256Hex, utf8 } from 'nostrain/base';
+import { buildMessage } from 'nostrain/certified/parts';
+import {
+  chunk as chunkKind,
+  manifest as manifestKind,
+  proposal as proposalKind,
+  vote as voteKind,
+} from 'nostrain/kinds';
 import type { RelaySet, SignedEvent, Signer } from 'nostrain/network';
 import { bodyDigest } from '../../src/run/outcome.ts';
 
@@ -7,18 +14,32 @@ export type Attack = (relays: RelaySet, signer: Signer) => RelaySet;
 
 type Send = RelaySet['send'];
 
-/** Returns the relays with another way to send. */
-function sendingBy(relays: RelaySet, send: Send): RelaySet {
+/** Returns the relays with another way to send, or to hear. */
+function changed(
+  relays: RelaySet,
+  { send = relays.send.bind(relays), hears = () => true }: Changes,
+): RelaySet {
   return {
     ...{ relays: relays.relays, readRelays: relays.readRelays, send },
     publish: (event, options) => Promise.all(send(event, options)),
-    subscribe: (...args) => relays.subscribe(...args),
+    subscribe: (filters, handlers, options) => {
+      const onEvent: typeof handlers.onEvent = (event, relay) => {
+        if (hears(event)) handlers.onEvent(event, relay);
+      };
+      return relays.subscribe(filters, { ...handlers, onEvent }, options);
+    },
     query: (...args) => relays.query(...args),
     status: () => relays.status(),
     workFor: (kind) => relays.workFor(kind),
-    ready: (signal) => relays.ready(signal),
+    ready: (...args) => relays.ready(...args),
     close: () => relays.close(),
   };
+}
+
+interface Changes {
+  readonly send?: Send;
+  /** Reports whether an event of others gets through. */
+  hears?(event: SignedEvent): boolean;
 }
 
 const forget = (outcomes: readonly Promise<unknown>[]): void => {
@@ -37,12 +58,19 @@ const isVoting = ({ kind }: SignedEvent): boolean =>
   kind === voteKind.kind || kind === proposalKind.kind;
 
 /** Signs an event again with other content; the tag `x` names the digest. */
-function resign(event: SignedEvent, content: Content, signer: Signer): SignedEvent {
-  const tags = event.tags.map(([name = '', ...rest]) =>
-    name === 'x' ? [name, content.digest] : [name, ...rest],
+const resign = (event: SignedEvent, content: Content, signer: Signer): SignedEvent =>
+  resignAs(event, JSON.stringify(content), content.digest, signer);
+
+function resignAs(
+  { kind, created_at, tags }: SignedEvent,
+  content: string,
+  named: string | undefined,
+  signer: Signer,
+): SignedEvent {
+  const renamed = tags.map(([name = '', ...rest]) =>
+    name === 'x' && named !== undefined ? [name, named] : [name, ...rest],
   );
-  const { kind, created_at } = event;
-  return signer.sign({ kind, created_at, tags, content: JSON.stringify(content) });
+  return signer.sign({ kind, created_at, tags: renamed, content });
 }
 
 /**
@@ -64,7 +92,7 @@ export const splitting =
       forget(relays.send(resign(event, twin, signer), { ...options, only: where }));
       return relays.send(event, { ...options, only: some });
     };
-    return sendingBy(relays, send);
+    return changed(relays, { send });
   };
 
 function twinOf(content: Content, twins: Map<string, string>): Content | undefined {
@@ -93,7 +121,120 @@ export const flooding =
       }
       return relays.send(event, options);
     };
-    return sendingBy(relays, send);
+    return changed(relays, { send });
   };
 
 const FLOOD = 12;
+
+/** Returns another vote in place of this one, with the id that it would have, and the signature of the true one. */
+export function forgedFrom(event: SignedEvent): SignedEvent {
+  const { pubkey, created_at, kind } = event;
+  const content = JSON.parse(event.content) as Content;
+  const digest = bodyDigest(`${content.digest} forged`);
+  const tags = event.tags.map(([name = '', ...rest]) =>
+    name === 'x' ? [name, digest] : [name, ...rest],
+  );
+  const text = JSON.stringify({ ...content, digest });
+  const id = sha256Hex(utf8(JSON.stringify([0, pubkey, created_at, kind, tags, text])));
+  return { ...event, id, tags, content: text };
+}
+
+/** Sends something else in place of events of some kinds. */
+const sendsOther =
+  (
+    kinds: readonly number[],
+    otherFor: (event: SignedEvent, signer: Signer) => SignedEvent,
+  ): Attack =>
+  (relays, signer) => {
+    const send: Send = (event, options) =>
+      relays.send(kinds.includes(event.kind) ? otherFor(event, signer) : event, options);
+    return changed(relays, { send });
+  };
+
+interface Judged extends Content {
+  readonly features?: {
+    readonly scores?: { readonly of: readonly (readonly [number, number])[] };
+    readonly screening?: { readonly screened: readonly number[] };
+  };
+}
+
+/** Says in its votes that all others do harm. */
+export const slandering = (fromRound: number): Attack =>
+  sendsOther([voteKind.kind], (event, signer) => {
+    const content = JSON.parse(event.content) as Judged;
+    const { scores, screening } = content.features ?? {};
+    if (content.round < fromRound || !(scores || screening)) return event;
+    const features = {
+      ...content.features,
+      ...(scores && { scores: { of: scores.of.map(([index]) => [index, -1_000_000] as const) } }),
+      ...(screening && { screening: { screened: [0, 1, 2] } }),
+    };
+    return resign(event, { ...content, features } as Content, signer);
+  });
+
+/** Claims not to have the contributions of some members: proposes outcomes without them. */
+export const censoring =
+  (fromRound: number): Attack =>
+  (relays, signer) =>
+    changed(relays, {
+      hears: ({ kind, pubkey, content }) =>
+        kind !== manifestKind.kind ||
+        (JSON.parse(content) as Content).round < fromRound ||
+        pubkey === signer.publicKey ||
+        Number.parseInt(pubkey.slice(-1), 16) % 2 === 0,
+    });
+
+/** Tries many dates for each contribution and proposal, and sends the event with the lowest id. */
+export const grinding = (fromRound: number): Attack =>
+  sendsOther([manifestKind.kind, proposalKind.kind], (event, signer) => {
+    const { kind, created_at, tags, content } = event;
+    if ((JSON.parse(content) as Content).round < fromRound) return event;
+    const tries = Array.from({ length: 16 }, (_, seconds) =>
+      signer.sign({ kind, created_at: created_at - seconds, tags, content }),
+    );
+    return tries.reduce((least, each) => (each.id < least.id ? each : least));
+  });
+
+/** Sends what another member contributed, in its own name. */
+export const copying =
+  (fromRound: number): Attack =>
+  (relays, signer) => {
+    let heard: string | undefined;
+    const send: Send = (event, options) => {
+      const own = event.kind === manifestKind.kind ? JSON.parse(event.content) : undefined;
+      if (!own || own.round < fromRound || heard === undefined) return relays.send(event, options);
+      const { codec, hash, bytes, root, payload } = JSON.parse(heard);
+      const content = JSON.stringify({ ...own, codec, hash, bytes, root, payload });
+      return relays.send(resignAs(event, content, root, signer), options);
+    };
+    const hears = ({ kind, pubkey, content }: SignedEvent): boolean => {
+      if (kind === manifestKind.kind && pubkey !== signer.publicKey) heard = content;
+      return true;
+    };
+    return changed(relays, { send, hears });
+  };
+
+/** Announces chunks whose bytes are wrong. */
+export const mischunking: Attack = sendsOther([chunkKind.kind], (event, signer) => {
+  const middle = event.content.length >> 1;
+  const content = `${event.content.slice(0, middle)}AAAA${event.content.slice(middle + 4)}`;
+  return resignAs(event, content, undefined, signer);
+});
+
+/** Leaves the run once `isDue`, in the next round that it votes in. */
+export const leaving =
+  (run: string, isDue: () => boolean): Attack =>
+  (relays, signer) => {
+    let hasLeft = false;
+    const send: Send = (event, options) => {
+      if (!hasLeft && event.kind === voteKind.kind && isDue()) {
+        hasLeft = true;
+        const { round: last } = JSON.parse(event.content) as Content;
+        const lifetime = { createdAt: event.created_at, expiresAt: event.created_at + 86_400 };
+        const leave = buildMessage({ type: 'leave', run, last }, lifetime);
+        forget(relays.send(signer.sign(leave), options));
+      }
+      return relays.send(event, options);
+    };
+    return changed(relays, { send });
+  };

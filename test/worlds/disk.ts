@@ -19,9 +19,12 @@ export interface Files {
 
 const empty: Files = { backfill: new Map() };
 
+/** Of a write: before the file changes, when half of it is on disk, or right after. */
+export type WriteMoment = 'before-write' | 'torn-write' | 'after-write';
+
 interface Trap {
   writesLeft: number;
-  readonly isDone: boolean;
+  readonly moment: WriteMoment;
   readonly spring: () => void;
 }
 
@@ -51,25 +54,29 @@ export class WorldDisk {
     this.#isFull = isFull;
   }
 
-  /** Calls `spring` at a later write, after as many others: before the file changes, or with `isDone` after. */
-  onWrite(writesLeft: number, isDone: boolean, spring: () => void): void {
-    this.#traps.push({ writesLeft, isDone, spring });
+  /** Calls `spring` at a moment of a later write, after as many others. */
+  onWrite(writesLeft: number, moment: WriteMoment, spring: () => void): void {
+    this.#traps.push({ writesLeft, moment, spring });
   }
 
   mount(): Mounted {
     let isDead = false;
-    const spring = (isDone: boolean) => {
-      const due = this.#traps.filter((trap) => trap.writesLeft === 0 && trap.isDone === isDone);
+    const spring = (moment: WriteMoment) => {
+      const due = this.#traps.filter((trap) => trap.writesLeft === 0 && trap.moment === moment);
       this.#traps = this.#traps.filter((trap) => !due.includes(trap));
       for (const trap of due) trap.spring();
     };
-    const write = (changed: Partial<Files>): void => {
+    // files that are replaced as a whole are never torn
+    const write = (changed: Partial<Files>, torn: Partial<Files> = {}): void => {
       if (isDead) return;
       if (this.#isFull) throw new Error(NO_SPACE);
-      spring(false);
+      const whole = this.files;
+      spring('before-write');
       if (isDead) return;
-      this.files = { ...this.files, ...changed };
-      spring(true);
+      spring('torn-write');
+      this.files = { ...whole, ...(isDead ? torn : changed) };
+      if (isDead) return;
+      spring('after-write');
       for (const trap of this.#traps) trap.writesLeft = Math.max(0, trap.writesLeft - 1);
     };
     const files = () => this.files;
@@ -90,7 +97,7 @@ export class WorldDisk {
         return files().phase!;
       },
       set phase(phase) {
-        write({ phase });
+        write({ phase }, { phase: phase.subarray(0, phase.length >> 1) });
       },
       get plain() {
         return files().plain;
@@ -103,8 +110,12 @@ export class WorldDisk {
         save: async (entry) => write({ entry: { ...entry, own: { ...entry.own } } }),
         backfill: {
           load: async (round) => this.files.backfill.get(round),
-          save: async (round, text) =>
-            write({ backfill: new Map(this.files.backfill).set(round, text) }),
+          save: async (round, text) => {
+            const holding = (part: string) => ({
+              backfill: new Map(this.files.backfill).set(round, part),
+            });
+            write(holding(text), holding(text.slice(0, text.length >> 1)));
+          },
           remove: async (round) =>
             write({ backfill: new Map([...this.files.backfill].filter(([at]) => at !== round)) }),
           sizes: async () =>

@@ -51,6 +51,12 @@ const rules = [
 /** A model of two chunks, of which workers send a part. */
 const PARTS = { model: 'mlp', hidden: [900], packing: 'int8' } as const;
 
+/** A model whose payload is larger than one chunk. */
+const CHUNKED = { model: 'mlp', hidden: [10_000], packing: 'int8' } as const;
+
+export const isInChunks = ({ training }: Document): boolean =>
+  JSON.stringify((training as Document | undefined)?.hidden) === JSON.stringify(CHUNKED.hidden);
+
 export const features: readonly WorldFeature[] = [
   verified,
   {
@@ -67,6 +73,7 @@ export const features: readonly WorldFeature[] = [
   fixed('screening', 0.2, { screening: true }),
   fixed('scores', 0.2, { scores: true }),
   fixed('fragments', 0.08, { training: { ...PARTS, fragments: 2 } }),
+  fixed('chunks', 0.03, { training: CHUNKED }),
   fixed('owners', 0.08, { training: { ...PARTS, owners: 2, residual: 'owned' } }),
   {
     name: 'checkpoints',

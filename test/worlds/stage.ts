@@ -18,7 +18,7 @@ import type { Attack } from './attacks.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type Mounted, WorldDisk } from './disk.ts';
 import { type Draws, drawsOf } from './draws.ts';
-import type { IsLost, RelayFaults, Stage } from './faults/fault.ts';
+import type { Alteration, IsLost, RelayFaults, Stage } from './faults/fault.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
 import { programs, type Running } from './programs.ts';
@@ -58,9 +58,9 @@ export class WorldStage implements Stage {
   readonly #machines: Machine[];
   readonly #severed = new Set<IsSevered>();
   readonly #lost = new Set<IsLost>();
-  /** By relay: milliseconds that frames take longer, and the share of them that ends in the middle. */
+  /** By relay: milliseconds that frames take longer, and what becomes of them on the way. */
   readonly #slowed = new Map<number, number>();
-  readonly #truncated = new Map<number, number>();
+  readonly #altered = new Map<number, Alteration>();
   readonly #draws: Draws;
   readonly #relayFaults: RelayFaults[];
   readonly #network: Network;
@@ -96,7 +96,7 @@ export class WorldStage implements Stage {
       reaches: (worker, relay) => this.#reaches(worker, relay),
       passes: (...frame) => ![...this.#lost].some((isLost) => isLost(...frame)),
       slowedMs: (_, relay) => this.#slowed.get(relay) ?? 0,
-      arriving: (text, _, relay) => this.#cutOff(text, relay),
+      arriving: (text, _, relay) => this.#altered.get(relay)?.(text, this.#draws) ?? text,
     };
     const relays = this.#relayFaults.map((faults, i) => {
       const dialect = dialects[i % dialects.length]!;
@@ -113,12 +113,6 @@ export class WorldStage implements Stage {
 
   #reaches(worker: number, relay: number): boolean {
     return ![...this.#severed].some((cuts) => cuts(worker, relay));
-  }
-
-  #cutOff(text: string, relay: number): string {
-    const share = this.#truncated.get(relay) ?? 0;
-    if (share === 0 || !this.#draws.chance(share)) return text;
-    return text.slice(0, this.#draws.whole(0, text.length));
   }
 
   /** Starts all workers that do not come late. */
@@ -194,9 +188,12 @@ export class WorldStage implements Stage {
     this.#slowed.set(relay, ms);
   }
 
-  truncate(relay: number, share: number): void {
-    this.#note(`relay ${relay} cuts off ${share.toFixed(2)} of its frames`);
-    this.#truncated.set(relay, share);
+  alter(relay: number, from: number, to: number, change: Alteration): void {
+    this.after(from, () => {
+      this.#note(`relay ${relay} alters frames until ${to} s`);
+      this.#altered.set(relay, change);
+    });
+    this.after(to, () => this.#altered.delete(relay));
   }
 
   sever(from: number, to: number, isSevered: IsSevered): void {

@@ -16,6 +16,9 @@ export type Parameters = Omit<FaultCase, 'fault'>;
 /** Faults of the relay itself by name, as in relay/faults/settings.ts; undefined ends one. */
 export type RelayFaults = Readonly<Record<string, number | boolean | undefined>>;
 
+/** Returns what arrives in place of a frame. */
+export type Alteration = (text: string, draws: Draws) => string;
+
 export type IsLost = (worker: number, relay: number, way: 'up' | 'down') => boolean;
 
 /** What faults can do to a world. Workers and relays are numbered from 0, seconds count from the beginning. */
@@ -45,8 +48,8 @@ export interface Stage {
   forget(relay: number): void;
   /** Sets how much longer frames from and to a relay take. */
   slowDown(relay: number, ms: number): void;
-  /** Sets the share of a relay's frames that end in the middle. */
-  truncate(relay: number, share: number): void;
+  /** Changes the frames of a relay on their way to workers, from one second to another. */
+  alter(relay: number, from: number, to: number, change: Alteration): void;
   /** Changes the faults that a relay injects; its connections end, so that all see them. */
   setRelay(relay: number, faults: RelayFaults): void;
 }

@@ -1,6 +1,16 @@
 /** Members that break the rules, no more of them than the committee withstands. */
 import { misbehave } from '../../support/adversary.ts';
-import { type Attack, flooding, splitting } from '../attacks.ts';
+import {
+  type Attack,
+  censoring,
+  copying,
+  flooding,
+  grinding,
+  mischunking,
+  slandering,
+  splitting,
+} from '../attacks.ts';
+import { type Document, isInChunks } from '../features.ts';
 import { type Fault, mostHostile, numberOf } from './fault.ts';
 
 /** Creates a fault that turns one worker hostile from a round on. */
@@ -26,6 +36,12 @@ function hostile(name: string, attackFrom: (round: number) => Attack): Fault {
   };
 }
 
+/** Limits a fault to runs with such a document. */
+const inRunsWith = (fault: Fault, suits: (document: Document) => boolean): Fault => ({
+  ...fault,
+  draw: (draws, world) => (suits(world.document) ? fault.draw(draws, world) : undefined),
+});
+
 /** Commits to a second outcome that does not exist. */
 export const equivocates = hostile(
   'equivocates',
@@ -40,6 +56,24 @@ export const withholds = hostile('withholds', (silentFrom) => (relays, signer) =
 export const splits = hostile('splits', splitting);
 
 export const floods = hostile('floods', flooding);
+
+export const grinds = hostile('grinds', grinding);
+
+export const copies = hostile('copies', copying);
+
+export const censors = hostile('censors', censoring);
+
+/** Lies about what others contributed, where votes say it. */
+export const slanders: Fault = inRunsWith(
+  hostile('slanders', slandering),
+  ({ scores, screening }) => scores === true || screening === true,
+);
+
+/** Announces false chunks, where payloads are larger than one. */
+export const mischunks: Fault = inRunsWith(
+  hostile('mischunks', () => mischunking),
+  isInChunks,
+);
 
 /** Trains to parameters that are far from all others. */
 export const harms: Fault = {

@@ -1,18 +1,18 @@
 /** All faults. A new one is an object in a file of this folder and a line here. */
 import { backupRestored, diskFull, diskLost } from './disks.ts';
 import type { Fault } from './fault.ts';
-import { equivocates, floods, harms, splits, withholds } from './hostile.ts';
+import * as hostile from './hostile.ts';
 import { oneWay, partition } from './partition.ts';
-import { comesLate, keyShared, killed, sleeps } from './process.ts';
+import { comesLate, keyShared, killed, leaves, sleeps } from './process.ts';
 import * as relays from './relays.ts';
 import { skew } from './skew.ts';
 
 export const faults: readonly Fault[] = [
-  ...[killed, comesLate, sleeps, keyShared],
+  ...[killed, comesLate, leaves, sleeps, keyShared],
   ...[diskLost, backupRestored, diskFull],
   ...Object.values(relays),
   ...[partition, oneWay, skew],
-  ...[equivocates, withholds, splits, floods, harms],
+  ...Object.values(hostile),
 ];
 
 /** Returns the fault of this name; throws if there is none. */

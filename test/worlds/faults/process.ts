@@ -1,10 +1,15 @@
 /**
  * Workers that die, at any moment or between two writes to disk, or come late; machines that sleep, or share a key.
  */
+import { runIdOf } from 'nostrain/run';
+import { leaving } from '../attacks.ts';
+import type { WriteMoment } from '../disk.ts';
+import { specOf } from '../spec.ts';
+import type { World } from '../world.ts';
 import { drawMoment, drawSeconds, type Fault, numberOf } from './fault.ts';
 
-/** Dies at once, or with its next write: before the file changes, or right after. */
-const moments = ['now', 'before-write', 'after-write'] as const;
+/** Dies at once, or at a moment of one of its next writes. */
+const moments = ['now', 'before-write', 'torn-write', 'after-write'] as const;
 
 export const killed: Fault = {
   name: 'killed',
@@ -22,8 +27,7 @@ export const killed: Fault = {
     stage.after(numberOf(parameters, 'at'), () => {
       if (moment === 'now') stage.kill(worker, away);
       else {
-        const isDone = moment === 'after-write';
-        stage.disk(worker).onWrite(numberOf(parameters, 'writes'), isDone, () => {
+        stage.disk(worker).onWrite(numberOf(parameters, 'writes'), moment as WriteMoment, () => {
           stage.kill(worker, away);
         });
       }
@@ -33,16 +37,37 @@ export const killed: Fault = {
   endSeconds: (parameters) => numberOf(parameters, 'at') + numberOf(parameters, 'awaySeconds') + 60,
 };
 
+/** Reports whether more than a third of the workers would come late or leave. */
+const areFew = ({ workers, faults }: World): boolean =>
+  faults.filter(({ fault }) => fault === 'comes-late' || fault === 'leaves').length >=
+  (workers - 1) / 3;
+
 export const comesLate: Fault = {
   name: 'comes-late',
   isCertified: true,
   draw: (draws, world) =>
-    world.faults.filter(({ fault }) => fault === 'comes-late').length < (world.workers - 1) / 3
-      ? { worker: draws.whole(0, world.workers - 1), at: drawMoment(draws, world) }
-      : undefined,
+    areFew(world)
+      ? undefined
+      : { worker: draws.whole(0, world.workers - 1), at: drawMoment(draws, world) },
   begin: (parameters, stage) =>
     stage.comesLate(numberOf(parameters, 'worker'), numberOf(parameters, 'at')),
   endSeconds: (parameters) => numberOf(parameters, 'at'),
+};
+
+/** Leaves the run; it has finished then. */
+export const leaves: Fault = {
+  ...comesLate,
+  name: 'leaves',
+  begin(parameters, stage) {
+    let isDue = false;
+    stage.after(numberOf(parameters, 'at'), () => {
+      isDue = true;
+    });
+    stage.setAttack(
+      numberOf(parameters, 'worker'),
+      leaving(runIdOf(specOf(stage.world)), () => isDue),
+    );
+  },
 };
 
 /** The machine stands still, and its connections are gone when it wakes. */

@@ -1,5 +1,9 @@
 /** Relays that are away for a while, lose everything, lie, are slow, or cut frames off. */
+import { vote as voteKind } from 'nostrain/kinds';
+import type { SignedEvent } from 'nostrain/network';
+import { forgedFrom } from '../attacks.ts';
 import {
+  type Alteration,
   drawMoment,
   drawSeconds,
   type Fault,
@@ -89,11 +93,30 @@ export const relayIsSlow = passing('relay-is-slow', [0.5, 8], (parameters, stage
   stage.after(at + numberOf(parameters, 'seconds'), () => stage.slowDown(relay, 0));
 });
 
+const altering = (
+  name: string,
+  strength: readonly [least: number, most: number],
+  change: Alteration,
+): Fault =>
+  passing(name, strength, (parameters, stage) => {
+    const [relay, at] = [numberOf(parameters, 'relay'), numberOf(parameters, 'at')];
+    const share = numberOf(parameters, 'strength');
+    stage.alter(relay, at, at + numberOf(parameters, 'seconds'), (text, draws) =>
+      draws.chance(share) ? change(text, draws) : text,
+    );
+  });
+
 /** A share of the frames to workers ends in the middle. */
-export const relayTruncates = passing('relay-truncates', [0.05, 0.6], (parameters, stage) => {
-  const [relay, at] = [numberOf(parameters, 'relay'), numberOf(parameters, 'at')];
-  stage.after(at, () => stage.truncate(relay, numberOf(parameters, 'strength')));
-  stage.after(at + numberOf(parameters, 'seconds'), () => stage.truncate(relay, 0));
+export const relayTruncates = altering('relay-truncates', [0.05, 0.6], (text, draws) =>
+  text.slice(0, draws.whole(0, text.length)),
+);
+
+/** Puts other votes in the place of members' votes: the ids are right, the signatures are those of the true ones. */
+export const relayForges = altering('relay-forges', [0.1, 0.6], (text) => {
+  const frame = JSON.parse(text) as readonly unknown[];
+  const [type, subscription, event] = frame as [string, string, SignedEvent];
+  if (type !== 'EVENT' || event.kind !== voteKind.kind) return text;
+  return JSON.stringify([type, subscription, forgedFrom(event)]);
 });
 
 const misbehaving = (
