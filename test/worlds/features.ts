@@ -62,7 +62,9 @@ export const features: readonly WorldFeature[] = [
   {
     name: 'committee',
     chance: 0.3,
-    draw: (draws, { workers }) => ({ committee: { size: draws.whole(3, workers) } }),
+    draw: (draws, { workers }) => ({
+      committee: { size: draws.whole(Math.min(4, workers), workers) },
+    }),
   },
   fixed('defer', 0.4, { late: 'defer' }),
   {

@@ -79,7 +79,10 @@ function few(draws: Draws, least: number, most: number): number {
   return Math.min(draws.whole(least, most), draws.whole(least, most));
 }
 
-/** Draws faults one after the other. A fault that would exceed what the run withstands is left out. */
+/** Faults drawn until one suits the world. */
+const TRIES = 3;
+
+/** Draws faults one after the other. A fault that would exceed what the run withstands is drawn again. */
 function drawFaults(world: World, count: number): readonly FaultCase[] {
   let drawn = world;
   const possible = faults.filter(
@@ -87,11 +90,14 @@ function drawFaults(world: World, count: number): readonly FaultCase[] {
   );
   for (let i = 0; i < count; i++) {
     const draws = drawsOf(world.seed, 'fault', i);
-    const fault = draws.pick(possible);
-    const parameters = fault.draw(draws, drawn);
-    if (!parameters) continue;
-    const next = { ...drawn, faults: [...drawn.faults, { fault: fault.name, ...parameters }] };
-    if (spoiledIn(next).size <= Math.max(1, mostHostile(world))) drawn = next;
+    for (let tries = 0; tries < TRIES; tries++) {
+      const fault = draws.pick(possible);
+      const parameters = fault.draw(draws, drawn);
+      const next = { ...drawn, faults: [...drawn.faults, { fault: fault.name, ...parameters }] };
+      if (!parameters || spoiledIn(next).size > Math.max(1, mostHostile(world))) continue;
+      drawn = next;
+      break;
+    }
   }
   return drawn.faults;
 }
