@@ -1,5 +1,5 @@
-/** Bundles the process that plays worlds, with a bug planted in the program. */
-import { mkdtempSync, readFileSync, symlinkSync } from 'node:fs';
+/** Bundles the process that plays worlds: it starts at once and runs faster than from its sources. May plant a bug. */
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,16 +8,20 @@ import type { Plant } from './plants.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Returns the path of the program. Throws if the file no longer has the text that the plant replaces. */
-export async function bundleWith(plant: Plant): Promise<string> {
+/**
+ * Returns the path of the program, which is deleted when this process ends. Throws if a file no longer has the text that
+ * the plant replaces.
+ */
+export async function bundle(plant?: Plant): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'nostrain-worlds-'));
+  process.once('exit', () => rmSync(folder, { recursive: true }));
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-  const outfile = join(folder, `${plant.name}.mjs`);
+  const outfile = join(folder, 'batch.mjs');
   await build({
     entryPoints: [join(root, 'test/worlds/batch.ts')],
     ...{ bundle: true, platform: 'node', format: 'esm', target: 'node20', outfile },
     conditions: ['nostrain:source'],
-    plugins: [packagesOutside, planting(plant)],
+    plugins: plant ? [packagesOutside, planting(plant)] : [packagesOutside],
     logLevel: 'error',
   });
   return outfile;

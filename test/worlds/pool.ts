@@ -1,19 +1,17 @@
 /** Plays many worlds in several processes. */
 import { type ChildProcess, fork } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import type { Report } from './batch.ts';
 import type { World } from './world.ts';
 
-const batch = fileURLToPath(new URL('./batch.ts', import.meta.url));
-
 /** Worlds per process; then a new one replaces it, so that leftovers of ended worlds do not slow later ones. */
 const WORLDS_PER_PROCESS = 500;
+const execArgv = ['--max-semi-space-size=64'];
 
 export interface Playing {
   /** Processes at a time. */
   readonly jobs: number;
-  /** The program that each runs; default the one of this folder. */
-  readonly program?: string | undefined;
+  /** The program that each runs: a bundle. */
+  readonly program: string;
   /** Called in the order in which worlds end. Playing stops once it returns false. */
   onReport(report: Report): boolean;
 }
@@ -21,7 +19,7 @@ export interface Playing {
 /** Plays worlds until none is left. */
 export async function playAll(
   worlds: Iterable<World>,
-  { jobs, program = batch, onReport }: Playing,
+  { jobs, program, onReport }: Playing,
 ): Promise<void> {
   let goesOn = true;
   const queue = worlds[Symbol.iterator]();
@@ -30,7 +28,7 @@ export async function playAll(
     let played = 0;
     for (let next = queue.next(); goesOn && !next.done; next = queue.next()) {
       if (child && played % WORLDS_PER_PROCESS === 0) child.disconnect();
-      if (played++ % WORLDS_PER_PROCESS === 0) child = fork(program);
+      if (played++ % WORLDS_PER_PROCESS === 0) child = fork(program, { execArgv });
       goesOn = onReport(await playIn(child!, next.value)) && goesOn;
     }
     child?.disconnect();

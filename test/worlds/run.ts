@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import { type Report, reportOn } from './batch.ts';
-import { bundleWith } from './bundle.ts';
+import { bundle } from './bundle.ts';
 import { type Plant, plants } from './plants.ts';
 import { playAll } from './pool.ts';
 import { commandOf, lineOf, summaryOf } from './report.ts';
@@ -55,6 +55,7 @@ async function playOne(drawn: World): Promise<number> {
 }
 
 async function playMany(): Promise<number> {
+  const program = await bundle();
   const started = performance.now();
   const reports: Report[] = [];
   const onReport = (report: Report): true => {
@@ -66,7 +67,7 @@ async function playMany(): Promise<number> {
     }
     return true;
   };
-  await playAll(worldsOf(values.seeds), { jobs: Number(values.jobs), onReport });
+  await playAll(worldsOf(values.seeds), { jobs: Number(values.jobs), program, onReport });
   const summary = summaryOf(reports, (performance.now() - started) / 1000);
   console.log(values.json ? JSON.stringify(summary) : JSON.stringify(summary, null, 2));
   return summary.violations;
@@ -84,7 +85,7 @@ async function playPlanted(name: string): Promise<number> {
 async function finds(plant: Plant): Promise<boolean> {
   let finding: Report | undefined;
   let played = 0;
-  const program = await bundleWith(plant);
+  const program = await bundle(plant);
   const onReport = (report: Report): boolean => {
     played++;
     if (report.violations.length > 0) finding ??= report;
