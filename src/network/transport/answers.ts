@@ -43,6 +43,8 @@ const TOO_LARGE = new RegExp(
     String.raw`|(?:longer than|less than or equal to) \d+`,
   'i',
 );
+/** A limit on a number, such as that of subscriptions, says nothing about the size of an event. */
+const TOO_MANY = /too many/i;
 const TOO_FAST = /slow down|rate.?limit|throttl|too fast|too many (?:events|messages|requests)/i;
 /** An HTTP error in place of a WebSocket, as Node's sockets word it. */
 const OVERLOADED = /server response: (?:429|503)\b/i;
@@ -67,7 +69,7 @@ const byPrefix: Readonly<Record<string, AnswerVerdict>> = {
 const byWords: readonly (readonly [RegExp, AnswerVerdict])[] = [
   [/duplicate|already (?:have|exists|stored)/i, accepted],
   [TOO_FAST, throttled],
-  [/too many/i, throttled],
+  [TOO_MANY, throttled],
   [TOO_LARGE, oversize],
 ];
 
@@ -76,7 +78,7 @@ export function judgeAnswer(isAccepted: boolean, message: string): AnswerVerdict
   if (isAccepted) return accepted;
   const prefix = /^\s*([a-z-]+)\s*:/i.exec(message)?.[1]?.toLowerCase();
   if (prefix === 'invalid') {
-    if (TOO_LARGE.test(message)) return oversize;
+    if (isSizeNotice(message)) return oversize;
     return CLOCK.test(message) ? misdated : { status: 'malformed' };
   }
   if (prefix === 'pow') return { status: 'pow-needed', ...bitsIn(message) };
@@ -91,8 +93,9 @@ function bitsIn(message: string): { readonly bits?: number } {
   return numbers.length === 0 ? {} : { bits: Math.max(...numbers) };
 }
 
-/** Reports whether a NOTICE is about size: some relays answer an oversize event only with a NOTICE. */
-export const isSizeNotice = (notice: string): boolean => TOO_LARGE.test(notice);
+/** Reports whether a message is about size: some relays answer an oversize event only with a NOTICE. */
+export const isSizeNotice = (notice: string): boolean =>
+  TOO_LARGE.test(notice) && !TOO_MANY.test(notice);
 
 export const isRateNotice = (notice: string): boolean => TOO_FAST.test(notice);
 
