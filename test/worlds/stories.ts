@@ -47,6 +47,21 @@ export const stories: Readonly<Record<string, World>> = {
         },
       ],
     },
+  'requests were lost on connections that stayed open, and no worker repeated them': {
+    ...{ ...world, seed: 100171, workers: 4, founders: 4, relays: 1 },
+    document: { committee: { size: 3 } },
+    trainSeconds: [11.601566481869668, 17.192476014246893],
+    faults: [
+      {
+        ...{ fault: 'one-way', relays: [0], workers: [1, 2], way: 'up' },
+        ...{ at: 0.063, seconds: 67.905 },
+      },
+      {
+        ...{ fault: 'relay-is-silent', relay: 0 },
+        ...{ at: 16.54, seconds: 48.715, strength: 0.9801864839391783 },
+      },
+    ],
+  },
 };
 
 /** Worlds that still break an invariant. */

@@ -61,6 +61,8 @@ const SECOND_RECHECK_MS = 3000;
 /** The second recheck requests events dated this long before the relay caught up: clocks of authors differ. */
 const SECOND_RECHECK_FROM_MS = 5000;
 const QUERY_MS = 60_000;
+/** Wait for the end of stored events before a subscription is requested again; doubles each time. */
+const UNANSWERED_MS = 60_000;
 const RECONCILE_MS = 20_000;
 /** Maximum values in one filter list that every relay accepts. */
 const IDS_PER_REQUEST = 64;
@@ -162,8 +164,22 @@ export class RelayReader {
   }
 
   #askAll(standing: Standing): void {
-    this.#begin(standing, 'asked');
+    const asking = this.#begin(standing, 'asked');
     this.#connection.say('REQ', standing.feed.id, ...filtersFor(standing));
+    void this.#askAgain(standing, asking);
+  }
+
+  /** Repeats a request that was not answered, at growing intervals: it may have been lost on a living connection. */
+  async #askAgain(standing: Standing, asking: Asking): Promise<void> {
+    for (let waitMs = UNANSWERED_MS; ; waitMs *= 2) {
+      try {
+        await this.#options.clock.sleep(waitMs, this.#signal);
+      } catch {
+        return; // closed while waiting
+      }
+      if (!this.#isCurrent(standing, asking) || asking.stage !== 'asked') return;
+      this.#connection.say('REQ', standing.feed.id, ...filtersFor(standing));
+    }
   }
 
   #begin(standing: Standing, stage: Asking['stage']): Asking {

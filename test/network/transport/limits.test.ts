@@ -187,6 +187,23 @@ describe('size', () => {
     await set.close();
   });
 
+  test('a NOTICE about one subscription too many says nothing about the size of an event', async () => {
+    const { clock, sockets, set, status } = openOne(PRIVATE);
+    const publishing = set.publish(event);
+    await clock.advance(0);
+    sockets
+      .latest()
+      .hear(
+        'NOTICE',
+        'invalid: Subscription rejected: Too many subscriptions: ' +
+          'Number of subscriptions must be less than or equal to 10',
+      );
+    answerAll(sockets.latest(), true);
+    expect((await publishing)[0]).toMatchObject({ status: 'accepted', attempts: 1 });
+    expect(status().limits.maxEventBytes).toBeUndefined();
+    await set.close();
+  });
+
   test.each([
     ['lowers', { maxMessageLength: 20_010 }, 'strfry', 20_000],
     ['does not raise', { maxMessageLength: 1_000_010 }, 'strfry', 65_536],

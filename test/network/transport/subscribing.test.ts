@@ -41,6 +41,22 @@ async function listen(
   return { clock, sockets, set, heard, refused, caughtUp, subscription, a: a!, b: b! };
 }
 
+test('a request that no relay answered is sent again after a minute, then after two', async () => {
+  const { a, clock, caughtUp, set } = await listen(['ws://a.test']);
+  const requests = () => a.sent.filter((frame) => `${frame}`.startsWith('REQ,n1,')).length;
+  const counts: number[] = [];
+  for (const seconds of [59, 2, 118, 2]) {
+    await clock.advance(1000 * seconds);
+    counts.push(requests());
+  }
+  expect(counts).toEqual([1, 2, 2, 3]);
+  a.hear('EOSE', 'n1');
+  await clock.advance(600_000);
+  expect(caughtUp).toEqual(['ws://a.test']);
+  expect(requests()).toBe(3);
+  await set.close();
+});
+
 describe('what counts', () => {
   const event = eventOf('genuine');
 
