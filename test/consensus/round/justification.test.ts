@@ -76,10 +76,20 @@ test('an outcome of an earlier view is prepared again if a quorum prepared it th
     [two, again({ prepares: [...ids.slice(0, 2), two.id] })],
     [again({ justify: 1 })],
     [again({ justify: 2 })],
+    // a quorum of the view itself, or of a later one
+    ...[1, 2].map((view) => {
+      const votes = ['w0', 'w1', 'w2'].map((key) => prepareX(key, { view }));
+      return [again({ justify: view, prepares: votes.map(({ id }) => id) }), ...votes];
+    }),
     [again({}, 'w2')],
     [again({ ctx: 'other' })],
   ];
-  for (const heard of wrong) expect(signs(inViewOne(), [...before, ...heard])).toEqual([]);
+  for (const heard of wrong) {
+    const prepares = signs(inViewOne(), [...before, ...heard]).filter((each) =>
+      each.startsWith('prepare'),
+    );
+    expect(prepares).toEqual([]);
+  }
 });
 
 test('prepares that did not arrive are asked for, and the proposal is prepared once they are there', () => {
@@ -110,6 +120,39 @@ test('a member that committed prepares another outcome only if a quorum prepared
   expect(me.state.view).toBe(4);
   const since = { justify: 2, prepares: later.map(({ id }) => id) };
   expect(signs(me, [...later, Y(4, since)], 1610)).toEqual(['prepare Y 2']);
+});
+
+test('in a recovery epoch a new proposal needs view-change votes of that epoch from enough members, one of each', () => {
+  const said = { type: 'ballot' as const, run: RUN, round: 0, parent: PARENT, prepared: null };
+  const voteOf = (key: string, id = `vote of ${key}`, attempt = 1): Signed<ViewChangeVote> => ({
+    ...{ ...said, attempt, key, id },
+  });
+  const prepares = (listed: readonly Signed<ViewChangeVote>[], heard = listed) => {
+    const me = new Player(four, 'w3');
+    me.take(
+      { type: 'checked', check: { digest: 'Z', valid: true, acceptable: true, unlisted: [] } },
+      1,
+    );
+    for (const at of [80, 5000]) me.take({ type: 'tick' }, at);
+    const ballots = listed.map(({ id }) => id);
+    const [proposer] = me.context.proposers(1);
+    const { ctx } = me.context.draw(
+      1,
+      listed.map(({ key }) => key),
+    );
+    const outcome = outcomeBy(proposer!, 'final', ballots);
+    const proposal = proposalBy(four, proposer!, 'Z', { attempt: 1, ctx, ballots, outcome });
+    const signed = signs(me, [...heard, proposal], 5001);
+    return { signed, wants: me.all('want') };
+  };
+  const three = ['w0', 'w1', 'w3'].map((key) => voteOf(key));
+  expect(prepares(three).signed).toEqual(['prepare Z -1']);
+  expect(prepares(three.slice(1)).signed).toEqual([]);
+  expect(prepares([...three, voteOf('w3', 'once more')]).signed).toEqual([]);
+  expect(prepares([...three, voteOf('w2', 'of the next epoch', 2)]).signed).toEqual([]);
+  const missing = prepares(three, three.slice(1));
+  expect(missing.signed).toEqual([]);
+  expect(missing.wants).toContainEqual({ type: 'want', what: 'events', ids: ['vote of w0'] });
 });
 
 test('in a recovery epoch the latest outcome that its votes claim and prove is prepared, and no other', () => {

@@ -8,7 +8,7 @@ import { friends, Player, proposalBy, voteBy } from './test-network.ts';
 
 const four = friends(4, 'bft', 3);
 const X0 = proposalBy(four, 'w0', 'X');
-const prepareX = ['w2', 'w3'].map((key) => voteBy(four, key, 'prepare', 'X'));
+const prepareX = ['w3', 'w2'].map((key) => voteBy(four, key, 'prepare', 'X'));
 const quorum: readonly Signed<Message>[] = [X0, ...prepareX];
 const ids = quorum.map(({ id }) => id).sort();
 const checkOf = (digest: string, valid = true, acceptable = valid) => ({
@@ -221,6 +221,25 @@ describe('a member', () => {
     expect(me.state).toMatchObject({ decided: { digest: 'X' }, conflicts: ['Y'], closed, view });
     me.hear({ ...voteBy(four, 'w3', 'commit', 'Y'), id: 'once more' }, 91);
     expect(me.all('refused')).toHaveLength(1);
+  });
+
+  test('takes no outcome for decided whose proposal it lacks', () => {
+    const commits = ['w0', 'w1', 'w2'].map((key) => voteBy(four, key, 'commit', 'X'));
+    const me = player('w3', proposalBy(four, 'w0', 'Z'), ...commits);
+    expect(me.state.decided).toBeNull();
+    expect(asked(me, { type: 'want', what: 'outcome', digest: 'X' })).toBe(true);
+  });
+
+  test('says at the end of a view who has not prepared in it', () => {
+    const stalled = (...heard: readonly Signed<Message>[]) => {
+      const me = player('w3', ...heard);
+      wake(me, 80, 180);
+      return me.all('stalled').map(({ missing }) => missing);
+    };
+    const commit = voteBy(four, 'w2', 'commit', 'X');
+    const later = voteBy(four, 'w2', 'prepare', 'X', { view: 1 });
+    expect(stalled(X0, voteBy(four, 'w1', 'prepare', 'X'), commit, later)).toEqual([['w2', 'w3']]);
+    expect(stalled(voteBy(four, 'w1', 'prepare', 'X'))).toEqual([['w0']]);
   });
 
   test('sends after a restart what it signed in its epoch and view', () => {
