@@ -58,8 +58,10 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
   },
   slices: {
     sources: ['src/model/architectures/slices.ts', 'src/certified/decisions/slices.ts'],
-    tests: ['test/model/**/*.test.ts', 'test/certified/model-step.test.ts'],
-    without: ['**/e2e/**'],
+    tests: [
+      'test/model/architectures/slice*.test.ts',
+      'test/certified/{model-step,slices}.test.ts',
+    ],
     target: 75,
   },
   directory: {
