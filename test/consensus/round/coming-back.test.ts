@@ -10,6 +10,8 @@ import {
   comeBack,
   delayOf,
   delaysIn,
+  latestEpoch,
+  latestView,
   viewStart,
 } from '../../../src/consensus/round/timing.ts';
 import { friends, Player, voteBy } from './test-network.ts';
@@ -123,4 +125,23 @@ describe('a worker that still trained when the round before was decided', () => 
   test('and looks at what it missed where it is late', () => {
     expect(begins(SINCE + 1001)).toEqual({ begun: SINCE, back: SINCE + 1001 });
   });
+});
+
+test('how far others can be counts from the outcome before, and from the clock that is ahead the most', () => {
+  const { context: base } = new Player(eight, 'w7', { ...times, recoveryMs: 5000, skewMs: 40 });
+  const context = { ...base, since: SINCE };
+  const begins = SINCE + viewStart(times.viewMs, 1) - 40;
+  expect([begins - 1, begins].map((now) => latestView(context, now))).toEqual([0, 1]);
+  expect([4959, 4960, 9960].map((ms) => latestEpoch(context, SINCE + ms))).toEqual([1, 2, 3]);
+  expect(latestEpoch(context, SINCE - 9000)).toBe(1);
+  const without = { ...context, timing: { ...context.timing, recoveryMs: 0 } };
+  expect(latestEpoch(without, SINCE + 9960)).toBe(0);
+});
+
+test('without an outcome before, or with one of the future, a worker that comes back begins anew', () => {
+  const { context } = new Player(eight, 'w7', times);
+  for (const decided of [0, -5, 101, 100])
+    expect(comeBack(context, decided, 100)).toEqual({ begun: 100, back: 100 });
+  expect(comeBack(context, 99, 100)).toEqual({ begun: 99, back: 100 });
+  expect(delayOf({ begun: 30, back: null }, context, { now: 100, signed: 7 })).toBe(70);
 });
