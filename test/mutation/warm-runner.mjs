@@ -1,8 +1,8 @@
 /**
- * A test runner of Stryker that keeps the program loaded between changes. Stryker's own ends the thread of vitest after
- * each change and loads all modules again, which costs ten times as much as the tests. A change is only switched on, so
- * the same modules serve all of them. If a test that noticed a change also fails without it, the change before has left
- * something behind: then the thread starts anew.
+ * A test runner for Stryker that keeps the program loaded between changes. Stryker's own runner ends vitest's thread
+ * after each change, and loading all modules again takes ten times as long as the tests. All changes are in the loaded
+ * code, and one is switched on at a time. If a test that notices a change fails without it too, an earlier change has
+ * left something behind in memory: the thread starts again, and the tests run once more.
  */
 import { ThreadsPoolWorker } from 'vitest/node';
 
@@ -13,7 +13,7 @@ const { VitestTestRunner } = await import(
   ).href
 );
 
-/** A pool of vitest with one thread, which runs on until `restart` is called. */
+/** A vitest pool with one thread, which runs until `restart` is called. */
 class WarmPool {
   name = 'warm';
   #thread;
@@ -54,7 +54,7 @@ class WarmPool {
           if (this.#isStarted) return answer('started');
           this.#isStarted = true;
         }
-        // the configuration names the tests to run
+        // vitest sends the names of the tests to run only when a thread starts
         const config = this.#config;
         return this.#thread.send(
           context ? { ...message, context: { config, ...context } } : message,
@@ -70,9 +70,8 @@ class WarmPool {
   }
 }
 
-/** Processor time that the tests of a change may take: this, and so many times what they take without it. */
-const LIMIT_MS = 1500;
-const LIMIT_FACTOR = 2;
+/** Processor time, in milliseconds, that the tests of a change may take beyond their usual time. */
+const EXTRA_MS = 1500;
 
 class WarmTestRunner extends VitestTestRunner {
   #pool = new WarmPool();
@@ -111,7 +110,7 @@ class WarmTestRunner extends VitestTestRunner {
     return this.#limited(options);
   }
 
-  /** Runs the tests, and ends them if they take too much processor time: a busy machine does not matter. */
+  /** Runs the tests, and ends them after too much processor time, which a busy machine does not change. */
   async #limited(options) {
     const tests = options.testFilter ?? [];
     const usual = tests.reduce((sum, id) => sum + (this.#durations.get(id) ?? 0), 0);
@@ -119,7 +118,7 @@ class WarmTestRunner extends VitestTestRunner {
     let isOver = false;
     const poll = setInterval(() => {
       const { user, system } = process.cpuUsage(before);
-      if (isOver || (user + system) / 1000 < LIMIT_MS + LIMIT_FACTOR * usual) return;
+      if (isOver || (user + system) / 1000 < EXTRA_MS + usual) return;
       isOver = true;
       void this.#pool.restart();
     }, 100);

@@ -119,6 +119,40 @@ describe('placement', () => {
     expect(loads.get(idOf('a'))).toBeGreaterThan(40);
   });
 
+  it('gives no holder more than its share and the margin, nor more than its capacity', () => {
+    const many = (count: number, maxOverShare: number, holders: readonly Holder[], replicas = 1) =>
+      loadsOf(
+        placed(policyOf({ replicas }, { maxOverShare }), holders, `${maxOverShare}`, count).holders,
+      );
+    const ten = Array.from({ length: 10 }, (_, i) => holderOf(`h${i}`));
+    expect(new Set(many(100, 0, ten).values())).toEqual(new Set([10]));
+    for (const load of many(100, 20, ten).values()) expect(load).toBeLessThanOrEqual(12);
+    expect(Math.max(...many(100, 20, ten).values())).toBe(12);
+    // a share is rounded up, and is one object at least
+    for (const load of many(105, 0, ten).values()) expect(load).toBeLessThanOrEqual(11);
+    expect(many(4, 0, ten).size).toBe(4);
+    const weighted = [1, 2, 3, 4].map((weight) => holderOf(`w${weight}`, { weight }));
+    const loads = many(100, 0, weighted);
+    expect(weighted.map(({ key }) => loads.get(key))).toEqual([10, 20, 30, 40]);
+    const small = [holderOf('small', { capacity: 3 }), ...ten.slice(0, 4)];
+    expect(many(100, 40, small).get(idOf('small'))).toBe(3);
+    // two heavy holders take all objects, and the others divide what is left
+    const heavy = [
+      holderOf('x', { weight: 90 }),
+      holderOf('y', { weight: 50 }),
+      ...ten.slice(0, 2),
+    ];
+    const divided = many(50, 0, heavy, 3);
+    expect(['x', 'y', 'h0', 'h1'].map((name) => divided.get(idOf(name)))).toEqual([50, 50, 25, 25]);
+  });
+
+  it('has no class that the policy does not name', () => {
+    for (const name of ['result', 'toString'])
+      expect(() => place(distinctPolicy, fleet(9, 'h'), { id: idOf('x'), count: 1, name })).toThrow(
+        RangeError,
+      );
+  });
+
   it('finds holders for every rule that can be had, also where only one choice is left', () => {
     const many = fc.array(
       fc.record({ region: fc.constantFrom(...regions), tier: fc.constantFrom(...tiers) }),

@@ -73,6 +73,27 @@ describe('a rule that cannot be satisfied', () => {
     });
   });
 
+  it('keeps regions rather than trust tiers if lowering either would do', () => {
+    const holders = [
+      ...['asia', 'africa', 'europe'].map((region) => holderOf(region, { region, tier: 'known' })),
+      ...['open', 'anchored'].map((tier) => holderOf(tier, { region: 'europe', tier })),
+    ];
+    const three = policyOf({ replicas: 3, minDistinct: { regions: 3, tiers: 3 } });
+    const relaxation = [{ rule: 'objects.chunk.min_distinct.tiers', from: '3', to: '2' }];
+    expect(tried(three, holders)).toMatchObject({ ok: false, unsatisfied: { relaxation } });
+    const lone = tried(
+      policyOf(
+        { replicas: 3, minDistinct: { regions: 2, tiers: 2 } },
+        { onUnsatisfiable: 'degrade-with-alert' },
+      ),
+      holders.slice(0, 1),
+    );
+    expect(lone).toMatchObject({
+      rule: { replicas: 1, minDistinct: { regions: 1, tiers: 1 } },
+      alert: { rule: 'objects.chunk.min_distinct.regions', needed: 2, available: 1 },
+    });
+  });
+
   it('reports no relaxation if there are no holders', () => {
     expect(tried(policyOf({}), [])).toMatchObject({
       ok: false,
@@ -110,8 +131,60 @@ describe('what is said and what is attested', () => {
   });
 });
 
+describe('requirements on a holder that none meets', () => {
+  const attestor = idOf('attestor');
+  const rule = {
+    ...{ replicas: 1, attested: ['region', 'tier'] as const },
+    only: { regions: ['asia'], tiers: ['known'] },
+  };
+  const attested = ['objects.chunk.attested', '["region", "tier"]'];
+  const regions = ['objects.chunk.only.regions', '["asia"]', '[]'];
+  const tiers = ['objects.chunk.only.tiers', '["known"]', '[]'];
+  const one = { attested: { region: attestor, tier: attestor } };
+
+  it.each([
+    ['attestations', { region: 'asia' }, [[...attested, '[]']]],
+    [
+      'one attestation',
+      { region: 'asia', attested: { tier: attestor } },
+      [[...attested, '["tier"]']],
+    ],
+    [
+      'the other',
+      { region: 'asia', attested: { region: attestor } },
+      [[...attested, '["region"]']],
+    ],
+    ['regions', one, [regions]],
+    ['tiers', { ...one, region: 'asia', tier: 'open' }, [tiers]],
+    ['all of them', { tier: 'open' }, [[...attested, '[]'], regions, tiers]],
+  ] as const)('as few as possible are dropped: %s', (_, said, relaxation) => {
+    const policy = policyOf(rule, { attestors: [attestor], onUnsatisfiable: 'degrade-with-alert' });
+    expect(tried(policy, [holderOf('h', said)])).toMatchObject({
+      ok: false,
+      unsatisfied: {
+        ...{ rule: 'objects.chunk.min_distinct.regions', needed: 1, available: 0 },
+        relaxation: relaxation.map(([rule, from, to]) => ({ rule, from, to })),
+        relaxed: undefined,
+      },
+    });
+  });
+
+  it('are dropped before numbers are lowered', () => {
+    const policy = policyOf({ ...rule, replicas: 3 }, { attestors: [attestor] });
+    expect(tried(policy, [holderOf('h', one)])).toMatchObject({
+      unsatisfied: {
+        relaxation: [
+          { rule: 'objects.chunk.replicas', from: '3', to: '1' },
+          { rule: 'objects.chunk.only.regions' },
+        ],
+      },
+    });
+  });
+});
+
 describe('members that are not drawn', () => {
   it.each([
+    ['no capacity', holderOf('h', { capacity: 0 }), 'it has no capacity left'],
     ['weight 0', holderOf('h', { weight: 0 }), 'its weight is 0'],
     ['another class', holderOf('h', { classes: ['result'] }), 'it takes no objects of class chunk'],
     [
