@@ -142,7 +142,7 @@ describe('requirements on a holder that none meets', () => {
   const tiers = ['objects.chunk.only.tiers', '["known"]', '[]'];
   const one = { attested: { region: attestor, tier: attestor } };
 
-  it.each([
+  const cases: readonly (readonly [string, Partial<Holder>, readonly (readonly string[])[]])[] = [
     ['attestations', { region: 'asia' }, [[...attested, '[]']]],
     [
       'one attestation',
@@ -157,7 +157,9 @@ describe('requirements on a holder that none meets', () => {
     ['regions', one, [regions]],
     ['tiers', { ...one, region: 'asia', tier: 'open' }, [tiers]],
     ['all of them', { tier: 'open' }, [[...attested, '[]'], regions, tiers]],
-  ] as const)('as few as possible are dropped: %s', (_, said, relaxation) => {
+  ];
+
+  it.each(cases)('as few as possible are dropped: %s', (_, said, relaxation) => {
     const policy = policyOf(rule, { attestors: [attestor], onUnsatisfiable: 'degrade-with-alert' });
     expect(tried(policy, [holderOf('h', said)])).toMatchObject({
       ok: false,
