@@ -1,4 +1,4 @@
-/** Bundles what runs in a browser into `dist`: the run page and the page of a worker, each a folder of files, for `npm run build` and the tests. */
+/** Bundles what runs in a browser into `dist`: the run page and the page of a worker, each a folder of files. */
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -37,7 +37,7 @@ export async function bundlePage(folder: string): Promise<void> {
 }
 
 /** A worker in a tab; onnxruntime's WebAssembly is served beside it. */
-async function bundleTab(folder: string): Promise<void> {
+export async function bundleTab(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   await bundleScripts(
     {
@@ -49,9 +49,4 @@ async function bundleTab(folder: string): Promise<void> {
     folder,
   );
   await copyFile(source('./src/browser/page/tab.html'), join(folder, 'tab.html'));
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  await bundlePage(source('./dist/page'));
-  await bundleTab(source('./dist/browser'));
 }

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { SkippedTests } from './test/setup/skipped-tests.ts';
 
-const build = './test/setup/build.ts';
+const build = './build.ts';
 const process = 'test/**/process/**/*.test.ts';
 const endToEnd = 'test/**/e2e/**/*.test.ts';
 const longRunning = 'test/long/**/*.test.ts';

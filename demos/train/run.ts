@@ -20,17 +20,14 @@ import { type DemoDocument, documentOf } from '../shared/document.ts';
 import { type Played, playRun, runLogged } from '../shared/play.ts';
 import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
 import type { Exit } from '../shared/swarm.ts';
-
-interface Extent {
-  readonly workers: number;
-  readonly rounds: number;
-  readonly innerSteps: number;
-}
+import { type Extent, fitExtent, type Limits, secondsOf, timeSteps, wordPlan } from './extent.ts';
 
 interface Demo {
   readonly model: 'char-gpt' | 'linear' | 'pretrained' | 'forecaster' | 'vit';
   readonly usual: Extent;
   readonly quick: Extent;
+  /** Limits of the usual and the quick extent on a slow machine. */
+  readonly limits?: { readonly usual: Limits; readonly quick: Limits };
   /** Extent with --long: enough shards that one worker alone is far behind the shared model (docs/benchmarks.md). */
   readonly long?: Extent;
   data(stage: Stage, extent: Extent): DemoData | Promise<DemoData>;
@@ -43,6 +40,10 @@ const demos = {
     model: 'char-gpt',
     usual: { workers: 4, rounds: 20, innerSteps: 25 },
     quick: { workers: 4, rounds: 3, innerSteps: 20 },
+    limits: {
+      usual: { seconds: 300, fewestRounds: 6 },
+      quick: { seconds: 60, fewestRounds: 3 },
+    },
     long: { workers: 8, rounds: 20, innerSteps: 25 },
     data: demoText,
   },
@@ -85,12 +86,13 @@ const NAMES = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi
 export async function runTrainingDemo(name: TrainingDemo, flags: DemoFlags): Promise<number> {
   const demo: Demo = demos[name];
   if (flags.reference) assertReferenceDemo(name, flags);
-  const extent = extentOf(demo, flags);
-  const names = Array.from({ length: extent.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
+  const wanted = extentOf(demo, flags);
+  const names = Array.from({ length: wanted.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
   // all workers end with the same model, so the first folder is shown
   const saved = (dir: string) => savedIn(join(dir, names[0]!), name, flags);
   return await onStage(flags, { name, workers: names, saved }, async (stage) => {
     const { dir, onNotice } = stage;
+    const extent = await plannedExtent(demo, wanted, stage);
     const tuning = name === 'finetune' ? await prepareTuning(stage, extent.workers) : undefined;
     const data = tuning?.data ?? (await demo.data(stage, extent));
     onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
@@ -124,6 +126,22 @@ function extentOf({ usual, quick, long = usual }: Demo, flags: DemoFlags): Exten
   const { workers = extent.workers, rounds = extent.rounds } = flags;
   const { innerSteps = extent.innerSteps } = flags;
   return { workers, rounds, innerSteps };
+}
+
+/** Returns the extent that fits into the time limit on this machine; the extent given by flags is not changed. */
+async function plannedExtent(
+  { limits }: Demo,
+  wanted: Extent,
+  { flags, onNotice }: Stage,
+): Promise<Extent> {
+  const { rounds, innerSteps, workers, settings, profile, long } = flags;
+  const given = [rounds, innerSteps, workers, settings, profile, long];
+  if (limits === undefined || given.some((flag) => flag !== undefined)) return wanted;
+  onNotice('timing a few steps on this machine');
+  const time = await timeSteps(wanted.workers);
+  const extent = fitExtent(wanted, time, flags.quick ? limits.quick : limits.usual);
+  onNotice(wordPlan(extent, wanted, secondsOf(extent, time)));
+  return extent;
 }
 
 type RunSettings = PartialSettings & { readonly rounds: number };

@@ -28,10 +28,8 @@ export interface DeviceReport {
 
 const DEVICES: readonly Device[] = ['cpu', 'cuda', 'webgpu'];
 const HALVES: readonly Half[] = ['f16', 'bf16'];
-/** Inner steps of a probe. */
-const STEPS = 2;
-/** Maximum batch of a probe: enough to run every operator. */
-const MOST_ROWS = 2;
+/** A probe's batch is small, but enough to run every operator. */
+const PROBE: Brief = { rows: 2, steps: 2 };
 
 /** Trains two steps on every device, each in a process of its own: drivers may write to stderr or end the process. */
 export async function probeDevices(settings: Settings): Promise<readonly DeviceReport[]> {
@@ -65,7 +63,7 @@ export async function probeDevice(
 ): Promise<DeviceReport> {
   try {
     const settings = completeSettings({ relay: [] }, readSettings(written, 'settings'));
-    const { seconds, parameters } = await trainBriefly(device, settings);
+    const { seconds, parameters } = await trainBriefly(device, settings, PROBE);
     const took = `${(1000 * seconds).toFixed(0)} ms`;
     const message =
       `two steps of ${settings.model} with ${parameters.toLocaleString('en')} ` +
@@ -83,20 +81,35 @@ async function halvesOf(device: Device): Promise<readonly Half[]> {
   if (device === 'cpu') return works;
   const smallest = completeSettings(presets.linear, { model: 'linear', run: 'probe', relay: [] });
   for (const precision of HALVES) {
-    const trained = trainBriefly(device, { ...smallest, precision });
+    const trained = trainBriefly(device, { ...smallest, precision }, PROBE);
     if (await trained.then(() => true).catch(() => false)) works.push(precision);
   }
   return works;
 }
 
-async function trainBriefly(device: Device, settings: Settings) {
+interface Brief {
+  /** Maximum rows of a batch. */
+  readonly rows: number;
+  readonly steps: number;
+  /** Steps before those that are timed. */
+  readonly warmUp?: number;
+  readonly threads?: number;
+}
+
+/** Trains a few steps on random data and returns the seconds that they took. */
+export async function trainBriefly(
+  device: Device,
+  settings: Settings,
+  { rows, steps, warmUp = 0, threads }: Brief,
+) {
   const { model, frozen } = await openModel(settings);
   const trainer = await createTrainer({
     model,
     device,
     frozen,
     optimizer: optimizerOf(settings),
-    batch: Math.min(settings.batchSize, MOST_ROWS),
+    threads,
+    batch: Math.min(settings.batchSize, rows),
     recompute: settings.recompute,
     precision: settings.precision,
     data: rulesOf(dataFormOf(model)).anything(),
@@ -104,11 +117,14 @@ async function trainBriefly(device: Device, settings: Settings) {
   try {
     const params = initialParameters(model, 1);
     const batchKey = deriveKey('nostrain/probe');
-    const { seconds } = await trainer.train(
-      { params, moments: [], round: 0, steps: STEPS, firstStep: 0, batchKey },
-      () => {},
-      new AbortController().signal,
-    );
+    const train = (count: number) =>
+      trainer.train(
+        { params, moments: [], round: 0, steps: count, firstStep: 0, batchKey },
+        () => {},
+        new AbortController().signal,
+      );
+    if (warmUp > 0) await train(warmUp);
+    const { seconds } = await train(steps);
     return { seconds, parameters: params.length };
   } finally {
     await trainer.close();
