@@ -11,6 +11,7 @@ import { asJson, exitCodes, writeNote, writeOut } from '../../src/terminal/outpu
 import type { Saved } from '../../src/terminal/render/live.ts';
 import { createReporter } from '../../src/terminal/reporter.ts';
 import type { Exit, OnEvent } from './swarm.ts';
+import { tidyDemo } from './tidy.ts';
 
 /** The flags of `nostrain demo`; src/cli/commands/demo.ts says which demo takes which. */
 export interface DemoFlags {
@@ -94,7 +95,7 @@ export const onStage = (
     scope.defer(() => reporter.close());
     const reported = new Set<string>();
     const say = (line: string) => (json ? writeNote(line) : writeOut(`${line}\n`));
-    return await play({
+    const exitCode = await play({
       flags,
       dir,
       scope,
@@ -123,6 +124,8 @@ export const onStage = (
       },
       wallSeconds: () => (Date.now() - startedMs) / 1000,
     });
+    if (exitCode === exitCodes.done.code) await tidyDemo(dir, workers);
+    return exitCode;
   });
 
 /** Returns --dir or the demo's emptied folder. Throws `demo/folder` if --dir has files, `run/busy` if it is in use. */
