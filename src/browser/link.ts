@@ -1,6 +1,7 @@
 /** Parses the link of a tab (run, relays, device), and defines the messages between page and worker. */
 import { ConfigError } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
+import { parseRunName } from '../certified/wire/run-names.ts';
 import { decodeRunAddress, type RunAddress } from '../certified/wire/runs.ts';
 import { hintProblem, parseRelayUrls } from '../network/transport/relay-urls.ts';
 import type { Device } from '../trainer/messages.ts';
@@ -31,12 +32,11 @@ const LOCAL = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 /** Reads `#naddr1…&device=wasm&threads=1&relay=wss://…&slot=b`. Throws a ConfigError that says what is wrong. */
 export function parseLink(hash: string, host: string): TabLink {
-  const [named = '', ...rest] = hash.replace(/^#/, '').split('&');
-  const params = new URLSearchParams(rest.join('&'));
-  const address = decodeRunAddress(decodeURIComponent(named));
+  const { run = '', params = new URLSearchParams() } = parseRunName(hash) ?? {};
+  const address = decodeRunAddress(run);
   if (!address.ok) {
     throw wrong(
-      named === '' ? 'the link names no run' : `the run in the link is ${address.issue.message}`,
+      run === '' ? 'the link names no run' : `the run in the link is ${address.issue.message}`,
       'open a link that ends in #naddr1…, as `nostrain run create --relay URL` prints it',
     );
   }

@@ -53,5 +53,6 @@ export {
   toProposal,
   toVote,
 } from './wire/messages.ts';
+export { parseRunName, type RunName } from './wire/run-names.ts';
 export { buildRun, decodeRunAddress, encodeRunAddress, toRun } from './wire/runs.ts';
 export { buildSnapshot, findSnapshot } from './wire/snapshots.ts';

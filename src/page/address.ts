@@ -1,4 +1,5 @@
 /** Parses and writes the part after # in the page's address: a run and its relays, or a file on the page's server. */
+import { parseRunName } from '../certified/wire/run-names.ts';
 
 export interface Address {
   /** `naddr1…`, a run id, or empty. */
@@ -20,13 +21,12 @@ const MOST_RELAYS = 16;
 /** Maximum characters of the address. */
 const LONGEST = 4096;
 
-/** Parses `#naddr1…`, or `#run=…&relay=wss://…`. */
+/** Parses `#naddr1…`, `#run=…&relay=wss://…`, or `#events=…`. */
 export function readAddress(hash: string): Address {
-  const text = hash.replace(/^#/, '').slice(0, LONGEST);
-  const isBare = /^(?:nostr:)?naddr1[a-z0-9]+$/.test(text) || /^[0-9a-f]{64}$/.test(text);
-  const query = new URLSearchParams(isBare ? { run: text } : text);
+  const name = parseRunName(hash);
+  const query = name?.params ?? new URLSearchParams(hash.replace(/^#/, '').slice(0, LONGEST));
   return {
-    run: query.get('run') ?? '',
+    run: name?.run ?? query.get('run') ?? '',
     relays: query.getAll('relay').slice(0, MOST_RELAYS),
     drand: query.getAll('drand').slice(0, MOST_RELAYS),
     events: query.get('events') ?? '',

@@ -121,7 +121,7 @@ const demoFlags = {
   settings: text('<file>', 'JSON file with other settings for every worker'),
   dir: text('<dir>', 'folder for the workers (default: in your data folder, replaced each time)'),
   reference: toggle('linear: use the data and settings of the Python reference'),
-  quick: toggle('fewer rounds and steps: a minute instead of several'),
+  quick: toggle('fewer rounds and steps: about a minute'),
   long: toggle('many workers and rounds, until training together beats training alone'),
   attack: text('<name>', 'byzantine: what hostile workers do (default: sign-flip)'),
   hostile: parsed('<f/n>', 'byzantine: hostile workers out of all (default: 2/8)', (text) =>

@@ -42,7 +42,7 @@ export const watch = (): Command =>
     'follow a certified run live: rounds, votes, missing workers; needs no key',
     watchFlags,
   )
-    .argument('<run>', 'run: its id, naddr1…, or its name on this machine')
+    .argument('<run>', 'run: naddr1…, a link, its id, a spec file, or its name on this machine')
     .action((source: string, flags: WatchFlags) =>
       interruptibly(async (signal) => {
         const { relay, allowPrivateRelays } = flags;

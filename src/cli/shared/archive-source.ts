@@ -56,7 +56,7 @@ import { locateRun, withRelays } from './with-relays.ts';
 
 /** Flags that name the run, its relays, endpoints of chains, and how to reach relays. */
 export const sourceFlags = {
-  run: text('<run>', 'run: its id, naddr1…, or its name on this machine'),
+  run: text('<run>', 'run: naddr1…, a link, its id, a spec file, or its name on this machine'),
   spec: text('<file>', 'spec of the run, if no event has it'),
   stake: text('<file>', 'stake snapshot of the run, if no event has it'),
   relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of --run'),

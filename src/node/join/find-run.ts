@@ -4,16 +4,16 @@
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
+import { parseRunName, type RunName } from '../../certified/wire/run-names.ts';
 import {
   decodeRunAddress,
   fetchRun,
   fetchSlice,
   type RunAddress,
 } from '../../certified/wire/runs.ts';
-import { hintProblem, withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { hintProblem, parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
@@ -76,52 +76,78 @@ export async function findRun(
   const connection = publicOnly ? { ...options.connection, publicOnly } : options.connection;
   const spec = location.spec ?? (await readKept(options.dir ?? runDir(run), run));
   if (spec !== undefined) return { run, spec, relays, connection };
+  if (address === undefined) throw unknownRun(run);
   return {
     run,
-    spec: await askRelays(address!, relays, { ...options, connection }),
+    spec: await askRelays(address, relays, { ...options, connection }),
     relays,
     connection,
   };
 }
 
 async function locationOf(source: string | RunSpec, options: LocateOptions): Promise<RunLocation> {
-  const byAddress = typeof source === 'string' ? addressed(source, options) : undefined;
-  if (byAddress !== undefined) return byAddress;
-  const local =
-    typeof source === 'string' &&
-    (await kindOf(source)) !== 'file' &&
-    (await findKept(source, options));
-  if (local) return local;
-  const spec = typeof source === 'string' ? readSpec(await readDocument(source)) : source;
-  return { run: runIdOf(spec), spec, relays: options.relays ?? [], publicOnly: false };
+  if (typeof source !== 'string') return locatedSpec(source, options);
+  const location = await namedRun(source, options);
+  return location ?? locatedSpec(readSpec(await readDocument(source)), options);
 }
 
-/** Returns the run that an id, an address or a name on this machine stands for. Throws a ConfigError (`flag/run`). */
+const locatedSpec = (spec: RunSpec, { relays = [] }: LocateOptions): RunLocation => ({
+  run: runIdOf(spec),
+  spec,
+  relays,
+  publicOnly: false,
+});
+
+/**
+ * Returns the run that a spec file, an id, an address, a link or a name on this machine stands for, without asking
+ * relays. Throws a ConfigError (`flag/run`) if it is none of them.
+ */
 export async function locateRun(source: string, options: LocateOptions): Promise<RunLocation> {
-  const location = addressed(source, options) ?? (await findKept(source, options));
-  if (location !== undefined) return location;
-  if (isHex32(source)) return { run: source, relays: options.relays ?? [], publicOnly: false };
-  throw new ConfigError('flag/run', `--run ${source} is not a known run`, {
-    hint: 'name an id (64 hex digits), an address (naddr1…), or a run that `nostrain runs` lists',
-  });
+  if ((await kindOf(source)) === 'file') return locationOf(source, options);
+  const location = await namedRun(source, options);
+  if (location === undefined) throw unknownRun(source);
+  return location;
 }
 
-/** Decodes an address (`naddr1…`) into the run and its relays; undefined if the text is not an address. */
-function addressed(source: string, options: LocateOptions): RunLocation | undefined {
-  if (!/^(?:nostr:)?naddr1/.test(source)) return undefined;
-  const decoded = decodeRunAddress(source);
+const unknownRun = (source: string) =>
+  new ConfigError('flag/run', `${source.slice(0, 100)} is not a known run`, {
+    hint:
+      'name an address (naddr1…), the link of a page, an id (64 hex digits) with --relay, a spec ' +
+      'file, or a run that `nostrain runs` lists',
+  });
+
+/** Returns the run that an address, a link, an id or a name on this machine stands for; undefined for other text. */
+async function namedRun(source: string, options: LocateOptions): Promise<RunLocation | undefined> {
+  const name = parseRunName(source);
+  if (name?.run.startsWith('naddr1')) return addressed(name, options);
+  if (name === undefined && (await kindOf(source)) === 'file') return undefined;
+  const local = await findKept(name?.run ?? source, options);
+  if (local !== undefined || name === undefined) return local;
+  return { run: name.run, ...hintedRelays(name.relays, options) };
+}
+
+/** Decodes an address into the run and its relays; those of a link replace those of its address. */
+function addressed(name: RunName, options: LocateOptions): RunLocation {
+  const decoded = decodeRunAddress(name.run);
   if (!decoded.ok) {
-    throw new ConfigError('run/address', `${source.slice(0, 40)}… is ${decoded.issue.message}`, {
+    throw new ConfigError('run/address', `${name.run.slice(0, 40)}… is ${decoded.issue.message}`, {
       hint: 'copy the whole line that `nostrain run create --relay URL` printed',
     });
   }
   const { value: address } = decoded;
-  const location = { run: address.run, address };
-  if (options.relays !== undefined)
-    return { ...location, relays: options.relays, publicOnly: false };
-  const hints = address.relays.slice(0, MOST_HINTS);
+  const hints = name.relays.length > 0 ? parseRelayUrls(name.relays) : address.relays;
+  return { run: address.run, address, ...hintedRelays(hints, options) };
+}
+
+/** Returns the requested relays, else those that an address or a link names, without private ones. */
+function hintedRelays(
+  hints: readonly string[],
+  options: LocateOptions,
+): Pick<RunLocation, 'relays' | 'publicOnly'> {
+  if (options.relays !== undefined) return { relays: options.relays, publicOnly: false };
+  const relays = hints.slice(0, MOST_HINTS);
   const publicOnly = options.allowPrivateRelays !== true;
-  return { ...location, relays: publicOnly ? dialable(hints, options) : hints, publicOnly };
+  return { relays: publicOnly ? dialable(relays, options) : relays, publicOnly };
 }
 
 /** Returns a certified run of this machine by its name or id; undefined if there is no such run. */

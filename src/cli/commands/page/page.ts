@@ -6,6 +6,7 @@ import type { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
+import { parseRunName } from '../../../certified/wire/run-names.ts';
 import type { RoundPicture, RunPicture } from '../../../dashboard/run-picture.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import {
@@ -71,7 +72,7 @@ export const page = (): Command =>
     'show a run in a browser: losses, workers, votes, and a replay that verifies them',
     pageFlags,
   )
-    .argument('[run]', 'run: naddr1…, its id, or its name on this machine')
+    .argument('[run]', 'run: naddr1…, a link, its id, or its name on this machine')
     .action(async (run: string | undefined, flags: PageFlags, command: Command) => {
       const { out } = flags;
       const isPublished = flags.publish.length > 0;
@@ -102,15 +103,16 @@ interface Content {
 async function contentOf(run: string | undefined, flags: PageFlags): Promise<Content> {
   const files = new Map(await readPage(pageFolder()));
   const query = new URLSearchParams();
-  const isKept = run !== undefined && !/^(?:nostr:)?naddr1|^[0-9a-f]{64}$/.test(run);
+  const name = run === undefined ? undefined : parseRunName(run);
+  const isKept = run !== undefined && name === undefined;
   const kept = isKept ? await findLocalRun(run, undefined, { anyWorker: true }) : undefined;
   if (kept !== undefined) await addLocal(kept, files, query);
-  else if (run !== undefined) query.set('run', run.replace(/^nostr:/, ''));
+  else if (name !== undefined) query.set('run', name.run);
   if (flags.events !== undefined) {
     files.set('events.jsonl', await readEvents(flags.events));
     query.set('events', 'events.jsonl');
   }
-  const relays = flags.relay.length > 0 ? flags.relay : (kept?.relays ?? []);
+  const relays = flags.relay.length > 0 ? flags.relay : (kept?.relays ?? name?.relays ?? []);
   if (flags.events === undefined) for (const url of relays) query.append('relay', url);
   for (const url of flags.drand) query.append('drand', url);
   return { files, address: query.size === 0 ? '' : `#${query}` };

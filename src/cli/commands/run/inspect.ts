@@ -56,7 +56,7 @@ export const inspectRun = (): Command =>
     'show the spec of a run field by field, and the load on relays per round',
     inspectFlags,
   )
-    .argument('<run>', 'file, naddr1… or name of the run')
+    .argument('<run>', 'file, naddr1…, link or name of the run')
     .action(async (source: string, flags: FlagValues<typeof inspectFlags>) => {
       await interruptibly(async (signal) => {
         const { relay, allowPrivateRelays } = flags;

@@ -25,7 +25,7 @@ type InviteFlags = FlagValues<typeof inviteFlags>;
 
 export const inviteToRun = (): Command =>
   commandWith('invite', 'let keys join a run that you founded, now or while it trains', inviteFlags)
-    .argument('<run>', 'file, naddr1… or name of the run')
+    .argument('<run>', 'file, naddr1…, link or name of the run')
     .argument('<keys...>', 'public keys to invite, as npub or hex')
     .action(invite);
 

@@ -47,7 +47,7 @@ export const joinRun = (): Command =>
   addJoinFlags(
     new Command('join')
       .description('train as one worker of a run; run the same command again to resume')
-      .addArgument(new Argument('<run>', 'file, naddr1… or name of the run')),
+      .addArgument(new Argument('<run>', 'file, naddr1…, link or name of the run')),
   ).action(async (source: string, flags: JoinFlags, command: Command) => {
     await trainIn(source, flags, command);
   });

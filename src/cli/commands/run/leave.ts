@@ -44,7 +44,7 @@ type LeaveFlags = FlagValues<typeof leaveFlags>;
 
 export const leaveRun = (): Command =>
   commandWith('leave', 'leave the roster of a run; a running worker stops by itself', leaveFlags)
-    .argument('<run>', 'file, naddr1… or name of the run')
+    .argument('<run>', 'file, naddr1…, link or name of the run')
     .action(leave);
 
 async function leave(source: string, flags: LeaveFlags): Promise<void> {
