@@ -1,8 +1,8 @@
 /** Shrinks the folder of a finished demo to what people look at: the shared model, the record of the rounds, logs. */
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { decodeSafetensors, encodeSafetensors } from '../../src/tensor/safetensors.ts';
-import { STATE_TENSOR_PREFIX } from '../../src/worker/state-file.ts';
+import { decodeSafetensors, encodeSafetensors } from 'nostrain/tensor';
+import { STATE_TENSOR_PREFIX } from 'nostrain/worker';
 
 /** Data with which a worker would resume or answer others. */
 const FOR_RESUMING = ['phase.safetensors', 'private', 'rounds'];

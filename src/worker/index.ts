@@ -10,4 +10,4 @@ export { completePlan, type Plan } from './plan.ts';
 export type { Ports, Store, Trainer, TrainTask } from './ports.ts';
 export { deltaOf, localStart, takeSent } from './residual.ts';
 export { genesis, type WorkerState } from './state.ts';
-export { encodeState, noMembers } from './state-file.ts';
+export { encodeState, noMembers, STATE_TENSOR_PREFIX } from './state-file.ts';
