@@ -51,7 +51,7 @@ export function describeCounted({ rounds, counted, others }: WorkCounted): reado
   return counted.length === 0
     ? [
         `None of your work counted in this run (${reasons})`,
-        'to take part, join the next run before it starts',
+        'To take part, join the next run before it starts',
       ]
     : [`Your work counted in ${counted.length} of ${rounds} rounds. Not counted: ${reasons}`];
 }

@@ -32,9 +32,17 @@ export interface Typed {
 }
 
 /**
- * Returns the spec with these founders. All of them keep their seats while they are away, and half of them and one
- * decide, so that a round needs most of them and a minority may be absent.
+ * Returns the fields by which founders keep their seats while they are away: a round needs most of them, and a minority
+ * may be absent.
  */
+export const founderFields = (quorum: 'cft' | 'bft' = 'cft') => ({
+  committee: { quorum },
+  liveRounds: LONG,
+  absentRounds: LONG,
+  timing: { viewMs: VIEW_MS },
+});
+
+/** Returns the spec with these founders, and what the host typed. */
 export async function specOf(
   founders: readonly WorkerId[],
   { name, flags, command }: Typed,
@@ -45,10 +53,7 @@ export async function specOf(
   const document: Untyped = {
     ...(corpus?.startsWith('https://') && { dataFrom: corpus.replace(/#.*$/, '') }),
     ...(flags.open && { admission: { kind: 'open' } }),
-    committee: { quorum: flags.quorum ?? 'cft' },
-    liveRounds: LONG,
-    absentRounds: LONG,
-    timing: { viewMs: VIEW_MS },
+    ...founderFields(flags.quorum),
   };
   return makeSpec({
     document,

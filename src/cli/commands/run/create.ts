@@ -334,6 +334,15 @@ function printCreated(
       ? 'send this command to your friends:'
       : `send your friends ${files} and this command:`,
     `  ${line}`,
+    nextStep(spec),
   ];
   writeOut(`${lines.join('\n')}\n`);
+}
+
+/** Returns what the creator of a run does next: a run waits for its founders. */
+function nextStep({ founders }: RunSpec): string {
+  return founders.length > 1
+    ? `run it yourself too: the run starts when most of its ${founders.length} founders have joined`
+    : 'run it yourself last: you are the only founder, so the run starts as soon as you join; ' +
+        'with friends, `nostrain host` waits for them';
 }
