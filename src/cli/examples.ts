@@ -30,6 +30,7 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'witness who': 'nostrain witness who --spec naddr1…',
   'witness inspect': 'nostrain witness inspect --keys 1000 --hostile 0.2 -k 64',
   keygen: 'nostrain keygen -o alice.key',
+  whoami: 'nostrain whoami',
   replay: `nostrain replay ${EVENTS}`,
   archive: `nostrain archive --run naddr1… ${RELAY} --out run.jsonl`,
   'checkpoint pack':

@@ -21,7 +21,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
     'doctor',
   ],
   'Models:': ['model', 'tiers'],
-  'Runs on this machine:': ['show', 'watch', 'clean', 'keygen'],
+  'Runs on this machine:': ['show', 'watch', 'clean', 'keygen', 'whoami'],
   'Relays:': ['relays', 'plan'],
   'Certified runs:': ['replay', 'archive', 'explain', 'scores', 'receipt', 'challenge'],
   'Committees and stake:': ['witness', 'stake'],

@@ -23,6 +23,7 @@ const nativeCommands: Readonly<Record<string, () => Promise<Command>>> = {
   plan: async () => (await import('./commands/plan/plan.ts')).plan(),
   witness: async () => (await import('./commands/witness/witness.ts')).witness(),
   keygen: async () => (await import('./commands/keygen.ts')).keygen(),
+  whoami: async () => (await import('./commands/whoami.ts')).whoami(),
   replay: async () => (await import('./commands/replay.ts')).replay(),
   checkpoint: async () => (await import('./commands/checkpoint/checkpoint.ts')).checkpoint(),
   archive: async () => (await import('./commands/archive.ts')).archive(),

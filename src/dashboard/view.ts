@@ -1,6 +1,8 @@
 /** State of the live view: a pure fold over the events of a run's workers. src/terminal renders it. */
+
 import type { CertifiedRound, RunEvent } from '../certified/rounds/events.ts';
 import { type Digest, roundName, roundNumber, type WorkerId } from '../run/ids.ts';
+import { shortName } from '../run/worker-names.ts';
 import {
   createWorkerView,
   foldPeer,
@@ -70,7 +72,7 @@ export function fold(view: View, name: string, event: RunEvent): View {
     case 'refused':
       return notify(next, name, `refused an event (${event.reason}): ${event.detail}`);
     case 'divergence': {
-      const peer = event.peer.slice(0, 8);
+      const peer = shortName(event.peer);
       const message = `holds another state than ${peer} at the start of ${roundName(event.round)}`;
       return notify({ ...next, diverged: new Set([...view.diverged, event.round]) }, name, message);
     }
@@ -238,7 +240,7 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
       );
     case 'fault':
       return (
-        `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules ` +
+        `${at}: FAULT, ${shortName(event.worker)} is proven to have broken the rules ` +
         `(${event.kind})`
       );
     case 'screened': {
@@ -246,7 +248,7 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
       const loss =
         gain === null ? 'to a value that is not a number' : `by ${(-gain).toPrecision(3)}`;
       return (
-        `${at}: SCREENED, the contribution of ${short(worker)} raises the loss ${loss} on ` +
+        `${at}: SCREENED, the contribution of ${shortName(worker)} raises the loss ${loss} on ` +
         `this worker's data; the limit is ${(-bound).toPrecision(3)}`
       );
     }

@@ -1,10 +1,4 @@
 /** Formats keys, hashes, scores and times for the page. */
-import { npubEncode } from 'nostr-tools/nip19';
-
-/** Returns the start of a key, enough to distinguish members. */
-export function shortKey(key: string): string {
-  return /^[0-9a-f]{64}$/.test(key) ? `${npubEncode(key).slice(0, 12)}…` : key.slice(0, 12);
-}
 
 export const shortHash = (hash: string): string => hash.slice(0, 12);
 

@@ -12,6 +12,7 @@ import type { RoundInbox } from '../network/wire/wire.ts';
 import type { CompletionReason, Sync } from '../run/aggregation.ts';
 import type { Contribution } from '../run/contribution.ts';
 import { type Digest, roundName, type WorkerId } from '../run/ids.ts';
+import { shortName } from '../run/worker-names.ts';
 import { createLayout, type Params, type Vector } from '../tensor/params.ts';
 import { CHUNK_LENGTH, type Range, rangeOfPartial } from '../tensor/partial-vector.ts';
 import type { RoundSummary } from './events.ts';
@@ -125,7 +126,8 @@ function incomplete(inbox: RoundInbox, round: number, session: Session): RelayEr
   const heard = workersOf(inbox);
   const missing = liveWorkers(session).filter((worker) => !heard.has(worker));
   const reasons = inbox.rejections.map(
-    ({ worker, reason }) => `${worker?.slice(0, 8) ?? 'unknown worker'}: ${reason}`,
+    ({ worker, reason }) =>
+      `${worker === undefined ? 'unknown worker' : shortName(worker)}: ${reason}`,
   );
   const foreign = inbox.rejections.some(
     ({ reason }) => reason === 'base-mismatch' || reason === 'wrong-shape',
@@ -133,7 +135,7 @@ function incomplete(inbox: RoundInbox, round: number, session: Session): RelayEr
   const parts = [
     `${roundName(round)} has ${heard.size} of ${want} gradients after ` +
       `${plan.roundTimeoutMs / 1000} s`,
-    missing.length > 0 ? `missing ${missing.map((worker) => worker.slice(0, 8)).join(', ')}` : '',
+    missing.length > 0 ? `missing ${missing.map(shortName).join(', ')}` : '',
     reasons.length > 0 ? `refused ${[...new Set(reasons)].join(', ')}` : '',
     ...ports.wire.troubles(),
   ];

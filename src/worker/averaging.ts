@@ -2,11 +2,13 @@
  * The plain round strategy: every worker averages the contributions that it has when the round closes; no committee
  * certifies them.
  */
+
 import { ConfigError } from '../base/errors.ts';
 import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/mean.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import { ruleForms } from '../run/aggregation.ts';
 import type { Digest } from '../run/ids.ts';
+import { fullName } from '../run/worker-names.ts';
 import { type Params, stateDigest } from '../tensor/params.ts';
 import { applyRound, collect, partsOf } from './apply-round.ts';
 import { assignChunks } from './chunk-assignment.ts';
@@ -114,9 +116,7 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
 
 function assertNamed({ plan: { peers }, ports: { wire } }: Session): void {
   if (peers.length === 0 || peers.includes(wire.me)) return;
-  throw new ConfigError('flag/peers', `the key of this worker, ${wire.me}, is not among --peers`, {
-    hint:
-      'all workers pass the same keys, including their own; `nostrain derive-pubkey` prints ' +
-      'yours',
+  throw new ConfigError('flag/peers', `this worker, ${fullName(wire.me)}, is not among --peers`, {
+    hint: 'all workers pass the same keys, including their own; `nostrain whoami` prints yours',
   });
 }

@@ -1,4 +1,5 @@
 /** The other workers of a run, known from heartbeats: who is live, differs or is ahead, and the waits for them. */
+
 import { notifiedOrDeadline, within } from '../base/async.ts';
 import { RelayError, safeLine } from '../base/errors.ts';
 import type { Gradient, Wire } from '../network/wire/wire.ts';
@@ -9,6 +10,7 @@ import {
   differentFiles,
   type SettingsFingerprint,
 } from '../run/settings-fingerprint.ts';
+import { shortName } from '../run/worker-names.ts';
 import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';
 import type { WorkerState } from './state.ts';
@@ -180,7 +182,7 @@ function began(
   const where = round < rounds ? `It is in ${roundName(round)} of ${rounds}.` : 'It is over.';
   return new RelayError(
     'round/began',
-    `${worker.slice(0, 8)} trains with a group you are not in: the run began before you came. ` +
+    `${shortName(worker)} trains with a group you are not in: the run began before you came. ` +
       `${where}`,
     {
       hint:
@@ -211,7 +213,7 @@ export const differencesOfPeers = (
   [...wire.heartbeats.values()].flatMap(({ worker, leaving, fingerprint }) => {
     if (worker === wire.me || (leaving && !withLeft) || !plan.fingerprint || !fingerprint)
       return [];
-    return differenceIn(plan.fingerprint, fingerprint, worker.slice(0, 8)) ?? [];
+    return differenceIn(plan.fingerprint, fingerprint, shortName(worker)) ?? [];
   });
 
 export function differenceIn(

@@ -2,11 +2,13 @@
  * Watches and reports during a run: peers' progress, diverging states, different settings, and relays that are all
  * offline.
  */
+
 import { watchChanges } from '../base/async.ts';
 import { Recent } from '../base/bounded.ts';
 import { type Heartbeat, isStale } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
+import { shortName } from '../run/worker-names.ts';
 import type { WorkerEvent } from './events.ts';
 import { differencesOfPeers, hasDifferentSettings } from './peers.ts';
 import type { Session } from './ports.ts';
@@ -246,5 +248,5 @@ function reportDifferentStarts(
 }
 
 const keyInUse = (me: string): string =>
-  `Another process trains in this run with the key of this worker (${me.slice(0, 8)}): ` +
+  `Another process trains in this run with the key of this worker (${shortName(me)}): ` +
   'stop one, or give one its own key with --key-file FILE.';

@@ -18,6 +18,7 @@ import { type Commit, outcomeDigest, type Proposal, type RunSpec, runIdOf } from
 import { describe, expect, it } from 'vitest';
 import { publishCheckpoint } from '../../src/certified/wire/checkpoints.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
+import { shortName } from '../../src/run/worker-names.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
@@ -183,7 +184,7 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
     const notices = newcomer.events.flatMap((event) =>
       event.type === 'notice' ? [event.message] : [],
     );
-    const who = keyOf(9).slice(0, 8);
+    const who = shortName(keyOf(9));
     // events of the same second are sorted by id
     const skipped = notices.filter((notice) => notice.includes('skipped the')).sort();
     expect(skipped).toEqual(

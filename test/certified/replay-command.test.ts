@@ -158,6 +158,20 @@ describe('nostrain explain --events', () => {
     expect(json).toMatchObject({ round: 4, worker: signerOf(5).publicKey, counted: false });
   });
 
+  it('takes the beginning of an npub, and lists all workers without one', async () => {
+    const asked = ['explain', '--events', await write(made.events), '--round', '5'];
+    const start = toNpub(signerOf(5).publicKey).slice(0, 12);
+    const one = await runCommand(...asked, '--worker', start);
+    const all = await runCommand(...asked);
+    expect(all.exitCode, all.stderr).toBe(0);
+    expect(all.stdout.split('\n')).toContain(`${start}  ${one.stdout.split('\n')[0]}`);
+    expect(all.stdout).toMatch(/^npub1\w{7} {2}Counted: outcome /m);
+    const { round, workers } = JSON.parse((await runCommand(...asked, '--json')).stdout);
+    expect(round).toBe(4);
+    const { worker, counted, why } = workers.find((each: { worker: string }) => each.worker === signerOf(5).publicKey); // biome-ignore format: one line
+    expect([worker, counted, why[0]]).toEqual([signerOf(5).publicKey, false, one.stdout.split('\n')[0]]); // biome-ignore format: one line
+  });
+
   it('counts rounds from 1', async () => {
     const asked = ['explain', '--events', await write(made.events), '--worker', toNpub(signerOf(5).publicKey)]; // biome-ignore format: one line
     const none = await runCommand(...asked, '--round', '0');

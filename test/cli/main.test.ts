@@ -4,7 +4,7 @@ import { NostrainError } from 'nostrain/base';
 import { parseSecretKey, publicKeyOf } from 'nostrain/node';
 import { toNpub } from 'nostrain/node/parts';
 import { createRelay } from 'nostrain/relay';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { wordError } from '../../src/cli/main.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -60,6 +60,25 @@ describe('a slip of the hand', () => {
       expect(printed).toMatchObject({ exitCode: 0, stderr: '' });
       expect(printed.stdout).toContain('Usage: nostrain');
     }
+  });
+});
+
+describe('whoami', () => {
+  it('prints the npub of a key and where it is, and creates the one of the data folder', async () => {
+    vi.stubEnv('NOSTRAIN_HOME', file('home'));
+    const made = await runCommand('whoami');
+    expect(made.stdout).toMatch(/^npub1[a-z0-9]{58}\n$/);
+    expect(made.stderr).toMatch(/created a new key in (\S+): .*\nthe secret key is in \1\n$/s);
+    expect(await runCommand('whoami')).toMatchObject({ stdout: made.stdout });
+    const { stdout } = await runCommand('keygen', '-o', file('key'));
+    const other = await runCommand('whoami', '--key-file', file('key'));
+    expect(other).toMatchObject({ stdout, stderr: `the secret key is in ${file('key')}\n` });
+    vi.unstubAllEnvs();
+  });
+
+  it('knows the key of a run', async () => {
+    const { stdout } = await runCommand('keygen', '-o', file('mine', 'key'));
+    expect((await runCommand('whoami', file('mine'))).stdout).toBe(stdout);
   });
 });
 

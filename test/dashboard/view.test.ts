@@ -132,7 +132,7 @@ describe('agreement', () => {
     } as const;
     const diverged = viewOf([['alice', divergence]], alone);
     expect(of(diverged)).toBe('differ');
-    expect(diverged.notices[0]!.message).toContain('b2b2b2b2');
+    expect(diverged.notices[0]!.message).toContain('npub1k2et9v4');
   });
 
   it('does not wait for a worker that failed, nor call one worker agreement', () => {

@@ -76,8 +76,8 @@ describe('N-06: collection strategies', () => {
     await clock.advance(11_000);
     expect(closed.error?.code).toBe('round/incomplete');
     expect(closed.error?.message).toContain('1 of 3 gradients after 10 s');
-    expect(closed.error?.message).toContain('missing bbbbbbbb');
-    expect(closed.error?.message).toContain('cccccccc: base-mismatch');
+    expect(closed.error?.message).toContain('missing npub1hwamhwa');
+    expect(closed.error?.message).toContain('npub1enxvenx: base-mismatch');
     expect(closed.error?.hint).toContain('--seed');
     expect(closed.afterMs).toBe(10_000);
   });

@@ -4,6 +4,7 @@
 
 import { combineSettings, type PartialSettings, presets, settingsFingerprint } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
+import { shortName } from '../../src/run/worker-names.ts';
 import { keyOf, type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
 import { createTimedStage } from '../support/timed-stage.ts';
 
@@ -13,7 +14,7 @@ const fingerprintWith = (asked: PartialSettings = {}) =>
   settingsFingerprint(combineSettings(presets.linear, { ...shared, ...asked }));
 const notices = ({ events }: Member): string =>
   events.flatMap((event) => (event.type === 'notice' ? event.message : [])).join('\n');
-const name = (index: number): string => keyOf(index).slice(0, 8);
+const name = (index: number): string => shortName(keyOf(index));
 const strict = (workers: number) => ({ strategy: 'strict', workers }) as const;
 
 describe('workers with different settings', () => {
@@ -96,10 +97,10 @@ describe('a worker that starts after the run began', () => {
       const error = await newcomer.finished.catch((failure: Error) => failure);
       expect(error).toMatchObject({ code: 'round/began' });
       expect((error as Error).message).toMatch(
-        /^\w{8} trains with a group you are not in: the run began before you came\. It is in round \d+ of 50\.$/,
+        /^\w{12} trains with a group you are not in: the run began before you came\. It is in round \d+ of 50\.$/,
       );
-      expect(members.map(({ id }) => id.slice(0, 8))).toContain(
-        (error as Error).message.slice(0, 8),
+      expect(members.map(({ id }) => shortName(id))).toContain(
+        (error as Error).message.slice(0, 12),
       );
       expect(stage.clock.now() - startedMs).toBeLessThan(5000);
       expect(newcomer.events.map(({ type }) => type)).not.toContain('published');

@@ -1,4 +1,5 @@
 /** The page of a tab that trains: starts the Web Worker, shows its reports, and reports whether the page is visible. */
+import { shortName } from '../../run/worker-names.ts';
 import type { Chosen, FromWorker, ToWorker } from '../link.ts';
 import type { Name } from '../naming.ts';
 
@@ -58,7 +59,7 @@ function showEvent(event: TabEvent): void {
       line(`a vote of the ${ordinal(event.round)} round waits for ${event.missing.length}`);
       break;
     case 'fault':
-      line(`${event.worker.slice(0, 8)} broke the rules: ${event.kind}`);
+      line(`${shortName(event.worker)} broke the rules: ${event.kind}`);
       break;
     case 'notice':
       line(event.message);

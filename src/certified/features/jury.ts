@@ -3,12 +3,14 @@
  * a quorum as a proof. The first jurors check at once, the others once a juror reports a failure. Recomputation runs
  * one job at a time while this worker does not train; votes never wait for it.
  */
+
 import { anySignal, createNotifier } from '../../base/async.ts';
 import { isDrawn } from '../../run/committee.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
 import type { CheckVerdict, Signed } from '../../run/vote.ts';
+import { shortName } from '../../run/worker-names.ts';
 import type { Trainer } from '../../worker/ports.ts';
 import type { Certified, ReadyRound } from '../decisions/chain.ts';
 import { convicts, isUpheld, jurorsOf, juryOf } from '../decisions/roster-change.ts';
@@ -82,7 +84,7 @@ const RESULT_TEXTS: Readonly<Record<CheckResult, string>> = {
 };
 
 const findingText = (worker: WorkerId, { result, reason }: CheckFinding): string =>
-  `recomputed the steps of ${worker.slice(0, 8)}: ${RESULT_TEXTS[result]}` +
+  `recomputed the steps of ${shortName(worker)}: ${RESULT_TEXTS[result]}` +
   (reason ? ` (${reason})` : '');
 
 const mostAccused = (cases: readonly Case[]): Case | undefined =>

@@ -2,6 +2,7 @@
  * Catches up from relays: finds the newest certified checkpoint and downloads its chunks. Trusts only the certified
  * root, against which each chunk is checked. Also returns the committee of a round.
  */
+
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
@@ -13,6 +14,7 @@ import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import { featureSet } from '../../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
+import { shortName } from '../../run/worker-names.ts';
 import type { Layout } from '../../tensor/params.ts';
 import {
   type Certified,
@@ -160,7 +162,7 @@ async function soundClaims(
     } else if (++passed <= MOST_NAMED) {
       const { author, round } = claim;
       onNotice?.(
-        `skipped the checkpoint of ${author.slice(0, 8)} after ${roundName(round)}: ${why}`,
+        `skipped the checkpoint of ${shortName(author)} after ${roundName(round)}: ${why}`,
       );
     }
   });

@@ -29,14 +29,45 @@ export interface Question extends HistoryOptions {
   readonly round: number;
 }
 
+/** Whether a worker's contribution counted, and why. */
+export interface WorkerExplanation extends Explanation {
+  readonly worker: WorkerId;
+}
+
 /**
  * Explains from events why a worker's contribution counted or not; undefined if the archive does not reach the round.
  * See the example of `joinCertifiedRun`.
  */
 export async function explainRound(
   archive: Opened,
-  { worker, round, ...options }: Question,
+  { worker, ...question }: Question,
 ): Promise<Explanation | undefined> {
+  const history = await replayedRound(archive, question);
+  return history && explain(worker, history.target, history.after, history.gathered);
+}
+
+/** Explains the contributions of all members of a round; undefined if the archive does not reach the round. */
+export async function explainWorkers(
+  archive: Opened,
+  question: Omit<Question, 'worker'>,
+): Promise<readonly WorkerExplanation[] | undefined> {
+  const history = await replayedRound(archive, question);
+  if (!history) return undefined;
+  const { target, after, gathered } = history;
+  return target.before.ledger.members.map(({ key: worker }) => ({
+    worker,
+    ...explain(worker, target, after, gathered),
+  }));
+}
+
+/** Replays a run up to a round and the one after it. */
+async function replayedRound(
+  archive: Opened,
+  { round, ...options }: Omit<Question, 'worker'>,
+): Promise<
+  | { readonly target: ReplayedRound; readonly after?: ReplayedRound; readonly gathered: Gathered }
+  | undefined
+> {
   const { spec, gathered } = await openHistory(archive, options);
   const replayed: ReplayedRound[] = [];
   for (const each of replay(openingOf(spec, options), gathered)) {
@@ -44,7 +75,7 @@ export async function explainRound(
     if (replayed.length === 2) break;
   }
   const [target, after] = replayed;
-  return target && explain(worker, target, after, gathered);
+  return target && { target, ...(after && { after }), gathered };
 }
 
 /** Explains a contribution from its replayed round, and from the next one if that was decided too. */

@@ -1,12 +1,14 @@
 /**
  * Events and notices that a worker of a certified run reports, each once, and the bounded list of messages it refused.
  */
+
 import { Recent } from '../../base/bounded.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import { type Digest, type EventId, roundName, type WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Signed } from '../../run/vote.ts';
+import { shortName } from '../../run/worker-names.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import type { Ports, Session } from '../../worker/ports.ts';
 import type { Invalid, Missing } from '../decisions/evidence.ts';
@@ -171,7 +173,7 @@ const wording = {
   lacking: (round: number, missing: readonly Missing[]) =>
     `${roundName(round)} waits for ${listOf(missing)} that no relay has sent yet`,
   invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>
-    `rejected the proposal of ${proposer.slice(0, 8)} for ${roundName(round)}: ${message}`,
+    `rejected the proposal of ${shortName(proposer)} for ${roundName(round)}: ${message}`,
   uncomposable: (round: number, { code, message }: Invalid) =>
     code === 'nothing-accepted'
       ? `No contribution to ${roundName(round)} has arrived yet.`

@@ -2,6 +2,7 @@
  * Keeps a worker from contradicting its own signatures: the vote journal on disk, its memory after a restart, and the
  * detection of other processes with the same key. Also measures arrival times, from which the next deadline follows.
  */
+
 import { deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
 import { RelayError } from '../../base/errors.ts';
@@ -9,6 +10,7 @@ import type { RoundContext, RoundState } from '../../consensus/round/round-state
 import { type Beginning, delayOf, delaysIn } from '../../consensus/round/timing.ts';
 import { parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import { idOf } from '../../worker/state.ts';
 import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
@@ -255,7 +257,7 @@ export class KeyWatch {
     this.#stop.settle(
       new RelayError(
         'run/key-in-use',
-        `another process plays in this run with the key ${this.#me}`,
+        `another process plays in this run with the key of ${shortName(this.#me)}`,
         {
           hint: 'stop one of the two, or give one its own key: --key-file FILE',
         },

@@ -42,7 +42,7 @@ import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts
 import { openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
-import { workerKeyOf } from './explain.ts';
+import { workerNamed } from '../shared/worker-flag.ts';
 import { openBaseIn } from './replay.ts';
 
 /** A check, with its verdict as an event (kind 30078) if a key was given. */
@@ -196,7 +196,8 @@ function wantedOf(
   contributions: readonly ListedContribution[],
   { round, worker }: ChallengeFlags,
 ): readonly ListedContribution[] {
-  const key = worker === undefined ? undefined : workerKeyOf(worker);
+  const workers = contributions.map((each) => each.worker);
+  const key = worker === undefined ? undefined : workerNamed(worker, workers);
   const isNamed = round !== undefined && key !== undefined;
   const wanted = contributions.filter(
     (contribution) =>

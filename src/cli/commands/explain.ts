@@ -1,11 +1,16 @@
-/** `nostrain explain`: prints why one worker's contribution to one round was or was not counted. */
+/** `nostrain explain`: prints why the contributions of workers to one round were or were not counted. */
 
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { whileSlow } from '../../base/slow.ts';
-import { explainRound } from '../../certified/records/explain.ts';
-import { readKey } from '../../run/field.ts';
+import {
+  type Explanation,
+  explainRound,
+  explainWorkers,
+  type WorkerExplanation,
+} from '../../certified/records/explain.ts';
 import { roundName, type WorkerId } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import {
   commandWith,
   type FlagValues,
@@ -18,11 +23,12 @@ import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
+import { workerNamed } from '../shared/worker-flag.ts';
 
 const explainFlags = {
   ...sourceFlags,
   round: required(roundFlag('<n>', 'the round')),
-  worker: required(text('<npub>', 'author of the contribution')),
+  worker: text('<npub>', 'author of the contribution (default: all of the round)'),
   events: text('<file>', 'archive to read instead of asking relays'),
   json: toggle('print JSON'),
 };
@@ -32,19 +38,23 @@ type ExplainFlags = FlagValues<typeof explainFlags>;
 export const explain = (): Command =>
   commandWith(
     'explain',
-    "print why a worker's contribution to a round was or was not counted",
+    'print why contributions to a round were or were not counted',
     explainFlags,
   ).action(async (flags: ExplainFlags, command: Command) => {
     refuseUnused(command, [askingRule(flags)]);
     await interruptibly(async (signal) => {
-      const worker = workerKeyOf(flags.worker);
       const { round } = flags;
       const source = await sourceOf(flags, signal);
       const archive = await openSource(flags, source);
-      const explanation = await whileSlow('replaying the run', writeNote, () =>
-        explainRound(archive, { ...source.options, worker, round }),
+      const authors = archive.events.map(({ pubkey }) => pubkey);
+      const worker = flags.worker === undefined ? undefined : workerNamed(flags.worker, authors);
+      const question = { ...source.options, round };
+      const document = await whileSlow('replaying the run', writeNote, async () =>
+        worker === undefined
+          ? workersDocument(round, await explainWorkers(archive, question))
+          : workerDocument(worker, round, await explainRound(archive, { ...question, worker })),
       );
-      if (explanation === undefined) {
+      if (document === undefined) {
         throw new ConfigError(
           'flag/round',
           `${roundName(round)} of the run is not in these events`,
@@ -53,16 +63,30 @@ export const explain = (): Command =>
           },
         );
       }
-      const text = `${explanation.why.join('\n')}\n`;
-      writeOut(flags.json ? asJson({ worker, round, ...explanation }) : text);
+      writeOut(flags.json ? asJson(document) : `${linesOf(document).join('\n')}\n`);
     });
   });
 
-/** Returns the key that `--worker` names. Throws `flag/worker` if it is not a public key. */
-export function workerKeyOf(text: string): WorkerId {
-  const key = readKey(text);
-  if (key !== undefined) return key;
-  throw new ConfigError('flag/worker', `--worker ${text} is not a public key`, {
-    hint: 'give npub1… or 64 hex digits',
-  });
+/** The answer about one worker, or about all workers of the round. */
+type ExplainDocument = WorkerDocument | WorkersDocument;
+type WorkerDocument = { readonly worker: WorkerId; readonly round: number } & Explanation;
+interface WorkersDocument {
+  readonly round: number;
+  readonly workers: readonly WorkerExplanation[];
 }
+
+const workerDocument = (
+  worker: WorkerId,
+  round: number,
+  explanation: Explanation | undefined,
+): WorkerDocument | undefined => explanation && { worker, round, ...explanation };
+
+const workersDocument = (
+  round: number,
+  workers: readonly WorkerExplanation[] | undefined,
+): WorkersDocument | undefined => workers && { round, workers };
+
+const linesOf = (document: ExplainDocument): readonly string[] =>
+  'workers' in document
+    ? document.workers.map(({ worker, why }) => `${shortName(worker)}  ${why[0]}`)
+    : document.why;

@@ -31,7 +31,7 @@ import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts
 import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
 import { readText } from '../shared/files.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
-import { workerKeyOf } from './explain.ts';
+import { workerNamed } from '../shared/worker-flag.ts';
 
 interface ReceiptDocument extends Receipt {
   /** Proofs for the rounds that count the requested worker. */
@@ -80,7 +80,8 @@ async function printReceipt(flags: ReceiptFlags, signal: AbortSignal): Promise<v
   if (flags.verify !== undefined) return verify(await readText(flags.verify), made);
   const { complete, rounds } = made.receipt;
   if (!complete) writeNote(`the run is not over: this is the receipt after ${rounds} rounds`);
-  const worker = flags.worker === undefined ? undefined : workerKeyOf(flags.worker);
+  const workers = made.receipt.rows.map((row) => row.worker);
+  const worker = flags.worker === undefined ? undefined : workerNamed(flags.worker, workers);
   const event = await signedDocument(flags, `nostrain/receipt/${made.receipt.run}`, made.receipt);
   if (event && flags.output) await writeFile(flags.output, asJson(event));
   const rows = made.receipt.rows.filter((row) => worker === undefined || row.worker === worker);

@@ -14,11 +14,11 @@ import {
 } from '../../certified/records/replay-run.ts';
 import { prepareTask } from '../../node/data/task.ts';
 import { createTrainer } from '../../node/engine/trainer.ts';
-import { toNpub } from '../../node/files/keys.ts';
 import { type BaseModel, openFullBaseOf } from '../../node/pretrained/base-model.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { shortName } from '../../run/worker-names.ts';
 import type { Params, Vector } from '../../tensor/params.ts';
 import { commandWith, type FlagValues, several, text, toggle } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
@@ -207,7 +207,6 @@ export async function evaluateModel(
 }
 
 const short = (hex: string): string => hex.slice(0, 12);
-const name = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
 const MOST_BAD = 20;
 
 export function formatLine(line: RoundReport): string {
@@ -244,11 +243,11 @@ function notes({
   const all = [
     ...(attempt ? [`recovery epoch ${attempt}`] : []),
     ...(view ? [`view ${view}`] : []),
-    ...late.map((key) => `late ${name(key)}`),
-    ...(rejected ?? []).map(({ worker, reason }) => `rejected ${name(worker)} (${reason})`),
-    ...(joined ?? []).map((key) => `joined ${name(key)}`),
-    ...(left ?? []).map((key) => `left ${name(key)}`),
-    ...(faults ?? []).map(({ worker, kind }) => `fault ${name(worker)} (${kind})`),
+    ...late.map((key) => `late ${shortName(key)}`),
+    ...(rejected ?? []).map(({ worker, reason }) => `rejected ${shortName(worker)} (${reason})`),
+    ...(joined ?? []).map((key) => `joined ${shortName(key)}`),
+    ...(left ?? []).map((key) => `left ${shortName(key)}`),
+    ...(faults ?? []).map(({ worker, kind }) => `fault ${shortName(worker)} (${kind})`),
     ...(forks ?? []).map((digest) => `FORK: ${digest} was also decided`),
   ];
   return all.length === 0 ? '' : `  ${all.join(', ')}`;

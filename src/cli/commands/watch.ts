@@ -6,10 +6,10 @@ import { ConfigError, safeJson } from '../../base/errors.ts';
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import { followRun } from '../../dashboard/follow-run.ts';
 import type { OpenRoundPicture, RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
-import { toNpub } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
   commandWith,
@@ -113,8 +113,6 @@ const isMeasured = ({ rounds, reports, open }: RunPicture): boolean =>
 const headOf = ({ name, model, planned, tier, run, lossUnit }: RunPicture): string =>
   `${name}  ${model}, ${planned} rounds, ${tier} tier, run ${run}; losses are ${lossUnit}`;
 
-const short = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
-
 function roundLine(round: RoundPicture): string {
   const { accepted, roster, signers, committee, sent, result } = round;
   const losses = [
@@ -124,10 +122,10 @@ function roundLine(round: RoundPicture): string {
     round.accuracy === undefined ? '' : `${formatShare(round.accuracy)} right`,
   ];
   const notes = [
-    ...round.rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
-    ...round.faults.map(({ worker, kind }) => `FAULT ${short(worker)} (${kind})`),
-    ...round.joined.map((key) => `joined ${short(key)}`),
-    ...round.left.map((key) => `left ${short(key)}`),
+    ...round.rejected.map(({ worker, reason }) => `refused ${shortName(worker)} (${reason})`),
+    ...round.faults.map(({ worker, kind }) => `FAULT ${shortName(worker)} (${kind})`),
+    ...round.joined.map((key) => `joined ${shortName(key)}`),
+    ...round.left.map((key) => `left ${shortName(key)}`),
     ...(round.forks.length > 0 ? ['FORK'] : []),
   ];
   return [
@@ -146,7 +144,7 @@ function openLine(open: OpenRoundPicture): string {
   const extra = [
     attempt > 0 ? `recovery epoch ${attempt}` : '',
     view > 0 ? `view ${view}` : '',
-    isUnderWay && missing.length > 0 ? `no votes from ${missing.map(short).join(', ')}` : '',
+    isUnderWay && missing.length > 0 ? `no votes from ${missing.map(shortName).join(', ')}` : '',
     lacks === undefined ? '' : `missing: ${lacks}`,
   ].filter((each) => each !== '');
   const votes = `${prepared.length} prepared, ${committed.length} of ${quorum} committed`;
@@ -162,5 +160,5 @@ const workerLines = ({ workers }: RunPicture): readonly string[] =>
   workers.map(({ worker, counted, sent, device = '', bytes, inRoster, isAway, isFaulted }) => {
     const state = isFaulted ? 'expelled' : inRoster ? (isAway ? 'silent' : 'present') : 'left';
     const share = `${counted} of ${sent} counted`;
-    return `${short(worker)}  ${state}  ${share}  ${formatBytes(bytes)}  ${device}`;
+    return `${shortName(worker)}  ${state}  ${share}  ${formatBytes(bytes)}  ${device}`;
   });

@@ -19,6 +19,8 @@ export interface KeySource {
 }
 
 export interface LoadedKey {
+  /** The file it is in; undefined if it came from a flag or the environment. */
+  readonly file?: string;
   readonly secretKey: Uint8Array;
   /** Notices for the user: a key was created, or was readable by others. */
   readonly notices: readonly string[];
@@ -88,7 +90,7 @@ export async function loadKey({
   const secretKey = createSecretKey();
   await writeKeyFile(file, secretKey);
   const npub = toNpub(publicKeyOf(secretKey));
-  return { secretKey, notices: [`created a new key in ${file}: this worker is ${npub}`] };
+  return { secretKey, file, notices: [`created a new key in ${file}: this worker is ${npub}`] };
 }
 
 /** Writes the key as nsec text, readable by its owner only. Throws a ConfigError (`key/file`) if the file exists. */
@@ -115,7 +117,7 @@ async function readKeyFile(file: string): Promise<LoadedKey> {
     });
   });
   const secretKey = parseSecretKey(text, `key file ${file}`);
-  return { secretKey, notices: await closeToOthers(file) };
+  return { secretKey, file, notices: await closeToOthers(file) };
 }
 
 /** Makes the file readable by its owner only, except on Windows. Returns a notice if that was needed. */

@@ -1,4 +1,5 @@
 /** Views of the current round, the workers, the relays, and refused contributions and events. */
+
 import { formatBytes, formatLoss } from '../../base/numbers.ts';
 import type {
   OpenRoundPicture,
@@ -7,8 +8,9 @@ import type {
   WorkerPicture,
 } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import { type Child, type Columns, h, table } from '../dom.ts';
-import { ago, clock, score, shortKey } from '../format.ts';
+import { ago, clock, score } from '../format.ts';
 
 /** After this many seconds without a decision, the page names missing members. */
 const STALL_SECONDS = 30;
@@ -45,7 +47,7 @@ function troubles(open: OpenRoundPicture): readonly Child[] {
       h(
         'p',
         { class: 'warn', role: 'status' },
-        `No event in this round from ${missing.map(shortKey).join(', ')}; the last ` +
+        `No event in this round from ${missing.map(shortName).join(', ')}; the last ` +
           `round ended ${ago(since)}.`,
       ),
     lacks !== undefined && h('p', { class: 'warn' }, `Missing: ${lacks}.`),
@@ -66,7 +68,7 @@ function seats(open: OpenRoundPicture): HTMLElement {
     return `${formatBytes(contribution.bytes)}, loss ${formatLoss(contribution.loss)}`;
   };
   const columns: Columns<string> = {
-    seat: shortKey,
+    seat: shortName,
     contribution: contributionOf,
     proposal: proposalOf,
     prepared: (worker) => tick(open.prepared.includes(worker) || proposed.has(worker)),
@@ -88,7 +90,9 @@ export function workersView({ workers, open, planned }: RunPicture): readonly Ch
   const caption = `${shown.length} of ${workers.length} workers`;
   const columns: Columns<WorkerPicture> = {
     worker: ({ worker, principal }) =>
-      principal === undefined ? shortKey(worker) : `${shortKey(worker)} for ${shortKey(principal)}`,
+      principal === undefined
+        ? shortName(worker)
+        : `${shortName(worker)} for ${shortName(principal)}`,
     state: (each) => stateOf(each, open === undefined),
     round: ({ round }) => roundNumber(Math.min(round, planned - 1)),
     counted: ({ counted, sent }) => `${counted} of ${sent}`,
@@ -130,18 +134,18 @@ export function refusedView({ refused, rounds }: RunPicture): readonly Child[] {
   const byOutcomes = rounds.flatMap(({ round, time, rejected, faults }) => [
     ...rejected.map(({ worker, reason }) => ({
       at: time,
-      who: shortKey(worker),
+      who: shortName(worker),
       what: `round ${roundNumber(round)}: ${reason}`,
     })),
     ...faults.map(({ worker, kind }) => ({
       at: time,
-      who: shortKey(worker),
+      who: shortName(worker),
       what: `round ${roundNumber(round)}: broke the rules (${kind})`,
     })),
   ]);
   const byPage = refused.map(({ at, relay = '', worker, reason, detail }) => ({
     at,
-    who: worker ? shortKey(worker) : relay,
+    who: worker ? shortName(worker) : relay,
     what: `${reason}: ${detail}`,
   }));
   const all = [...byOutcomes, ...byPage].sort((a, b) => b.at - a.at).slice(0, MOST_WORKERS);

@@ -1,10 +1,12 @@
 /** Views of rounds: the loss as a chart and a table, and one decided round, with explanations on request. */
+
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import type { RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import { type ChartSeries, chart } from '../chart.ts';
 import { button, type Child, type Columns, h, table } from '../dom.ts';
-import { clock, shortHash, shortKey } from '../format.ts';
+import { clock, shortHash } from '../format.ts';
 
 /** Maximum number of rows in the table of rounds. */
 const MOST_ROWS = 200;
@@ -114,7 +116,7 @@ export function roundView(
       { class: 'facts' },
       ...fact('Result', round.result === 'final' ? 'final' : 'void: no contribution counts'),
       ...fact('Decided', `${clock(round.time)} UTC`),
-      ...fact('Proposed by', shortKey(round.proposer)),
+      ...fact('Proposed by', shortName(round.proposer)),
       ...fact(
         'Signed',
         `${round.signers.length} of ${round.committee.length} seats, ${round.quorum} needed`,
@@ -145,7 +147,7 @@ const fact = (name: string, value: string): readonly Child[] => [
 
 function changes({ joined, left, faults }: RoundPicture): readonly Child[] {
   const line = (what: string, keys: readonly string[]) =>
-    keys.length > 0 && h('p', {}, `${what}: ${keys.map(shortKey).join(', ')}`);
+    keys.length > 0 && h('p', {}, `${what}: ${keys.map(shortName).join(', ')}`);
   return [
     line('Joined', joined),
     line('Left', left),
@@ -153,7 +155,7 @@ function changes({ joined, left, faults }: RoundPicture): readonly Child[] {
       h(
         'p',
         { class: 'bad' },
-        `Removed: ${shortKey(worker)} is proven to have broken the rules (${kind}).`,
+        `Removed: ${shortName(worker)} is proven to have broken the rules (${kind}).`,
       ),
     ),
   ];
@@ -171,13 +173,13 @@ function rosterTable(round: RoundPicture, ask: (worker: string) => void): HTMLEl
   const payloadOf = (worker: string): string =>
     sent.has(worker) ? formatBytes(sent.get(worker)!.bytes) : 'none';
   const columns: Columns<string> = {
-    worker: shortKey,
+    worker: shortName,
     contribution: verdictOn,
     loss: (worker) => formatLoss(sent.get(worker)?.loss),
     payload: payloadOf,
     seat: (worker) => seatOf(worker, round),
     why: (worker) =>
-      button('why?', () => ask(worker), { 'aria-label': `why, ${shortKey(worker)}?` }),
+      button('why?', () => ask(worker), { 'aria-label': `why, ${shortName(worker)}?` }),
   };
   return table(`Roster of round ${roundNumber(round.round)}`, columns, round.roster);
 }
@@ -195,7 +197,7 @@ function answers(round: RoundPicture, reasons: Reasons): HTMLElement | undefined
   });
   if (explained.length === 0) return undefined;
   const items = explained.flatMap(({ worker, why }) => [
-    h('dt', {}, shortKey(worker)),
+    h('dt', {}, shortName(worker)),
     ...why.map((each) => h('dd', {}, each)),
   ]);
   return h('dl', { class: 'why', role: 'status' }, ...items);

@@ -1,8 +1,9 @@
 /** View of a replay in the page: its progress, its result, and what it proves. */
+
 import type { ReplayReport, RoundReport } from '../../certified/records/replay-run.ts';
 import { roundNumber } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import { type Child, h } from '../dom.ts';
-import { shortKey } from '../format.ts';
 import type { FromJob } from '../messages.ts';
 
 export interface Verification {
@@ -70,7 +71,7 @@ function proofOf(
 ): readonly string[] {
   const signers = lines.reduce((sum, line) => sum + (line.signers ?? 0), 0);
   const faults = lines.flatMap((line) => line.faults ?? []);
-  const culprits = faults.map(({ worker, kind }) => `${shortKey(worker)} (${kind})`);
+  const culprits = faults.map(({ worker, kind }) => `${shortName(worker)} (${kind})`);
   const problems = lines.flatMap(({ round, problem }) =>
     problem === undefined ? [] : [`Round ${roundNumber(round)}: ${problem}`],
   );

@@ -12,9 +12,10 @@ import {
 import type { CertifiedRound, RunEvent } from '../../certified/rounds/events.ts';
 import { troubleOf } from '../../dashboard/view.ts';
 import { roundName } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import type { RoundSummary } from '../../worker/events.ts';
 
-const short = (id: string): string => id.slice(0, 8);
+const short = (digest: string): string => digest.slice(0, 8);
 
 const PEER = { training: 'is training', sent: 'has sent its gradient', away: 'is away' } as const;
 
@@ -30,7 +31,7 @@ function describe(event: RunEvent): string {
       const start = goesOn ? `, resuming at ${roundName(round)}` : '';
       const on = `${device} (${threads} thread${threads === 1 ? '' : 's'})`;
       return (
-        `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters ` +
+        `${shortName(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters ` +
         `on ${on}, ${rounds} rounds of ${event.innerSteps} steps${start}; ` +
         `loss ${formatLoss(event.lossBefore)}, state ${short(digest)}`
       );
@@ -39,7 +40,7 @@ function describe(event: RunEvent): string {
       return event.message;
     case 'waiting': {
       const { what, round, have, want, missing } = event;
-      const names = missing.length === 0 ? '' : `, missing ${missing.map(short).join(' ')}`;
+      const names = missing.length === 0 ? '' : `, missing ${missing.map(shortName).join(' ')}`;
       const of = want === undefined ? '' : ` of ${want}`;
       return `${roundName(round)}: waiting for ${what}, ${have}${of} here${names}`;
     }
@@ -60,7 +61,7 @@ function describe(event: RunEvent): string {
     case 'peer': {
       const { worker, state, round, eventBytes } = event;
       const bytes = eventBytes === undefined ? '' : `, ${formatBytes(eventBytes)}`;
-      return `${roundName(round)}: ${short(worker)} ${PEER[state]}${bytes}`;
+      return `${roundName(round)}: ${shortName(worker)} ${PEER[state]}${bytes}`;
     }
     case 'published': {
       const { round, payloadBytes, eventBytes, relays, failed } = event;
@@ -71,10 +72,10 @@ function describe(event: RunEvent): string {
       );
     }
     case 'refused': {
-      const from = event.worker === undefined ? '' : ` from ${short(event.worker)}`;
+      const from = event.worker === undefined ? '' : ` from ${shortName(event.worker)}`;
       if (event.reason === 'other-roster' && event.worker !== undefined) {
         return (
-          `${roundName(event.round)}: ${short(event.worker)} trains with a group you are not in: ` +
+          `${roundName(event.round)}: ${shortName(event.worker)} trains with a group you are not in: ` +
           'its contribution does not count'
         );
       }
@@ -131,14 +132,14 @@ function describeCertificate(certified: CertifiedRound): string {
   const recovery = attempt === 0 ? '' : ` of recovery ${attempt}`;
   return [
     `${result}, ${signers.length} of ${of} signed in view ${view}${recovery}`,
-    ...late.map((worker) => `${short(worker)} counted a round late`),
-    ...(unused.length > 0 ? [`the rule excluded ${unused.map(short).join(' ')}`] : []),
+    ...late.map((worker) => `${shortName(worker)} counted a round late`),
+    ...(unused.length > 0 ? [`the rule excluded ${unused.map(shortName).join(' ')}`] : []),
     ...(rate === undefined ? [] : [`outer rate x ${rate.toFixed(2)}`]),
-    ...rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),
-    ...screened.map((worker) => `screened ${short(worker)}`),
-    ...faults.map((worker) => `removed ${short(worker)} for its fault`),
-    ...joined.map((worker) => `${short(worker)} joins`),
-    ...left.map((worker) => `${short(worker)} leaves`),
+    ...rejected.map(({ worker, reason }) => `refused ${shortName(worker)} (${reason})`),
+    ...screened.map((worker) => `screened ${shortName(worker)}`),
+    ...faults.map((worker) => `removed ${shortName(worker)} for its fault`),
+    ...joined.map((worker) => `${shortName(worker)} joins`),
+    ...left.map((worker) => `${shortName(worker)} leaves`),
   ].join(', ');
 }
 
@@ -148,10 +149,10 @@ function describeEnd(event: Extract<RunEvent, { type: 'divergence' | 'done' | 'f
     const first =
       firstDiffering === undefined
         ? ''
-        : `; the first worker that only one of you counted is ${short(firstDiffering)}`;
+        : `; the first worker that only one of you counted is ${shortName(firstDiffering)}`;
     return (
       `DIFFERENT MODELS at the start of ${roundName(round)}: ` +
-      `worker ${short(peer)} holds ${short(theirs)}, yours is ${short(ours)}${first}`
+      `worker ${shortName(peer)} holds ${short(theirs)}, yours is ${short(ours)}${first}`
     );
   }
   if (event.type === 'failed') {

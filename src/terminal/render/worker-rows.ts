@@ -1,9 +1,11 @@
 /** Renders one row per worker: workers of this screen in full, peers with what their events show. */
+
 import { safeLine } from '../../base/errors.ts';
 import { formatBytes, formatLoss, formatRate } from '../../base/numbers.ts';
 import type { View } from '../../dashboard/view.ts';
 import { type PeerView, pointsOf, type WorkerView } from '../../dashboard/worker-view.ts';
 import { roundName, type WorkerId } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import { bar, sparkline } from './forecast.ts';
 import { clip, type Paint, padEnd, padStart, widthOf } from './text.ts';
 
@@ -21,8 +23,8 @@ interface Layout {
 /** Layouts, widest first. */
 const LAYOUTS: readonly Layout[] = [
   { columns: 78, name: 16, bar: 12, doing: 25, hasBytes: true, hasRate: true },
-  { columns: 55, name: 10, bar: 8, doing: 19, hasBytes: true, hasRate: false },
-  { columns: 38, name: 10, bar: 0, doing: 16, hasBytes: false, hasRate: false },
+  { columns: 55, name: 12, bar: 8, doing: 17, hasBytes: true, hasRate: false },
+  { columns: 38, name: 12, bar: 0, doing: 14, hasBytes: false, hasRate: false },
   { columns: 0, name: 8, bar: 0, doing: 12, hasBytes: false, hasRate: false },
 ];
 
@@ -120,7 +122,7 @@ function peerRow(
   const gone = state === 'away' && !isDone;
   const isNamed = state === 'training' && layout.hasBytes;
   return {
-    name: worker.slice(0, 8),
+    name: shortName(worker),
     doing: isDone ? 'done' : isNamed ? `training, ${roundName(round)}` : state,
     sentBytes,
     style: gone ? 'yellow' : isDone ? 'green' : undefined,
@@ -171,4 +173,4 @@ function waitingLine(view: View, columns: number, paint: Paint): readonly string
 }
 
 const nameOf = (id: WorkerId, { workers }: View): string =>
-  safeLine(workers.find(({ worker }) => worker === id)?.name ?? id.slice(0, 8));
+  safeLine(workers.find(({ worker }) => worker === id)?.name ?? shortName(id));

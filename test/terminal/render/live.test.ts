@@ -161,7 +161,7 @@ describe('a worker among others on their own screens', () => {
       ...options,
       columns: 80,
     });
-    expect(lines).toContain('  waiting for 13131313, b2b2b2b2');
+    expect(lines).toContain('  waiting for npub1zvf3xyc, npub1k2et9v4');
     expect(lines.join('\n')).toContain('sent, received 2/4');
   });
 
@@ -186,6 +186,6 @@ describe('a worker among others on their own screens', () => {
     const lines = renderLive(crowd, { ...options, columns: 80, rows: 24 });
     expect(lines.length).toBeLessThanOrEqual(24);
     expect(lines.some((line) => /… and \d+ more: \d+ sent, \d+ training/.test(line))).toBe(true);
-    expect(lines.some((line) => line.includes('13131313  away'))).toBe(true);
+    expect(lines.some((line) => line.includes('npub1zvf3xyc  away'))).toBe(true);
   });
 });

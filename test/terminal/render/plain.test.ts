@@ -10,7 +10,7 @@ it('tells a whole run, one line per event', () => {
     .filter(([name]) => name === 'alice')
     .map(([name, event]) => renderPlain(name, event));
   expect(lines.join('\n')).toMatchInlineSnapshot(`
-    "alice: a1a1a1a1 in run test: char-gpt, 834,048 parameters on cpu (1 thread), 2 rounds of 100 steps; loss 4.5600, state d0d0d0d0
+    "alice: npub15xs6rgd in run test: char-gpt, 834,048 parameters on cpu (1 thread), 2 rounds of 100 steps; loss 4.5600, state d0d0d0d0
     alice: round 1: step 50 of 100, loss 3.6000, 19.3k/s
     alice: round 1: step 100 of 100, loss 3.4000, 19.3k/s
     alice: round 1: trained for 20.0 s (20.5k/s), mean loss 3.5000
@@ -35,7 +35,7 @@ it.each<[RunEvent, string]>([
   ],
   [
     { type: 'waiting', what: 'gradients', round: 1, have: 1, missing: [bob] },
-    'round 2: waiting for gradients, 1 here, missing b2b2b2b2',
+    'round 2: waiting for gradients, 1 here, missing npub1k2et9v4',
   ],
   [
     {
@@ -54,7 +54,7 @@ it.each<[RunEvent, string]>([
   ],
   [
     { type: 'refused', round: 2, worker: bob, reason: 'base-mismatch', detail: 'trained from d9' },
-    'round 3: refused an event from b2b2b2b2 (base-mismatch): trained from d9',
+    'round 3: refused an event from npub1k2et9v4 (base-mismatch): trained from d9',
   ],
   [
     told.round(4, { seconds: 135, refused: [{ reason: 'malformed' }], trainingLoss: 0.0001 }),
@@ -69,7 +69,7 @@ it.each<[RunEvent, string]>([
       theirs: digestOf(4),
       firstDiffering: alice,
     },
-    'DIFFERENT MODELS at the start of round 4: worker b2b2b2b2 holds d4d4d4d4, yours is d3d3d3d3; the first worker that only one of you counted is a1a1a1a1',
+    'DIFFERENT MODELS at the start of round 4: worker npub1k2et9v4 holds d4d4d4d4, yours is d3d3d3d3; the first worker that only one of you counted is npub15xs6rgd',
   ],
   [
     { type: 'failed', code: 'relay/none', message: 'no relay answered', hint: 'check --relay' },

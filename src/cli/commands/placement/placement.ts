@@ -13,6 +13,7 @@ import type {
   PlacementPolicy,
   PlacementRule,
 } from '../../../run/placement-policy.ts';
+import { shortName } from '../../../run/worker-names.ts';
 import {
   commandWith,
   type FlagValues,
@@ -252,8 +253,9 @@ function holderLine(
   count: number,
 ): string {
   const claim = (name: Attribute, value: string) => {
-    const by = attested[name]?.slice(0, 8);
-    return `${name} ${value} (${by === undefined ? 'self-reported' : `attested by ${by}`})`;
+    const by = attested[name];
+    const source = by === undefined ? 'self-reported' : `attested by ${shortName(by)}`;
+    return `${name} ${value} (${source})`;
   };
   const load = count === 1 ? '' : `, ${objects} objects`;
   return `${key}  ${claim('region', region)}, ${claim('tier', tier)}, weight ${weight}${load}`;

@@ -67,6 +67,6 @@ function keyFrom(text: string): string {
   const key = readKey(text);
   if (key !== undefined) return key;
   throw new ConfigError('flag/key', `${text} is not a public key`, {
-    hint: 'name keys as npub1… or 64 hex digits; `nostrain derive-pubkey` prints your own',
+    hint: 'name keys as npub1… or 64 hex digits; `nostrain whoami` prints your own',
   });
 }

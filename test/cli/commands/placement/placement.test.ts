@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { buildHolder, createSigner } from 'nostrain/network';
+import { toNpub } from 'nostrain/node/parts';
 import { describe, expect, it } from 'vitest';
 import { buildAttestation } from '../../../../src/network/wire/holders.ts';
 import { runCommand } from '../../../support/command-line.ts';
@@ -107,7 +108,7 @@ describe('placement check', () => {
     const rules = await written('attested.toml', demanding);
     const { exitCode, stdout } = await check(rules, list);
     expect(exitCode).toBe(0);
-    const by = attestor.publicKey.slice(0, 8);
+    const by = toNpub(attestor.publicKey).slice(0, 12);
     expect(stdout).toContain(
       `${one.publicKey}  region asia (attested by ${by}), tier known (self-reported)`,
     );
