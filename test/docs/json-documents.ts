@@ -28,7 +28,10 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'demos/shared/stage.ts': [['', '']],
     'directory.ts': [['nostrain directory find --json', 'directory-find']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
-    'explain.ts': [['nostrain explain --json', 'explain']],
+    'explain.ts': [
+      ['nostrain explain --json', 'explain'],
+      ['nostrain explain --json` without `--worker', ''],
+    ],
     'friends/together.ts': [['nostrain host --json`, `nostrain join --json', 'friends']],
     'model.ts': [['nostrain model inspect --json', 'model-inspect']],
     'page/page.ts': [

@@ -22,11 +22,15 @@ export interface Explanation {
   readonly why: readonly string[];
 }
 
-/** The contribution to explain. */
-export interface Question extends HistoryOptions {
-  readonly worker: WorkerId;
+/** The round to explain. */
+export interface RoundQuestion extends HistoryOptions {
   /** Round index, from 0. */
   readonly round: number;
+}
+
+/** The contribution to explain. */
+export interface Question extends RoundQuestion {
+  readonly worker: WorkerId;
 }
 
 /** Whether a worker's contribution counted, and why. */
@@ -49,7 +53,7 @@ export async function explainRound(
 /** Explains the contributions of all members of a round; undefined if the archive does not reach the round. */
 export async function explainWorkers(
   archive: Opened,
-  question: Omit<Question, 'worker'>,
+  question: RoundQuestion,
 ): Promise<readonly WorkerExplanation[] | undefined> {
   const history = await replayedRound(archive, question);
   if (!history) return undefined;
@@ -63,7 +67,7 @@ export async function explainWorkers(
 /** Replays a run up to a round and the one after it. */
 async function replayedRound(
   archive: Opened,
-  { round, ...options }: Omit<Question, 'worker'>,
+  { round, ...options }: RoundQuestion,
 ): Promise<
   | { readonly target: ReplayedRound; readonly after?: ReplayedRound; readonly gathered: Gathered }
   | undefined

@@ -4,12 +4,11 @@ import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { whileSlow } from '../../base/slow.ts';
 import {
-  type Explanation,
   explainRound,
   explainWorkers,
-  type WorkerExplanation,
+  type RoundQuestion,
 } from '../../certified/records/explain.ts';
-import { roundName, type WorkerId } from '../../run/ids.ts';
+import { roundName } from '../../run/ids.ts';
 import { shortName } from '../../run/worker-names.ts';
 import {
   commandWith,
@@ -43,50 +42,49 @@ export const explain = (): Command =>
   ).action(async (flags: ExplainFlags, command: Command) => {
     refuseUnused(command, [askingRule(flags)]);
     await interruptibly(async (signal) => {
-      const { round } = flags;
       const source = await sourceOf(flags, signal);
       const archive = await openSource(flags, source);
-      const authors = archive.events.map(({ pubkey }) => pubkey);
-      const worker = flags.worker === undefined ? undefined : workerNamed(flags.worker, authors);
-      const question = { ...source.options, round };
-      const document = await whileSlow('replaying the run', writeNote, async () =>
-        worker === undefined
-          ? workersDocument(round, await explainWorkers(archive, question))
-          : workerDocument(worker, round, await explainRound(archive, { ...question, worker })),
+      const question = { ...source.options, round: flags.round };
+      const print = flags.worker === undefined ? printAll : printOne;
+      const isThere = await whileSlow('replaying the run', writeNote, () =>
+        print(archive, question, flags),
       );
-      if (document === undefined) {
-        throw new ConfigError(
-          'flag/round',
-          `${roundName(round)} of the run is not in these events`,
-          {
-            hint: '`nostrain replay` with the same flags lists the rounds that they have',
-          },
-        );
-      }
-      writeOut(flags.json ? asJson(document) : `${linesOf(document).join('\n')}\n`);
+      if (isThere) return;
+      throw new ConfigError(
+        'flag/round',
+        `${roundName(flags.round)} of the run is not in these events`,
+        { hint: '`nostrain replay` with the same flags lists the rounds that they have' },
+      );
     });
   });
 
-/** The answer about one worker, or about all workers of the round. */
-type ExplainDocument = WorkerDocument | WorkersDocument;
-type WorkerDocument = { readonly worker: WorkerId; readonly round: number } & Explanation;
-interface WorkersDocument {
-  readonly round: number;
-  readonly workers: readonly WorkerExplanation[];
+type Archive = Awaited<ReturnType<typeof openSource>>;
+
+/** Prints the answer about one worker; returns false if the archive does not reach the round. */
+async function printOne(
+  archive: Archive,
+  question: RoundQuestion,
+  flags: ExplainFlags,
+): Promise<boolean> {
+  const { round } = question;
+  const worker = workerNamed(flags.worker!, new Set(archive.events.map(({ pubkey }) => pubkey)));
+  const explanation = await explainRound(archive, { ...question, worker });
+  if (!explanation) return false;
+  const text = `${explanation.why.join('\n')}\n`;
+  writeOut(flags.json ? asJson({ worker, round, ...explanation }) : text);
+  return true;
 }
 
-const workerDocument = (
-  worker: WorkerId,
-  round: number,
-  explanation: Explanation | undefined,
-): WorkerDocument | undefined => explanation && { worker, round, ...explanation };
-
-const workersDocument = (
-  round: number,
-  workers: readonly WorkerExplanation[] | undefined,
-): WorkersDocument | undefined => workers && { round, workers };
-
-const linesOf = (document: ExplainDocument): readonly string[] =>
-  'workers' in document
-    ? document.workers.map(({ worker, why }) => `${shortName(worker)}  ${why[0]}`)
-    : document.why;
+/** Prints the answers about all members of the round; returns false if the archive does not reach it. */
+async function printAll(
+  archive: Archive,
+  question: RoundQuestion,
+  flags: ExplainFlags,
+): Promise<boolean> {
+  const { round } = question;
+  const workers = await explainWorkers(archive, question);
+  if (!workers) return false;
+  const lines = workers.map(({ worker, why }) => `${shortName(worker)}  ${why[0]}\n`);
+  writeOut(flags.json ? asJson({ round, workers }) : lines.join(''));
+  return true;
+}
