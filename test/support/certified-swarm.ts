@@ -40,6 +40,7 @@ import type { Layout, Vector } from 'nostrain/tensor';
 import { genesis, type Plan, runWorker, type Trainer } from 'nostrain/worker';
 
 import { slicesOfRun, tierOf } from '../../src/certified/decisions/slices.ts';
+import type { FeatureMachine } from '../../src/certified/features/feature.ts';
 import { createHistory } from '../../src/certified/history/branches.ts';
 import { createMember, type MemberOptions } from '../../src/certified/member.ts';
 import type { CertifiedPorts } from '../../src/certified/rounds/events.ts';
@@ -139,6 +140,8 @@ export interface CertifiedOptions {
   /** What its joins show, in runs that ask for something. */
   readonly admission?: MemberOptions['admission'];
   readonly trainer?: Trainer;
+  /** What features get beyond measured losses. */
+  readonly machine?: Partial<FeatureMachine>;
   readonly disk?: Disk;
   /** Sees every state that is saved. */
   readonly onSave?: (state: CertifiedState) => void;
@@ -255,7 +258,11 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     ...{ wantsSeats: options.wantsSeats, apply: options.apply },
     tier: options.tier ?? tierOf(spec, layout),
     admission: options.admission,
-    machine: { sha256: nativeSha256, measuring: measure && { measure, secret: `${index}` } },
+    machine: {
+      sha256: nativeSha256,
+      measuring: measure && { measure, secret: `${index}` },
+      ...options.machine,
+    },
     ...{ spec, control, journal: options.journal ?? memoryJournal(disk), ports, signal, crypto },
     hold: (state) => holdState(state, options.chunks?.holder, createNativeSha256),
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },

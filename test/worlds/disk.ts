@@ -5,6 +5,7 @@
 import type { Entry, Journal } from 'nostrain/certified';
 import type { CertifiedState } from 'nostrain/certified/parts';
 import type { WorkerState } from 'nostrain/worker';
+import type { PrivateStore } from '../../src/certified/features/feature.ts';
 import type { Disk } from '../support/certified-swarm.ts';
 
 /** Contents of a disk; each write replaces the whole object, so that a reference to an old one is a backup. */
@@ -13,11 +14,13 @@ export interface Files {
   readonly entry?: Entry | undefined;
   readonly backfill: ReadonlyMap<number, string>;
   readonly phase?: Uint8Array | undefined;
+  /** Private states, by root. */
+  readonly states: ReadonlyMap<string, Uint8Array>;
   /** State of a plain run. */
   readonly plain?: WorkerState | undefined;
 }
 
-const empty: Files = { backfill: new Map() };
+const empty: Files = { backfill: new Map(), states: new Map() };
 
 /** Of a write: before the file changes, when half of it is on disk, or right after. */
 export type WriteMoment = 'before-write' | 'torn-write' | 'after-write';
@@ -35,6 +38,7 @@ export const NO_SPACE = 'ENOSPC: no space left on device';
 export interface Mounted extends Disk {
   plain: WorkerState | undefined;
   readonly journal: Journal;
+  readonly states: PrivateStore;
   /** The process is dead: nothing it still writes is kept. */
   unmount(): void;
 }
@@ -121,6 +125,10 @@ export class WorldDisk {
           sizes: async () =>
             new Map([...this.files.backfill].map(([at, { length }]) => [at, length])),
         },
+      },
+      states: {
+        load: async (root) => this.files.states.get(root),
+        save: async (root, bytes) => write({ states: new Map(this.files.states).set(root, bytes) }),
       },
       unmount: () => {
         isDead = true;

@@ -52,13 +52,21 @@ const rules = [
 const PARTS = { model: 'mlp', hidden: [900], packing: 'int8' } as const;
 
 /** A model whose payload is larger than one chunk. */
-const CHUNKED = { model: 'mlp', hidden: [10_000], packing: 'int8' } as const;
+const CHUNKED = { model: 'mlp', hidden: [12_000], packing: 'int8' } as const;
 
 export const isInChunks = ({ training }: Document): boolean =>
   JSON.stringify((training as Document | undefined)?.hidden) === JSON.stringify(CHUNKED.hidden);
 
 export const features: readonly WorldFeature[] = [
   verified,
+  {
+    name: 'jury',
+    chance: 0.15,
+    draw: (draws) => ({
+      jury: draws.whole(1, 3),
+      rerun: { permille: draws.pick([300, 1000]), relays: ['wss://relay0.example'] },
+    }),
+  },
   {
     name: 'committee',
     chance: 0.3,

@@ -4,6 +4,8 @@ import { createWire, type EventCrypto, type RelaySet, type Signer } from 'nostra
 import { nativeSha256 } from 'nostrain/node';
 import { type Params, stateDigest } from 'nostrain/tensor';
 import { genesis, runWorker, type Trainer } from 'nostrain/worker';
+import type { FeatureMachine } from '../../src/certified/features/feature.ts';
+import { statesOn } from '../../src/certified/features/rerun.ts';
 import { startCertified } from '../support/certified-swarm.ts';
 import { plan } from '../support/fake-ports.ts';
 import type { Chronicle } from './chronicle.ts';
@@ -24,6 +26,8 @@ export interface Launch {
   readonly clock: MachineClock;
   readonly disk: Mounted;
   readonly trainer: Trainer;
+  /** Returns a trainer that runs the steps of another worker again. */
+  recomputing(shard: string): Trainer;
   readonly first: Params;
   /** The run began earlier. */
   readonly isLater: boolean;
@@ -35,11 +39,35 @@ export interface Running {
   stop(): void;
 }
 
-const startCertifiedWorker = ({ chronicle, first, isLater, disk, ...launch }: Launch): Running => {
+/** What a machine needs to disclose its own steps, and to run those of others again. */
+function machineOf(launch: Launch, signal: AbortSignal): Partial<FeatureMachine> {
+  const { relays, signer, clock, disk, trainer, recomputing } = launch;
+  const { origin } = trainer;
+  return {
+    disclosure: {
+      relays,
+      origin: origin!,
+      store: disk.states,
+      sign: (draft) => signer.sign(draft),
+    },
+    recomputation: {
+      steps: {
+        like: async ({ features }) => recomputing(features?.rerun?.shard ?? ''),
+        close: async () => undefined,
+      },
+      fetch: statesOn({ relays, clock, sha256: nativeSha256, signal }),
+    },
+  };
+}
+
+const startCertifiedWorker = (options: Launch): Running => {
+  const { chronicle, first, isLater, disk, ...launch } = options;
   const { spec, world } = chronicle;
   const { layout, values } = first;
   const { index: worker } = launch;
-  return startCertified({
+  const abort = new AbortController();
+  const member = startCertified({
+    ...(spec.jury > 0 && { machine: machineOf(options, abort.signal) }),
     ...{ ...launch, disk, layout, first: values, spec, journal: disk.journal },
     // a machine that lost its disk asks for what others certified
     fetchesCheckpoint: disk.state === undefined && isLater,
@@ -58,6 +86,11 @@ const startCertifiedWorker = ({ chronicle, first, isLater, disk, ...launch }: La
       chronicle.saves({ worker, round, outcome, model, ejected: ledger.faulted });
     },
   });
+  const stop = () => {
+    abort.abort(new Error('stopped'));
+    member.stop();
+  };
+  return { finished: member.finished, stop };
 };
 
 /** Rounds wait for all workers, so that all average the same. */

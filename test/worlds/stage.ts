@@ -2,7 +2,7 @@
  * Runs the workers of a world over the simulated network: starts, kills and restarts their processes, and does to them
  * and the relays what faults ask for.
  */
-import { startOf } from 'nostrain/certified/parts';
+import { shardSettings, startOf } from 'nostrain/certified/parts';
 import { createRelaySet, type EventCrypto, type RelaySet } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
 import { limitsOf } from 'nostrain/relay';
@@ -10,10 +10,11 @@ import type { Params, Vector } from 'nostrain/tensor';
 import type { Trainer } from 'nostrain/worker';
 import type { Limits } from '../../relay/limits.ts';
 import { createStandardPolicies, type Policy, verifiedSignature } from '../../relay/policies.ts';
+import { formatShard } from '../../src/run/field.ts';
 import type { Weather } from '../bench/simulate/line.ts';
 import { Network } from '../bench/simulate/network.ts';
 import type { VirtualClock } from '../bench/simulate/virtual-clock.ts';
-import { signerOf } from '../support/swarm.ts';
+import { keyOf, signerOf } from '../support/swarm.ts';
 import type { Attack } from './attacks.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type Mounted, WorldDisk } from './disk.ts';
@@ -37,6 +38,7 @@ interface Machine {
   readonly clock: MachineClock;
   attack: Attack;
   changed: (params: Vector, round: number) => Vector;
+  isMisjudging: boolean;
   startSeconds: number;
   /** Undefined while it is away. */
   process: Process | undefined;
@@ -87,6 +89,7 @@ export class WorldStage implements Stage {
       ...{ index, disk: new WorldDisk(), clock: new MachineClock(this.#clock) },
       ...{ startSeconds: 0, process: undefined, sessions: 0 },
       ...{ attack: (relays: RelaySet) => relays, changed: (params: Vector) => params },
+      isMisjudging: false,
     };
   }
 
@@ -178,6 +181,10 @@ export class WorldStage implements Stage {
     this.#machines[worker]!.changed = change;
   }
 
+  setMisjudging(worker: number): void {
+    this.#machines[worker]!.isMisjudging = true;
+  }
+
   suspend(worker: number, untilSeconds: number): void {
     this.#note(`worker ${worker} sleeps until ${untilSeconds} s`);
     this.#machines[worker]!.clock.suspend(this.#startMs + 1000 * untilSeconds);
@@ -247,11 +254,16 @@ export class WorldStage implements Stage {
     const crypto = this.#crypto;
     const random = drawsOf(this.world.seed, 'random', index, machine.sessions++).unit;
     const signer = this.world.isReal ? signerOf(index) : keyedSignerOf(index);
-    const connected = createRelaySet(this.#network.urls, { openSocket, clock, crypto, random });
+    const connected = createRelaySet(this.#network.urls, {
+      ...{ openSocket, clock, crypto, random },
+      // rounds are short: private states would wait for ever behind votes
+      ...(this.#chronicle.spec.jury > 0 && { eventsPerMinute: 600 }),
+    });
     const relays = machine.attack(connected, signer);
     const program = programs[this.world.run];
     const member = program({
       ...{ index, relays, signer, crypto, clock, disk, first: this.#first },
+      recomputing: this.#recomputing(machine),
       ...{ trainer: this.#trainerOf(machine), isLater: this.#seconds > 0 },
       chronicle: this.#chronicle,
     });
@@ -278,9 +290,10 @@ export class WorldStage implements Stage {
   }
 
   #trainerOf({ index, clock, changed }: Machine): Trainer {
-    const { layout } = this.#first;
+    const { spec } = this.#chronicle;
+    const shard = formatShard(shardSettings(spec, keyOf(index), {}).shard);
     const msOf = (round: number) => this.#trainMs(index, round);
-    const trainer = pullingTrainer(index, layout, clock, msOf, PARTS);
+    const trainer = pullingTrainer({ ...this.#data, shard, clock, msOf, parts: PARTS });
     return {
       ...trainer,
       async train(task, ...rest) {
@@ -288,6 +301,20 @@ export class WorldStage implements Stage {
         return { ...made, params: changed(made.params, task.round) };
       },
     };
+  }
+
+  /** Returns how a machine runs the steps of others again, faster than these did. */
+  #recomputing({ clock, isMisjudging }: Machine): (shard: string) => Trainer {
+    return (shard) =>
+      pullingTrainer({
+        ...{ ...this.#data, clock, parts: PARTS, msOf: () => 400 },
+        shard: isMisjudging ? `${shard} of others` : shard,
+      });
+  }
+
+  get #data() {
+    const { layout } = this.#first;
+    return { layout, batchSize: this.#chronicle.spec.training.batchSize };
   }
 
   #trainMs(worker: number, round: number): number {

@@ -1,8 +1,8 @@
 /**
  * Training without an engine: each part of an inner phase takes its time on the clock, and pulls the parameters to a
- * target, with noise that depends on worker, round and parameter. The loss of a row is the distance to a point near it.
+ * target, with noise that depends on shard, batches, round and parameter. The loss of a row is the distance to a point near it.
  */
-import { type Clock, philox, unit } from 'nostrain/base';
+import { type Clock, deriveKey, philox, unit } from 'nostrain/base';
 import { drawRows } from 'nostrain/model';
 import type { Layout } from 'nostrain/tensor';
 import type { Trainer } from 'nostrain/worker';
@@ -17,21 +17,27 @@ const ROWS = 100;
 
 const targetOf = (i: number): number => 1 + (i % 5) / 2;
 
-export function pullingTrainer(
-  index: number,
-  layout: Layout,
-  clock: Clock,
-  msOf: (round: number) => number,
+export interface TrainerOptions {
+  /** Part of the data; with the key of the batches it fixes the noise. */
+  readonly shard: string;
+  readonly layout: Layout;
+  readonly batchSize: number;
+  readonly clock: Clock;
+  msOf(round: number): number;
   /** Parts of a phase; it can be kept between two of them. */
-  parts: number,
-): Trainer {
+  readonly parts: number;
+}
+
+export function pullingTrainer(options: TrainerOptions): Trainer {
+  const { shard, layout, batchSize, clock, msOf, parts } = options;
   return {
     device: { device: 'cpu', threads: 1 },
     layout,
-    async train({ params, round, remainingSteps, keeping }, _onProgress, signal) {
+    origin: { shard, build: 'world' },
+    async train({ params, round, steps, batchKey, remainingSteps, keeping }, _onProgress, signal) {
       const { from } = keeping ?? {};
       const values = Float32Array.from(from?.vectors[0] ?? params);
-      const [draw] = philox([index, round], 0, 0, 0, 0);
+      const [draw] = philox(deriveKey('rows', shard, ...batchKey), round, 0, 0, 0);
       const lossesOf = (done: number) => new Float32Array(done).fill(1);
       let done = from?.done ?? 0;
       while (done < parts && (done === 0 || remainingSteps?.(done) !== 0)) {
@@ -46,7 +52,8 @@ export function pullingTrainer(
           ...{ done, vectors: [values.slice()], losses: lossesOf(done), seconds: 0 },
         });
       }
-      return { params: values, moments: [], losses: lossesOf(done), examples: 8, seconds: 0 };
+      const examples = steps * batchSize;
+      return { params: values, moments: [], losses: lossesOf(done), examples, seconds: 0 };
     },
     evaluate: async (params) => lossOf(params, 0),
     async measure(params, _, { key, rows: batch }) {

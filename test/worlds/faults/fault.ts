@@ -38,6 +38,8 @@ export interface Stage {
   setAttack(worker: number, attack: Attack): void;
   /** Sets what a worker makes of the parameters that it trained. */
   setTraining(worker: number, change: (params: Vector, round: number) => Vector): void;
+  /** The worker finds that the steps of all others lead elsewhere. */
+  setMisjudging(worker: number): void;
   /** Stops the clock and the timers of a machine until that second. */
   suspend(worker: number, untilSeconds: number): void;
   /** Severs workers from relays while `isSevered` holds, from one second to another. */

@@ -83,3 +83,26 @@ export const harms: Fault = {
       round < numberOf(parameters, 'fromRound') ? params : params.map((value) => -1e6 * value),
     ),
 };
+
+/** Sends what its steps do not lead to, within the usual size. */
+export const cheats: Fault = inRunsWith(
+  {
+    ...hostile('cheats', () => (relays) => relays),
+    begin: (parameters, stage) =>
+      stage.setTraining(numberOf(parameters, 'worker'), (params, round) =>
+        round < numberOf(parameters, 'fromRound')
+          ? params
+          : params.map((value, i) => value + Math.sin(i + round)),
+      ),
+  },
+  ({ jury }) => jury !== undefined,
+);
+
+/** As a juror, finds everyone at fault. */
+export const misjudges: Fault = inRunsWith(
+  {
+    ...hostile('misjudges', () => (relays) => relays),
+    begin: (parameters, stage) => stage.setMisjudging(numberOf(parameters, 'worker')),
+  },
+  ({ jury }) => jury !== undefined,
+);
