@@ -187,7 +187,7 @@ function needsOf(document: Untyped, preset: PartialSettings, { rule }: Untyped):
     return { settings, because: `aggregation.rule ${String(rule)}`, why };
   }
   const names = ['screening', 'scores'].filter((name) => document[name] === true);
-  if (names.length === 0 || preset.packing !== 'rotated') return undefined;
+  if (names.length === 0 || preset.packing !== 'trellis') return undefined;
   const why = 'they measure contributions one by one, and a single rotated one is mostly noise';
   return { settings: inHalves, because: names.join(', '), why };
 }

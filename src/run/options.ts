@@ -31,9 +31,6 @@ import {
   tierStrategies,
 } from './spec/model-spec.ts';
 
-/** Packings that fill the whole `eventBudget`. */
-export const fillingPackings = ['scaled', 'rotated', 'trellis'] as const;
-
 /** Encodings of a delta as a payload of `nostrain/1` (docs/payload.md). */
 export const packingNames = [
   'auto',
@@ -42,7 +39,7 @@ export const packingNames = [
   'q2',
   'ternary',
   'topk-sign',
-  ...fillingPackings,
+  'trellis',
 ] as const;
 
 const rate = real(0, 1000, 'from');
@@ -217,7 +214,7 @@ export const fields = {
       default: 0,
     }),
     packing: row(
-      'codec of deltas; auto, scaled, rotated and trellis use eventBudget',
+      'codec of deltas; auto and trellis use eventBudget',
       choice(packingNames, removedPackings),
       { default: 'int8', needs: 'native' },
     ),

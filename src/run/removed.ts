@@ -7,7 +7,9 @@ export const removedPackings: ReadonlyMap<string, string> = new Map([
   ['sign', 'ternary'],
   ['topk-int8', 'topk-sign'],
   ['topk-q2', 'topk-sign'],
-  ['range', 'scaled'],
+  ['range', 'trellis'],
+  ['scaled', 'trellis'],
+  ['rotated', 'trellis'],
 ]);
 
 /** A removed setting: its value without effect, and the hint for any other value. */

@@ -3,7 +3,7 @@ import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, ruleForms } from './aggregation.ts';
 import { formOf, runDataOf } from './data-forms.ts';
 import { type Field, type SettingScope, wordsFor } from './field.ts';
-import { fields, fillingPackings, type packingNames } from './options.ts';
+import { fields, type packingNames } from './options.ts';
 import { withoutRemoved } from './removed.ts';
 
 /** Name of a packing. */
@@ -199,9 +199,8 @@ export const requirements: Readonly<Record<Need & string, Requirement>> = {
     holds: ({ innerSeconds }) => innerSeconds > 0,
   },
   budget: {
-    goesWith: `--set packing=auto, ${fillingPackings.join(', ')} of nostrain/1`,
-    holds: (settings) =>
-      isNative(settings) && ['auto', ...fillingPackings].includes(settings.packing),
+    goesWith: '--set packing=auto or trellis, of nostrain/1',
+    holds: (settings) => isNative(settings) && ['auto', 'trellis'].includes(settings.packing),
   },
   topk: {
     goesWith: '--set packing=topk-sign and --set profile=nostrain/0',

@@ -13,7 +13,13 @@
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type CodecName, choosePacking, codecs, type Packing } from 'nostrain/network';
+import {
+  type CodecName,
+  choosePacking,
+  codecs,
+  PAYLOAD_HEADER_BYTES,
+  type Packing,
+} from 'nostrain/network';
 import { chunkCount } from 'nostrain/tensor';
 import { printHostile } from './codec/hostile.ts';
 import { drawnForBench, measurePacking, nameOf } from './codec/measure.ts';
@@ -55,8 +61,7 @@ function printSpeed(): void {
   console.log(HEADER);
   for (const delta of deltas()) {
     for (const codec of Object.keys(codecs) as CodecName[]) {
-      if (codecs[codec].sends === 'stream') continue;
-      const kept = codecs[codec].sends === 'all' ? [0] : densities;
+      const kept = { all: [0], largest: densities, bits: [128, 256, 1024] }[codecs[codec].sends];
       for (const k of kept) printRow({ codec, kept: k }, delta);
     }
   }
@@ -69,8 +74,8 @@ function printBudgets(): void {
     for (const bits of filled) {
       const maxBytes = Math.floor((bits * delta.length) / 8);
       printRow(choosePacking(maxBytes, chunks), delta);
-      for (const codec of ['scaled', 'rotated'] as const)
-        printRow({ codec, kept: 0, maxBytes }, delta);
+      const kept = Math.floor((maxBytes - PAYLOAD_HEADER_BYTES) / chunks) - 2;
+      printRow({ codec: 'trellis', kept: Math.max(1, Math.min(1024, kept)) }, delta);
     }
   }
 }

@@ -73,17 +73,17 @@ describe('tiers', () => {
       ]) {
         const { spec } = await gpt(typed);
         expect(spec.aggregation).toMatchObject({ rule: 'clipped-mean', hostile: 0 });
-        expect(spec.training).toMatchObject({ owners: 4, packing: 'rotated' });
+        expect(spec.training).toMatchObject({ owners: 4, packing: 'trellis' });
       }
     });
 
     it('what members measure one by one is sent in halves, since a rotated contribution is mostly noise', async () => {
       const packing = async (typed: Record<string, unknown>, training = {}) =>
         (await gpt(typed, training)).spec.training.packing;
-      expect(await packing({})).toBe('rotated');
+      expect(await packing({})).toBe('trellis');
       for (const typed of [{ screening: true }, { scores: true }]) {
         expect(await packing(typed)).toBe('auto');
-        expect(await packing(typed, { packing: 'rotated' })).toBe('rotated');
+        expect(await packing(typed, { packing: 'trellis' })).toBe('trellis');
       }
     });
 

@@ -2,6 +2,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeSpec, type NamedCorpus, type SpecRequest } from 'nostrain/certified';
+import { packingFor } from 'nostrain/network';
 import {
   canonicalSpec,
   combineSettings,
@@ -79,6 +80,21 @@ describe('a run spec', () => {
     expect(runIdOf(spec)).toBe(id);
     expect(canonicalSpec(parseRunSpec(text))).toBe(text);
   });
+});
+
+it('a spec with a removed packing keeps its id, but plays only in an older version', () => {
+  const { text } = specs.find(({ name }) => name === 'char-gpt')!;
+  const old = text.replace('"packing":"trellis"', '"packing":"rotated"');
+  const spec = parseRunSpec(old);
+  expect(canonicalSpec(spec)).toBe(old);
+  expect(runIdOf(spec)).not.toBe(runIdOf(parseRunSpec(text)));
+  const { packing, eventBudget, topk: ratio } = spec.training;
+  expect(() => packingFor({ run: 'r', packing, eventBudget, ratio }, { most: 204 })).toThrow(
+    'rotated was removed; nostrain 0.1.0 still replays runs with it',
+  );
+  expect(() => readSettings({ packing: 'rotated' }, 'vector')).toThrow(
+    expect.objectContaining({ hint: expect.stringContaining('use trellis') }),
+  );
 });
 
 describe('the fingerprint of settings', () => {

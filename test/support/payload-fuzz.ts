@@ -20,9 +20,9 @@ import { drawnDelta, scopeOf } from './drawn-delta.ts';
 
 /** Every codec, the ones that keep some with a few, many and nearly all. */
 export const packings: readonly Packing[] = (Object.keys(codecs) as CodecName[]).flatMap((codec) =>
-  ({ largest: [1, 300, 4000], bits: [1, 250, 1024], all: [0], stream: [0] })[
-    codecs[codec].sends
-  ].map((kept) => ({ codec, kept })),
+  ({ largest: [1, 300, 4000], bits: [1, 250, 1024], all: [0] })[codecs[codec].sends].map(
+    (kept) => ({ codec, kept }),
+  ),
 );
 
 /** Integers from 0 to below the number given. */

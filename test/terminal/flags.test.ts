@@ -9,7 +9,7 @@ describe('settings of a run', () => {
     const char = presets['char-gpt'];
     expect(combineSettings(char, { ...asked, ...strict(3) })).toMatchObject({
       optimizer: 'muon',
-      packing: 'rotated',
+      packing: 'trellis',
       owners: 4,
       fragments: 1,
       residual: 'none',
@@ -31,7 +31,7 @@ describe('settings of a run', () => {
     const rotated = {
       owners: 4,
       fragments: 1,
-      packing: 'rotated',
+      packing: 'trellis',
       residual: 'none',
       momentum: 0.5,
     };

@@ -5,11 +5,10 @@
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
 import type { Layout } from '../../tensor/params.ts';
-import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 import { int4, int8 } from './integers.ts';
 import { riceBytesAtMost } from './largest.ts';
 import { q2, sign, ternary } from './levels.ts';
-import { codedBytesAtMost } from './range-coded.ts';
 import type { ValueCode } from './value-code.ts';
 
 /** "NSPL"; the version byte follows. */
@@ -112,19 +111,9 @@ export interface TrellisCodec {
   readonly sends: 'bits';
 }
 
-/** A codec that packs all chunks as one stream and fills a byte budget. */
-export interface StreamCodec {
-  readonly code: number;
-  readonly sends: 'stream';
-  /** Divisor of a chunk's values: its root mean square, or the square root of that. */
-  readonly scales: 'root' | 'size';
-  /** Whether chunks are rotated first and levels lengthened to compensate for values that round to 0. */
-  readonly isRotated: boolean;
-}
-
 /**
- * Codecs by name; the codes are part of the format. Codes 5, 17, 19 and 33 are taken by nostrain 0.1.0; do not reuse
- * them.
+ * Codecs by name; the codes are part of the format. Codes 5, 17, 19 and 33 to 35 belonged to removed
+ * codecs; do not reuse them.
  */
 export const codecs = {
   int8: { code: 1, values: int8, sends: 'all' },
@@ -132,10 +121,8 @@ export const codecs = {
   q2: { code: 3, values: q2, sends: 'all' },
   ternary: { code: 4, values: ternary, sends: 'all' },
   'topk-sign': { code: 21, values: sign, sends: 'largest' },
-  scaled: { code: 34, sends: 'stream', scales: 'root', isRotated: false },
-  rotated: { code: 35, sends: 'stream', scales: 'size', isRotated: true },
   trellis: { code: 36, sends: 'bits' },
-} as const satisfies Record<string, ChunkCodec | StreamCodec | TrellisCodec>;
+} as const satisfies Record<string, ChunkCodec | TrellisCodec>;
 
 /** Name of a payload codec. */
 export type CodecName = keyof typeof codecs;
@@ -145,21 +132,19 @@ export interface Packing {
   readonly codec: CodecName;
   /** Of a full chunk: values kept by a top-k codec, bytes of codes in a trellis code; 0 for codecs that send all. */
   readonly kept: number;
-  /** Byte budget of the whole payload, for stream codecs. */
-  readonly maxBytes?: number;
 }
 
-/** Names of codecs that pack all chunks as one stream. */
-export type StreamCodecName = {
-  [Name in CodecName]: (typeof codecs)[Name]['sends'] extends 'stream' ? Name : never;
-}[CodecName];
-/** A packing whose codec packs chunk by chunk. */
-export type ChunkPacking = Packing & {
-  readonly codec: Exclude<CodecName, StreamCodecName | 'trellis'>;
-};
+/** A packing of a codec with one of the value codes. */
+export type ChunkPacking = Packing & { readonly codec: Exclude<CodecName, 'trellis'> };
 
 export const isChunkPacking = (packing: Packing): packing is ChunkPacking =>
-  !['stream', 'bits'].includes(codecs[packing.codec].sends);
+  packing.codec !== 'trellis';
+
+export interface EncodedPayload {
+  readonly payload: Uint8Array;
+  /** Exactly what a receiver decodes; the delta minus this is the residual. */
+  readonly sent: PartialVector;
+}
 
 /** Maximum bytes of codes of a full chunk in a trellis code: 2 bits a value. */
 export const MOST_CODE_BYTES = CHUNK_LENGTH / 4;
@@ -168,7 +153,7 @@ export const SCALE_BYTES = 2;
 
 /** Reports whether `kept` fits the codec: 1 to 4095 for top-k codecs, 1 to 1024 for trellis codes, 0 for others. */
 function isPacking({ codec, kept }: Packing): boolean {
-  const most = { largest: CHUNK_LENGTH - 1, bits: MOST_CODE_BYTES, all: 0, stream: 0 };
+  const most = { largest: CHUNK_LENGTH - 1, bits: MOST_CODE_BYTES, all: 0 };
   const { sends } = codecs[codec];
   return Number.isInteger(kept) && kept >= Math.min(1, most[sends]) && kept <= most[sends];
 }
@@ -193,17 +178,12 @@ export function chunkBytesAtMost({ codec, kept }: ChunkPacking, n: number): numb
 }
 
 /** Returns the bytes of a payload of this many full chunks: exact for dense codecs, an upper bound for the others. */
-export function payloadBytesAtMost(packing: Packing, chunks: number): number {
-  if (isChunkPacking(packing)) {
-    return PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH);
-  }
-  if (packing.codec === 'trellis') {
-    return PAYLOAD_HEADER_BYTES + chunks * (SCALE_BYTES + packing.kept);
-  }
-  return (
-    packing.maxBytes ?? PAYLOAD_HEADER_BYTES + chunks + codedBytesAtMost(chunks * CHUNK_LENGTH)
-  );
-}
+export const payloadBytesAtMost = (packing: Packing, chunks: number): number =>
+  PAYLOAD_HEADER_BYTES +
+  chunks *
+    (isChunkPacking(packing)
+      ? chunkBytesAtMost(packing, CHUNK_LENGTH)
+      : SCALE_BYTES + packing.kept);
 
 export function assertPacking(packing: Packing): void {
   if (isPacking(packing)) return;

@@ -16,6 +16,7 @@ import {
   type ChunkPacking,
   chunkBytesAtMost,
   codecs,
+  type EncodedPayload,
   isChunkPacking,
   keptOf,
   PAYLOAD_HEADER_BYTES,
@@ -33,7 +34,6 @@ import {
   selectInChunk,
   writeRice,
 } from './largest.ts';
-import { decodeStream, type EncodedPayload, encodeStream } from './stream.ts';
 import { decodeTrellis, encodeTrellis } from './trellis.ts';
 import { addUp, chunkValues, loadChunk } from './value-code.ts';
 
@@ -48,8 +48,7 @@ export function encodePayload(
   if (delta.length !== scope.size && !isPrefix(delta, scope)) {
     throw new RangeError(`${delta.length} values for ${scope.size} parameters`);
   }
-  if (packing.codec === 'trellis') return encodeTrellis(delta, packing, scope);
-  if (!isChunkPacking(packing)) return encodeStream(delta, packing, scope);
+  if (!isChunkPacking(packing)) return encodeTrellis(delta, packing, scope);
   const { values: code, sends } = codecs[packing.codec];
   const { size, chunks } = scope;
   const out = new Uint8Array(payloadBytesAtMost(packing, chunks.length));
@@ -103,8 +102,7 @@ export function decodePayload(
   if (payload.length > payloadBytesAtMost(packing, scope.chunks.length)) {
     return refuse('trailing-bytes', 'payload', `${payload.length} bytes are more than it can hold`);
   }
-  if (packing.codec === 'trellis') return decodeTrellis(payload, packing, scope);
-  if (!isChunkPacking(packing)) return decodeStream(payload, packing, scope);
+  if (!isChunkPacking(packing)) return decodeTrellis(payload, packing, scope);
   const { sends } = codecs[packing.codec];
   const table = sends === 'all' ? undefined : createIndexTable(packing, scope.size, scope.chunks);
   const end = checkChunks(payload, packing, scope, table);

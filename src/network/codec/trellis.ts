@@ -12,6 +12,7 @@ import {
 } from '../../tensor/partial-vector.ts';
 import {
   codecs,
+  type EncodedPayload,
   keptOf,
   PAYLOAD_HEADER_BYTES,
   type Packing,
@@ -20,7 +21,6 @@ import {
   writePayloadHeader,
 } from './codecs.ts';
 import { inverseRotated, rotate, rotatedLength } from './rotation.ts';
-import type { EncodedPayload } from './stream.ts';
 import { CODEWORD_SIZE, codebook, decodeBits, stepLength } from './trellis-book.ts';
 import {
   chunkValues,

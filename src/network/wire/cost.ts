@@ -216,6 +216,8 @@ export const wholeSeconds = (seconds: number): number => Math.ceil(seconds - 1e-
 export interface EventSize {
   readonly payloadBytes: number;
   readonly eventBytes: number;
+  /** Bytes by which a delta that compresses worse may make it longer. */
+  readonly spareBytes?: number;
 }
 
 export interface Measured {
@@ -229,8 +231,8 @@ export interface Measured {
 }
 
 const SAMPLE = { round: 9999, base: ZEROS, steps: 1000 };
-/** Safety factor for the frame around an event, and for deltas that compress worse. */
-const SLACK = 1.03;
+/** Bytes of the message around an event, and of members that features of a run add. */
+const FRAME_BYTES = 256;
 
 /** Returns the largest event of a run: the manifest with the payload inside, or a chunk. */
 export function estimateEventSize(run: Measured): EventSize {
@@ -256,8 +258,11 @@ export interface StatedLimits {
   readonly maxContentLength?: number;
 }
 
-export function brokenLimit({ eventBytes }: EventSize, limits: StatedLimits): number | undefined {
-  const needed = eventBytes * SLACK;
+export function brokenLimit(
+  { eventBytes, spareBytes = 0 }: EventSize,
+  limits: StatedLimits,
+): number | undefined {
+  const needed = eventBytes + spareBytes + FRAME_BYTES;
   return [limits.maxMessageLength, limits.maxContentLength].find(
     (limit) => limit !== undefined && limit > 0 && limit < needed,
   );

@@ -12,7 +12,6 @@ import type { ChunkAssignment } from '../../run/contribution.ts';
 import { reportedTier, trainedSlices } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { removedPackings } from '../../run/removed.ts';
-import type { PackingName } from '../../run/settings.ts';
 import {
   CHUNK_LENGTH,
   chunkCount,
@@ -27,7 +26,6 @@ import {
   type PayloadScope,
   payloadBytesAtMost,
   SCALE_BYTES,
-  type StreamCodecName,
 } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -61,13 +59,6 @@ const [DENSE_ENVELOPE_BYTES, NAMES] = [1310, 3];
  * Share of the event bytes that is payload: base64 makes three bytes four, and each chunk of 44 KiB has its own event.
  */
 const CHUNKED_SHARE = 0.735;
-/** Smallest payload that is filled with values, in bytes. */
-const LEAST_FILLED = 256;
-/**
- * Maximum bytes of a rotated chunk: 2 bits a value. Above that, the noise of one worker's steps is larger than the
- * rounding error.
- */
-const MAX_ROTATED_CHUNK_BYTES = CHUNK_LENGTH / 4;
 const NO_ROSTER = '0'.repeat(64);
 
 /** Creates a packer. Each worker may choose its packing; the chunks that it sends follow from the roster. */
@@ -128,11 +119,7 @@ export function createPacker(options: PackerOptions) {
     ): Uint8Array | undefined {
       const decoded = decodePayload(payload, scopeOf(context));
       if (!decoded.ok) return undefined;
-      const { packing } = decoded.value;
-      const adapted = isFilling(packing.codec)
-        ? fillBudget(packing.codec, options.eventBudget ?? ONE_EVENT, context.assignment.most)
-        : packing;
-      return encodePayload(delta, adapted, scopeOf(context)).payload;
+      return encodePayload(delta, decoded.value.packing, scopeOf(context)).payload;
     },
   };
 }
@@ -149,16 +136,17 @@ export function packingFor(
   }: Pick<PackerOptions, 'run' | 'packing' | 'ratio' | 'eventBudget'>,
   { most }: Pick<ChunkAssignment, 'most'>,
 ): Packing {
+  if (removedPackings.has(packing)) {
+    throw new ConfigError('codec/removed', unknownCodec(packing), {
+      hint: 'create a new run with `nostrain run create`, which sends deltas otherwise',
+    });
+  }
   if (packing === 'auto') return choosePacking(rawBudget(eventBudget), most);
   if (packing === 'trellis') return trellisWithin(trellisBudget(run, eventBudget), most);
-  if (isFilling(packing)) return fillBudget(packing, eventBudget, most);
   const isDense = codecs[packing].sends === 'all';
   const kept = Math.min(CHUNK_LENGTH - 1, Math.max(1, Math.round(ratio * CHUNK_LENGTH)));
   return { codec: packing, kept: isDense ? 0 : kept };
 }
-
-const isFilling = (packing: Exclude<PackingName, 'auto'>): packing is StreamCodecName =>
-  codecs[packing].sends === 'stream';
 
 /** Returns the trellis code with the most bits that fit. Throws a ConfigError if not one byte a chunk fits. */
 function trellisWithin(maxBytes: number, chunks: number): Packing {
@@ -166,16 +154,6 @@ function trellisWithin(maxBytes: number, chunks: number): Packing {
   if (perChunk >= 1) return { codec: 'trellis', kept: Math.min(MOST_CODE_BYTES, perChunk) };
   throw new ConfigError('codec/budget', `${maxBytes} bytes are too few for ${chunks} chunks`, {
     hint: 'allow more bytes (--set eventBudget), or send a part in each round (--set fragments)',
-  });
-}
-
-function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number): Packing {
-  const maxBytes = rawBudget(eventBudget);
-  const least = LEAST_FILLED + chunks;
-  const enough = codecs[codec].isRotated ? least + chunks * MAX_ROTATED_CHUNK_BYTES : maxBytes;
-  if (maxBytes >= least) return { codec, kept: 0, maxBytes: Math.min(maxBytes, enough) };
-  throw new ConfigError('codec/budget', `${Math.max(0, maxBytes)} bytes are too few for values`, {
-    hint: `allow at least ${least} bytes per payload: --set eventBudget=${4096 + chunks}`,
   });
 }
 

@@ -45,6 +45,9 @@ function heartbeatBytes(input: CostInput): number {
   return signedEventBytes(buildHeartbeat(input.run, longestHeartbeat(input)));
 }
 
+/** Share by which other deltas may compress worse than the random one. */
+const SPARE = 0.03;
+
 /** Encodes a random delta that resembles a real one (differences of uniform draws) and measures its event. */
 export function measureGradient(run: string, layout: Layout, ratio: number): EventSize {
   const values = new Float64Array(layout.size);
@@ -56,7 +59,8 @@ export function measureGradient(run: string, layout: Layout, ratio: number): Eve
   }
   const identity = { run, round: longest.round, worker: longest.hex, base: longest.hex };
   const fields = { ...identity, steps: 1000, examples: 1000 };
-  return buildGradient(fields, { layout, values }, { ratio }, longest.seconds);
+  const built = buildGradient(fields, { layout, values }, { ratio }, longest.seconds);
+  return { ...built, spareBytes: SPARE * built.eventBytes };
 }
 
 /** Returns the bytes of the checkpoint event after the first round; undefined if the state does not fit one event. */

@@ -17,13 +17,13 @@ import { defaultsOf } from './spec-table.ts';
 const common: PartialSettings = defaultsOf(fields);
 
 /**
- * Exchange settings of a small GPT: four workers send each chunk of the full model, rotated, so that rounding errors
- * are noise that averages out. The outer step is shorter and has momentum (docs/decisions/0034-rotated-chunks.md).
+ * Exchange settings of a small GPT: four workers send each chunk of the full model, rotated, so that coding errors are
+ * noise that averages out. The outer step is shorter and has momentum (docs/decisions/0038-trellis-code.md).
  */
 const rotated = {
   owners: 4,
   fragments: 1,
-  packing: 'rotated',
+  packing: 'trellis',
   residual: 'none',
   outerLearningRate: 0.6,
   momentum: 0.5,
@@ -150,7 +150,7 @@ const comparable: PartialSettings = { ...alone, packing: 'int4' };
 
 /** Reports whether the packing fits its payload into one event. */
 export const packsForOneEvent = ({ packing }: PartialSettings): boolean =>
-  packing === 'auto' || packing === 'rotated';
+  packing === 'auto' || packing === 'trellis';
 
 /** Initial settings by model; `completeSettings` puts further layers over them. */
 export const presets = {
@@ -201,7 +201,9 @@ function fitting(preset: PartialSettings, requested: PartialSettings): Fitting |
     const name = tiers > 0 ? 'tiers' : 'sync';
     return { settings: alone, because: because(name), why: WHOLE_DELTAS };
   }
-  const cause = preset === gpt ? unmeasured(requested) : '';
+  // a run that names this packing keeps the settings that go with it
+  const keepsPacking = requested.packing === rotated.packing;
+  const cause = preset === gpt && !keepsPacking ? unmeasured(requested) : '';
   return cause === '' ? undefined : { settings: inHalves, because: cause, why: UNMEASURED };
 }
 

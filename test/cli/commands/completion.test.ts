@@ -54,7 +54,7 @@ describe('--set', () => {
     const train = ['nostrain', 'run-training', '--set'];
     expect(await offered(...train, 'own')).toEqual(['owners=']);
     expect(await offered(...train, 'packing', '=', 'int')).toEqual(['int8', 'int4']);
-    expect(await offered(...train, 'packing', '=')).toContain('rotated');
+    expect(await offered(...train, 'packing', '=')).toContain('trellis');
     expect(await offered(...train, 'owners', '=', '')).toEqual([]);
     expect(await offered(...train, 'committee')).toEqual([]);
     expect(await offered('nostrain', 'run', 'create', '--set', 'committee.s')).toEqual([

@@ -1,13 +1,7 @@
 import fc from 'fast-check';
 import { ConfigError } from 'nostrain/base';
 import { seatsAtMost } from 'nostrain/consensus';
-import {
-  choosePacking,
-  createPacker,
-  encodePayload,
-  packingFor,
-  payloadBytesAtMost,
-} from 'nostrain/network';
+import { choosePacking, createPacker, encodePayload, payloadBytesAtMost } from 'nostrain/network';
 import { nativeSha256 } from 'nostrain/node';
 import { CHUNK_LENGTH, chunkCount, createLayout } from 'nostrain/tensor';
 import { expect, test } from 'vitest';
@@ -61,32 +55,21 @@ test('a budget that holds nothing is said so', () => {
   expect(() => choosePacking(45_056, 20_000)).toThrow(/20000 chunks/);
 });
 
-test('rotated chunks take two bits a value at most: the more workers own them, the less each sends', () => {
-  const bytes = (most: number) =>
-    packingFor({ run: 'r', packing: 'rotated', ratio: 1, eventBudget: 65_536 }, { most }).maxBytes;
-  expect(bytes(204)).toBe(45_056);
-  expect(bytes(51)).toBe(45_056);
-  expect(bytes(13)).toBeLessThan(14_000);
-});
-
 test('base64 costs a third', () => {
   expect(payloadBudget(65_536, 1_536)).toBe(48_000);
   expect(payloadBudget(100, 200)).toBe(0);
 });
 
-test.each(['scaled', 'rotated', 'q2'] as const)(
-  'who packs the same again as %s gets the same',
-  (packing) => {
-    const delta = drawnDelta(6 * CHUNK_LENGTH);
-    const layout = createLayout([{ name: 'weight', shape: [delta.length] }]);
-    const packer = createPacker({
-      ...{ run: 'run', layout, packing, eventBudget: 6000, ratio: 1 },
-      sha256: nativeSha256,
-    });
-    const moving = Uint32Array.from({ length: 6 }, (_, i) => i);
-    const assignment = { digest: undefined, moving, chunksOf: () => moving, most: 6 };
-    const context = { round: 3, worker: 'a'.repeat(64), assignment };
-    const { payload } = packer.pack(delta, context);
-    expect(packer.packLike(payload, delta, context)).toEqual(payload);
-  },
-);
+test.each(['trellis', 'q2'] as const)('who packs the same again as %s gets the same', (packing) => {
+  const delta = drawnDelta(6 * CHUNK_LENGTH);
+  const layout = createLayout([{ name: 'weight', shape: [delta.length] }]);
+  const packer = createPacker({
+    ...{ run: 'run', layout, packing, eventBudget: 6000, ratio: 1 },
+    sha256: nativeSha256,
+  });
+  const moving = Uint32Array.from({ length: 6 }, (_, i) => i);
+  const assignment = { digest: undefined, moving, chunksOf: () => moving, most: 6 };
+  const context = { round: 3, worker: 'a'.repeat(64), assignment };
+  const { payload } = packer.pack(delta, context);
+  expect(packer.packLike(payload, delta, context)).toEqual(payload);
+});

@@ -65,12 +65,12 @@ describe('the numbers', () => {
     const asked = ['--model', 'char-gpt', '--workers', '4'];
     const small = await planned(...asked);
     expect(small.sharing).toEqual({
-      ...{ owners: 4, fragments: 1, packing: 'rotated', outerLearningRate: 0.6, momentum: 0.5 },
+      ...{ owners: 4, fragments: 1, packing: 'trellis', outerLearningRate: 0.6, momentum: 0.5 },
     });
-    expect(small).toMatchObject({ payloadBytes: 45_056, cost: { form: 'inside' } });
+    expect(small).toMatchObject({ payloadBytes: 51_696, cost: { form: 'inside' } });
     const { stdout } = await runCommand('plan', ...asked);
     expect(stdout).toContain(
-      'a round: the full model, each value from 4 workers, packing rotated; outer step 0.6, momentum 0.5',
+      'a round: the full model, each value from 4 workers, packing trellis; outer step 0.6, momentum 0.5',
     );
     expect(small.adaptations).toEqual([]);
     const budget = ['--set', 'eventBudget=16384'];
