@@ -235,6 +235,20 @@ describe('a manifest', () => {
     await expect(findTier(folder, sliced)).rejects.toMatchObject({ code: 'tiers/no-config' });
   });
 
+  it('E-03: a folder that is another tier than the manifest names is refused', async () => {
+    const folder = await fullModel();
+    await exportTiers(folder, [1, 2], { signal });
+    const written = await readJson(folder, MANIFEST);
+    const [whole, first, second] = written.tiers as { files: string[] }[];
+    const tiers = [whole, { ...first, files: second!.files }, { ...second, files: first!.files }];
+    await writeFile(join(folder, MANIFEST), JSON.stringify({ ...written, tiers }));
+    for (const tier of [1, 2])
+      await expect(findTier(folder, { tier, strategy: 'sliced', signal })).rejects.toMatchObject({
+        code: 'tiers/config',
+        message: expect.stringContaining(`is tier ${3 - tier} of 40`),
+      });
+  });
+
   it('E-03: a link out of the family is not followed', async () => {
     const folder = await fullModel();
     await exportTiers(folder, [1], { signal });
