@@ -44,8 +44,8 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
       'src/certified/features/{scores,screening}.ts',
     ],
     tests: [
-      'test/certified/{admission*,delegation,ejected,evidence-bytes,leave-holds,model-step}.test.ts',
-      'test/certified/{receipt,refresh,replay,rules,scoring,screening}.test.ts',
+      'test/certified/{admission*,delegation,ejected,evidence-bytes,leave-holds,model-step,outcome-checks}.test.ts',
+      'test/certified/{receipt,refresh,replay,rules,scoring,screening,slices}.test.ts',
     ],
     slow: /lose no view|lose none|detects any changed byte|larger than their|any run replays|owners and moves|across a restart/,
     target: 85,

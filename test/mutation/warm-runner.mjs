@@ -72,6 +72,13 @@ class WarmPool {
 
 /** Processor time, in milliseconds, that the tests of a change may take beyond their usual time. */
 const EXTRA_MS = 1500;
+/** Visits of the changed place, as a multiple of those without the change, that make an endless loop. Stryker has 100. */
+const ENDLESS = 10;
+
+function millisecondsSince(before) {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}
 
 class WarmTestRunner extends VitestTestRunner {
   #pool = new WarmPool();
@@ -92,10 +99,14 @@ class WarmTestRunner extends VitestTestRunner {
   }
 
   async dryRun(options) {
+    const [before, started] = [process.cpuUsage(), performance.now()];
     const result = await super.dryRun(options);
+    // a busy machine takes longer for the same work
+    const share = Math.min(1, millisecondsSince(before) / (performance.now() - started));
     for (const { filepath, result } of this.ctx.state.getFiles())
       this.#durations.set(filepath, result?.duration ?? 0);
-    for (const { id, timeSpentMs } of result.tests ?? []) this.#durations.set(id, timeSpentMs);
+    for (const { id, timeSpentMs } of result.tests ?? [])
+      this.#durations.set(id, share * timeSpentMs);
     return result;
   }
 
@@ -117,12 +128,14 @@ class WarmTestRunner extends VitestTestRunner {
     const before = process.cpuUsage();
     let isOver = false;
     const poll = setInterval(() => {
-      const { user, system } = process.cpuUsage(before);
-      if (isOver || (user + system) / 1000 < EXTRA_MS + usual) return;
+      if (isOver || millisecondsSince(before) < EXTRA_MS + usual) return;
       isOver = true;
       void this.#pool.restart();
     }, 100);
-    const result = await super.mutantRun(options).finally(() => clearInterval(poll));
+    const hitLimit = options.hitLimit && (options.hitLimit * ENDLESS) / 100;
+    const result = await super
+      .mutantRun({ ...options, hitLimit })
+      .finally(() => clearInterval(poll));
     return isOver ? { status: 'timeout', reason: 'processor time' } : result;
   }
 
