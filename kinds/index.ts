@@ -4,6 +4,7 @@
  * @module nostrain/kinds
  */
 
+import { attendee } from './attendee.ts';
 import { attestation } from './attestation.ts';
 import { certifiedCheckpoint } from './certified-checkpoint.ts';
 import { checkpoint } from './checkpoint.ts';
@@ -12,7 +13,6 @@ import { archivedVotes } from './copies.ts';
 import { delegation } from './delegation.ts';
 import { fault } from './fault.ts';
 import { gradient } from './gradient.ts';
-import { guest } from './guest.ts';
 import { heartbeat } from './heartbeat.ts';
 import { holder } from './holder.ts';
 import { lobby } from './lobby.ts';
@@ -29,6 +29,7 @@ export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_tags.ts';
 export {
   archivedVotes,
+  attendee,
   attestation,
   certifiedCheckpoint,
   checkpoint,
@@ -36,7 +37,6 @@ export {
   delegation,
   fault,
   gradient,
-  guest,
   heartbeat,
   holder,
   lobby,
@@ -71,5 +71,5 @@ export const kinds = {
   [holder.kind]: holder,
   [attestation.kind]: attestation,
   [lobby.kind]: lobby,
-  [guest.kind]: guest,
+  [attendee.kind]: attendee,
 } as const;

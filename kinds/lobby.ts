@@ -13,10 +13,10 @@ const members = {
   by: optionalMember(displayName, 'name of the host'),
   lock: optionalMember(
     hex32,
-    'digest of the secret of the lobby; only guests that prove to know the secret count',
+    'digest of the secret of the lobby; only attendees that prove to know the secret count',
   ),
   what: member(displayName, 'model and data, for people'),
-  text: optionalMember(hex32, 'digest of the training data (kind 7819), if guests download it'),
+  text: optionalMember(hex32, 'digest of the training data (kind 7819), if attendees download it'),
   textBytes: optionalMember(integer(1, 2 ** 36), 'length of the data; only with `text`'),
   textName: optionalMember(
     pattern(/^text(?:\.[A-Za-z0-9]{1,15})?$/, '`text` and an extension'),
@@ -61,7 +61,7 @@ export const lobby = defineKind({
   notes: `
 The host is the signing key. \`lock\` is the SHA-256 of the fields \`nostrain/lobby/1\`, secret,
 host and lobby, each as UTF-8 after its length as a little-endian u32; the secret is 32 hex digits.
-The author of the run (kind 37810) is the host, and its founders are the guests that were present at
+The author of the run (kind 37810) is the host, and its founders are the attendees that were present at
 the start. The content is canonical JSON, like that of a manifest.
 
 <members>

@@ -1,6 +1,6 @@
-/** Lobbies as events: builds and reads the lobby of a host and the presence of its guests. */
+/** Lobbies as events: builds and reads the lobby of a host and the presence of its attendees. */
 import { displayName } from '../../kinds/_tags.ts';
-import { guest as guestKind } from '../../kinds/guest.ts';
+import { attendee as attendeeKind } from '../../kinds/attendee.ts';
 import { lobby as lobbyKind } from '../../kinds/lobby.ts';
 import { toHex } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
@@ -15,7 +15,7 @@ export interface LobbyAddress {
   readonly name: string;
 }
 
-/** Training data that guests download. */
+/** Training data that attendees download. */
 export interface LobbyText {
   /** SHA-256 of its manifest. */
   readonly manifest: Digest;
@@ -39,8 +39,8 @@ export interface Lobby extends LobbyAddress {
   readonly names: ReadonlyMap<WorkerId, string>;
 }
 
-/** A guest as it describes itself. */
-export interface Guest {
+/** An attendee as it describes itself. */
+export interface Attendee {
   readonly key: WorkerId;
   readonly name?: string | undefined;
   readonly proof?: Digest | undefined;
@@ -53,13 +53,13 @@ export interface Dated<T> {
   readonly createdAt: number;
 }
 
-/** Seconds between two announcements of a lobby or a guest. */
+/** Seconds between two announcements of a lobby or an attendee. */
 export const INTERVAL_SECONDS = 30;
 /** A lobby without a run expires after a week; with a run it lets in newcomers for longer. */
 const WAITING_SECONDS = 7 * 86_400;
 const STARTED_SECONDS = 60 * 86_400;
-/** A member of the run that is online for a moment within this time lets the guest in. */
-const GUEST_SECONDS = 86_400;
+/** A member of the run that is online for a moment within this time lets the attendee in. */
+const ATTENDEE_SECONDS = 86_400;
 
 /** Reports whether a person or a thing can be called this in a lobby. */
 export const isDisplayName = (text: string): boolean => displayName.read(text) !== undefined;
@@ -74,9 +74,9 @@ export const lockOf = (secret: string, { host, name }: LobbyAddress): Digest =>
 
 /** Returns the proof that a key knows the secret of a lobby. */
 export const proofOf = (secret: string, lobby: LobbyAddress, key: WorkerId): Digest =>
-  toHex(hashFields('nostrain/guest/1', secret, slotOf(lobby), key));
+  toHex(hashFields('nostrain/attendee/1', secret, slotOf(lobby), key));
 
-/** Returns the lobby as guests name it. */
+/** Returns the lobby as attendees name it. */
 const slotOf = ({ host, name }: LobbyAddress): string => `${host}:${name}`;
 
 /** Returns the unsigned event of a lobby. */
@@ -101,10 +101,10 @@ export function buildLobby({ name, text, names, ...lobby }: Lobby, createdAt: nu
   );
 }
 
-/** Returns the filter for a lobby and all its guests. */
+/** Returns the filter for a lobby and all its attendees. */
 export const lobbyFilters = (lobby: LobbyAddress): readonly Filter[] => [
   lobbyKind.filter({ lobby: lobby.name }, { authors: [lobby.host] }),
-  guestKind.filter({ lobby: slotOf(lobby) }),
+  attendeeKind.filter({ lobby: slotOf(lobby) }),
 ];
 
 /** Returns the filter for all lobbies of this name. */
@@ -130,35 +130,39 @@ export function readLobby(event: SignedEvent): Result<Dated<Lobby>> {
   return ok({ value, createdAt: event.created_at });
 }
 
-/** Returns the unsigned event of a guest. */
-export const buildGuest = (
+/** Returns the unsigned event of an attendee. */
+export const buildAttendee = (
   lobby: LobbyAddress,
-  { name, proof, isLeaving }: Omit<Guest, 'key'>,
+  { name, proof, isLeaving }: Omit<Attendee, 'key'>,
   createdAt: number,
 ): EventDraft =>
-  guestKind.build(
+  attendeeKind.build(
     {
       lobby: slotOf(lobby),
       name,
       proof,
       status: isLeaving ? 'leaving' : undefined,
-      expiration: createdAt + GUEST_SECONDS,
+      expiration: createdAt + ATTENDEE_SECONDS,
     },
     createdAt,
   );
 
-/** Reads the event of a guest of this lobby; with a secret, refuses a guest without the proof for its key. */
-export function readGuest(
+/** Reads the event of an attendee of this lobby; with a secret, refuses an attendee without the proof for its key. */
+export function readAttendee(
   event: SignedEvent,
   lobby: LobbyAddress,
   secret: string | undefined,
-): Result<Dated<Guest>> {
-  const parsed = guestKind.parse(event);
+): Result<Dated<Attendee>> {
+  const parsed = attendeeKind.parse(event);
   if (!parsed.ok) return parsed;
   const { name, proof, status } = parsed.value;
   if (parsed.value.lobby !== slotOf(lobby)) return refuse('other-lobby', 'tags.d', 'another lobby');
   if (secret !== undefined && proof !== proofOf(secret, lobby, event.pubkey)) {
-    return refuse('no-proof', 'content.proof', 'the guest does not know the secret of the lobby');
+    return refuse(
+      'no-proof',
+      'content.proof',
+      'the attendee does not know the secret of the lobby',
+    );
   }
   const value = { key: event.pubkey, name, proof, isLeaving: status !== undefined };
   return ok({ value, createdAt: event.created_at });

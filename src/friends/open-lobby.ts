@@ -1,6 +1,6 @@
 /**
- * One key in a lobby: announces itself, and follows the lobby and its guests on the relays of the join line. What
- * others send is bounded: one event per key, and with a secret only guests that prove to know it.
+ * One key in a lobby: announces itself, and follows the lobby and its attendees on the relays of the join line. What
+ * others send is bounded: one event per key, and with a secret only attendees that prove to know it.
  */
 import { type Clock, createNotifier } from '../base/async.ts';
 import type { SignedEvent, Signer } from '../network/event.ts';
@@ -8,16 +8,16 @@ import type { RelaySet, Subscription } from '../network/transport/relay-set.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Invitation } from './line.ts';
 import {
-  buildGuest,
+  type Attendee,
+  buildAttendee,
   buildLobby,
   type Dated,
-  type Guest,
   INTERVAL_SECONDS,
   type Lobby,
   lobbyFilters,
   lockOf,
   proofOf,
-  readGuest,
+  readAttendee,
   readLobby,
 } from './lobby.ts';
 
@@ -38,8 +38,8 @@ export interface LobbyPorts {
 
 /** A person is away after missing two announcements and some seconds. */
 const AWAY_MS = 2500 * INTERVAL_SECONDS;
-/** Maximum guests remembered; a lobby that is full takes no other keys. */
-const MOST_GUESTS = 256;
+/** Maximum attendees remembered; a lobby that is full takes no other keys. */
+const MOST_ATTENDEES = 256;
 /** An event dated further ahead of this clock does not count. */
 const MOST_AHEAD_SECONDS = 900;
 
@@ -49,12 +49,12 @@ interface Seen<T> extends Dated<T> {
 }
 
 export class OpenLobby {
-  /** Notifies when the lobby, a guest or the presence of somebody has changed. */
+  /** Notifies when the lobby, an attendee or the presence of somebody has changed. */
   readonly changed = createNotifier();
   readonly #invitation: Invitation;
   readonly #ports: LobbyPorts;
   readonly #me: string | undefined;
-  readonly #guests = new Map<WorkerId, Seen<Guest>>();
+  readonly #attendees = new Map<WorkerId, Seen<Attendee>>();
   readonly #subscription: Subscription;
   #lobby: Seen<Lobby> | undefined;
   #announced: Lobby | undefined;
@@ -102,10 +102,10 @@ export class OpenLobby {
   present(): readonly Person[] {
     const { host } = this.#invitation;
     const me = this.#ports.signer.publicKey;
-    const guests = [...this.#guests.values()]
+    const attendees = [...this.#attendees.values()]
       .filter((seen) => !seen.value.isLeaving && this.#isFresh(seen))
       .map(({ value }) => value.key);
-    const keys = new Set([...(this.isHostPresent ? [host] : []), ...guests, me]);
+    const keys = new Set([...(this.isHostPresent ? [host] : []), ...attendees, me]);
     return [...keys].map((key) => ({
       key,
       name: this.nameOf(key),
@@ -114,9 +114,9 @@ export class OpenLobby {
     }));
   }
 
-  /** Returns every guest that may take part, also those that are away now. */
-  guests(): readonly WorkerId[] {
-    return [...this.#guests.keys()];
+  /** Returns every attendee that may take part, also those that are away now. */
+  attendees(): readonly WorkerId[] {
+    return [...this.#attendees.keys()];
   }
 
   /** Returns what the person with this key is called, if known. */
@@ -124,7 +124,7 @@ export class OpenLobby {
     if (key === this.#ports.signer.publicKey) return this.#me;
     const { lobby } = this;
     if (key === this.#invitation.host && lobby?.by !== undefined) return lobby.by;
-    return this.#guests.get(key)?.value.name ?? lobby?.names.get(key);
+    return this.#attendees.get(key)?.value.name ?? lobby?.names.get(key);
   }
 
   /** Describes the lobby anew; for its host. */
@@ -173,7 +173,7 @@ export class OpenLobby {
     }
     const { secret } = this.#invitation;
     const proof = secret && proofOf(secret, this.#invitation, this.#ports.signer.publicKey);
-    return buildGuest(this.#invitation, { name: this.#me, proof, isLeaving }, createdAt);
+    return buildAttendee(this.#invitation, { name: this.#me, proof, isLeaving }, createdAt);
   }
 
   #isFresh({ atMs }: Seen<unknown>): boolean {
@@ -187,8 +187,8 @@ export class OpenLobby {
     const atMs = this.#isCaughtUp ? nowMs : Math.min(nowMs, 1000 * event.created_at);
     const lobby = readLobby(event);
     if (lobby.ok) this.#takeLobby({ ...lobby.value, atMs });
-    const guest = readGuest(event, this.#invitation, this.#invitation.secret);
-    if (guest.ok) this.#takeGuest({ ...guest.value, atMs });
+    const attendee = readAttendee(event, this.#invitation, this.#invitation.secret);
+    if (attendee.ok) this.#takeAttendee({ ...attendee.value, atMs });
   }
 
   #takeLobby(seen: Seen<Lobby>): void {
@@ -200,13 +200,13 @@ export class OpenLobby {
     this.changed.notify();
   }
 
-  #takeGuest(seen: Seen<Guest>): void {
+  #takeAttendee(seen: Seen<Attendee>): void {
     const { key } = seen.value;
-    const before = this.#guests.get(key);
+    const before = this.#attendees.get(key);
     if (before && seen.createdAt <= before.createdAt) return;
     const isOther = key !== this.#invitation.host && key !== this.#ports.signer.publicKey;
-    if (!isOther || (!before && this.#guests.size >= MOST_GUESTS)) return;
-    this.#guests.set(key, seen);
+    if (!isOther || (!before && this.#attendees.size >= MOST_ATTENDEES)) return;
+    this.#attendees.set(key, seen);
     this.changed.notify();
   }
 }

@@ -1,7 +1,7 @@
 /** A lobby over one relay in memory: who is there, who has gone, who may come in, and a host that starts again. */
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Invitation } from '../../src/friends/line.ts';
-import { buildGuest, type Lobby, lockOf, proofOf } from '../../src/friends/lobby.ts';
+import { buildAttendee, type Lobby, lockOf, proofOf } from '../../src/friends/lobby.ts';
 import { OpenLobby } from '../../src/friends/open-lobby.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { createMemoryRelay } from '../support/memory-relays.ts';
@@ -63,7 +63,7 @@ describe('a lobby', () => {
     expect(cid.lobby).toMatchObject({ people: 3, what: 'char-gpt' });
   });
 
-  it('forgets a guest that leaves at once, and one that crashes after two announcements', async () => {
+  it('forgets an attendee that leaves at once, and one that crashes after two announcements', async () => {
     const { clock, open } = createScene();
     const host = await open(HOST, 'Anna');
     const bea = await open(1, 'Bea');
@@ -79,16 +79,16 @@ describe('a lobby', () => {
     expect(names(host)).toEqual(['Anna']);
   });
 
-  it('takes guests that know the secret, and no others', async () => {
+  it('takes attendees that know the secret, and no others', async () => {
     const { relay, open, at } = createScene();
     const host = await open(HOST, 'Anna');
     const { secret: _, ...withoutSecret } = invitation;
     const stranger = await open(3, 'Eve', withoutSecret);
     expect(names(host)).toEqual(['Anna']);
     expect(stranger.isOpenToMe).toBe(false);
-    // the proof of another guest
+    // the proof of another attendee
     const proof = proofOf(secret, invitation, keyOf(1));
-    const copied = buildGuest(invitation, { name: 'Eve', proof, isLeaving: false }, at() + 1);
+    const copied = buildAttendee(invitation, { name: 'Eve', proof, isLeaving: false }, at() + 1);
     relay.put(signerOf(3).sign(copied));
     expect(names(host)).toEqual(['Anna']);
     expect((await open(4, 'Dan', { ...invitation, secret: 'aa'.repeat(16) })).isOpenToMe).toBe(
@@ -101,11 +101,11 @@ describe('a lobby', () => {
   it('is described by its host alone', async () => {
     const { open } = createScene();
     await open(HOST, 'Anna');
-    const guest = await open(1, 'Bea');
+    const attendee = await open(1, 'Bea');
     const imposter = { ...lobby, host: keyOf(3), by: 'Eve', run: 'ab'.repeat(32) };
     const other = await open(3, undefined, { ...invitation, host: keyOf(3) });
     await other.describe(imposter);
-    expect(guest.lobby).toMatchObject({ by: 'Anna', run: undefined });
+    expect(attendee.lobby).toMatchObject({ by: 'Anna', run: undefined });
   });
 
   it('is the same, with the same people, when its host starts again', async () => {
@@ -129,24 +129,24 @@ describe('a lobby', () => {
     const { relay, open, at } = createScene();
     const host = await open(HOST, 'Anna');
     const proof = proofOf(secret, invitation, keyOf(1));
-    const guest = (createdAt: number, isLeaving: boolean) =>
-      signerOf(1).sign(buildGuest(invitation, { name: 'Bea', proof, isLeaving }, createdAt));
-    relay.put(guest(at() + 3600, false));
+    const attendee = (createdAt: number, isLeaving: boolean) =>
+      signerOf(1).sign(buildAttendee(invitation, { name: 'Bea', proof, isLeaving }, createdAt));
+    relay.put(attendee(at() + 3600, false));
     expect(names(host)).toEqual(['Anna']);
     relay.events.splice(1);
-    relay.put(guest(at() + 5, true));
+    relay.put(attendee(at() + 5, true));
     relay.events.splice(1);
-    relay.put(guest(at(), false));
+    relay.put(attendee(at(), false));
     expect(names(host)).toEqual(['Anna']);
   });
 
-  it('remembers at most 256 guests', async () => {
+  it('remembers at most 256 attendees', async () => {
     const { relay, open, at } = createScene();
     const host = await open(HOST, 'Anna');
     for (let index = 1; index <= 300; index++) {
       const proof = proofOf(secret, invitation, keyOf(index));
-      relay.put(signerOf(index).sign(buildGuest(invitation, { proof, isLeaving: false }, at())));
+      relay.put(signerOf(index).sign(buildAttendee(invitation, { proof, isLeaving: false }, at())));
     }
-    expect(host.guests().length).toBe(256);
+    expect(host.attendees().length).toBe(256);
   });
 });

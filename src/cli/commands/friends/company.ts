@@ -1,5 +1,5 @@
 /**
- * The company of a worker that trains with friends: lets in guests who know the secret of the lobby, and tells whom the
+ * The company of a worker that trains with friends: lets in attendees who know the secret of the lobby, and tells whom the
  * run waits for.
  */
 import type { Clock } from '../../../base/async.ts';
@@ -17,13 +17,13 @@ import type { RunSpec } from '../../../run/spec/run-spec.ts';
 const CHECK_MS = 5000;
 /** Time for others to start training, before they are reported although the run goes on without them. */
 const STARTING_MS = 60_000;
-/** Maximum guests that one session lets in. */
-const MOST_GUESTS = 64;
+/** Maximum attendees that one session lets in. */
+const MOST_ATTENDEES = 64;
 const SHORT_NPUB = 12;
 
 export interface CompanyPorts {
   readonly lobby: OpenLobby;
-  /** Whether guests proved to know the secret of the lobby. */
+  /** Whether attendees proved to know the secret of the lobby. */
   readonly areProven: boolean;
   readonly relays: Pick<RelaySet, 'publish'>;
   readonly signer: Signer;
@@ -75,24 +75,24 @@ export class Company {
     else this.#active.add(event.worker);
   }
 
-  /** Lets in guests and reports absences until the signal aborts. */
+  /** Lets in attendees and reports absences until the signal aborts. */
   async keep(): Promise<void> {
     const { clock, signal } = this.#ports;
     while (!signal.aborted) {
       await clock.sleep(CHECK_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
-      await this.#letGuestsIn();
+      await this.#letAttendeesIn();
       this.#tellAbsent();
     }
   }
 
-  async #letGuestsIn(): Promise<void> {
+  async #letAttendeesIn(): Promise<void> {
     const { lobby, areProven, signer, relays, clock, signal, notify } = this.#ports;
     const { admission, founders } = this.#spec;
     const mayInvite = admission.kind === 'trust' && admission.anchors.includes(signer.publicKey);
     if (!mayInvite || !areProven) return;
-    for (const key of lobby.guests()) {
-      if (founders.includes(key) || this.#letIn.has(key) || this.#letIn.size >= MOST_GUESTS) {
+    for (const key of lobby.attendees()) {
+      if (founders.includes(key) || this.#letIn.has(key) || this.#letIn.size >= MOST_ATTENDEES) {
         continue;
       }
       const now = Math.floor(clock.now() / 1000);

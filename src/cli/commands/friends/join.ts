@@ -146,7 +146,7 @@ function unreachable({ relays }: Invitation, cause: unknown): unknown {
   });
 }
 
-/** Downloads the text of the lobby while its guest waits; the join reports a failure later. */
+/** Downloads the text of the lobby while its attendee waits; the join reports a failure later. */
 async function prefetch(
   lobby: OpenLobby,
   { relays }: Invitation,

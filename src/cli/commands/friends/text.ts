@@ -1,4 +1,4 @@
-/** The training data of a lobby: packed by its host, sent over the relays, fetched by guests while they wait. */
+/** The training data of a lobby: packed by its host, sent over the relays, fetched by attendees while they wait. */
 import { writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { systemClock } from '../../../base/async.ts';
@@ -58,7 +58,7 @@ export function addressOf(corpus: string | undefined): string | undefined {
 }
 
 /**
- * Packs the data that all workers train on. Returns undefined if guests need no file or download it from its address.
+ * Packs the data that all workers train on. Returns undefined if attendees need no file or download it from its address.
  * Throws a ConfigError (`lobby/text`) if it is too large for the relays.
  */
 export async function packText(spec: RunSpec, packing: Packing): Promise<SharedText | undefined> {

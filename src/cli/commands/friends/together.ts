@@ -26,7 +26,7 @@ export interface InLobby {
 const reportsOf = (flags: FriendFlags): Pick<JoinExtras, 'stream'> =>
   isHeadless(flags) ? { stream: process.stderr } : {};
 
-/** Trains in the run of a lobby, lets guests in, and tells who is away. Returns undefined after Ctrl-C. */
+/** Trains in the run of a lobby, lets attendees in, and tells who is away. Returns undefined after Ctrl-C. */
 export async function trainInLobby(
   run: Digest,
   { invitation, lobby, relays, signer, signal }: InLobby,

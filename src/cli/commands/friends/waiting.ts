@@ -1,4 +1,4 @@
-/** Shows a lobby, and waits in it: the host for enough people or a key press, a guest for the start. */
+/** Shows a lobby, and waits in it: the host for enough people or a key press, an attendee for the start. */
 import { type Clock, notifiedOrDeadline, systemClock } from '../../../base/async.ts';
 import { RelayError } from '../../../base/errors.ts';
 import { ASSERTION } from '../../../certified/decisions/admission.ts';

@@ -1,10 +1,10 @@
-/** Who is away is told by name within five seconds, and guests who know the secret are let in. */
+/** Who is away is told by name within five seconds, and attendees who know the secret are let in. */
 import type { RunEvent } from 'nostrain/certified';
 import type { SignedEvent } from 'nostrain/network';
 import { expect, it, onTestFinished } from 'vitest';
 import { Company, called } from '../../../../src/cli/commands/friends/company.ts';
 import { founderFields } from '../../../../src/cli/commands/friends/start.ts';
-import { buildGuest, proofOf } from '../../../../src/friends/lobby.ts';
+import { buildAttendee, proofOf } from '../../../../src/friends/lobby.ts';
 import { OpenLobby } from '../../../../src/friends/open-lobby.ts';
 import { certifiedSpec } from '../../../support/certified-swarm.ts';
 import { createManualClock } from '../../../support/manual-clock.ts';
@@ -39,8 +39,10 @@ async function createScene(people: number) {
   const lobby = new OpenLobby(invitation, { relays, signer, clock, signal }, 'Anna');
   const arrive = (index: number, as = index) => {
     const proof = proofOf(secret, invitation, keyOf(as));
-    const guest = { name: names.get(index), proof, isLeaving: false };
-    relay.put(signerOf(index).sign(buildGuest(invitation, guest, Math.floor(clock.now() / 1000))));
+    const attendee = { name: names.get(index), proof, isLeaving: false };
+    relay.put(
+      signerOf(index).sign(buildAttendee(invitation, attendee, Math.floor(clock.now() / 1000))),
+    );
   };
   for (const index of names.keys()) if (index < people) arrive(index);
   const founders = Array.from({ length: people }, (_, index) => index);
@@ -100,7 +102,7 @@ it('does not report friends who are still starting while the run can go on witho
   expect(notes.join()).toContain('is away; the run goes on');
 });
 
-it('lets in a guest who knows the secret, once, and no other', async () => {
+it('lets in an attendee who knows the secret, once, and no other', async () => {
   const { clock, relay, arrive, notes } = await createScene(2);
   arrive(3);
   arrive(4, 3);

@@ -118,8 +118,9 @@ describe('nostrain run create', () => {
       const { exitCode, stdout } = await create('--model', 'linear', ...flags);
       expect(exitCode).toBe(0);
       const lines = stdout.trimEnd().split('\n');
-      expect(lines.length).toBeLessThanOrEqual(9);
-      expect(lines.at(-1)).toBe(`  nostrain run join ${file('run.json')}`);
+      expect(lines.length).toBeLessThanOrEqual(10);
+      expect(lines.at(-2)).toBe(`  nostrain run join ${file('run.json')}`);
+      expect(lines.at(-1)).toMatch(/^run it yourself (?:too|last): /);
     }
     const { stdout } = await create('--model', 'linear', ...noisy, ...forking);
     expect(stdout).toMatch(/and \d more warnings: run `nostrain run inspect` to see them/);
@@ -137,7 +138,7 @@ describe('nostrain run create', () => {
     expect(stdout).toContain('own nothing and count for nothing');
     expect(stdout).toContain('send your friends both files and this command');
     const line = `nostrain run join ${file('run.json')} --stake ${file('stakes.json')}`;
-    expect(stdout.trimEnd().endsWith(line)).toBe(true);
+    expect(stdout).toContain(`${line}\n`);
     const other = ['--set', `stake.snapshot=${'c'.repeat(64)}`, '--stake', file('stakes.json')];
     expect((await create('--model', 'linear', ...other)).stderr).toContain('stake/other');
     const without = ['--set', `author=${bob!}`, '--stake', file('stakes.json')];

@@ -1,4 +1,4 @@
-/** Guest (37815, addressable): a key waits in a lobby for the start of its run, or asks to be let in later. */
+/** Attendee (37815, addressable): a key waits in a lobby for the start of its run, or asks to be let in later. */
 import { canonicalObject, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { displayName, expiration, hex32, nostrain, one, pattern } from './_tags.ts';
@@ -7,17 +7,17 @@ import { displayName, expiration, hex32, nostrain, one, pattern } from './_tags.
 const LONGEST_CONTENT = 512;
 
 const members = {
-  name: optionalMember(displayName, 'name of the guest'),
-  proof: optionalMember(hex32, 'proof that the guest knows the secret of the lobby'),
-  status: optionalMember(pattern(/^leaving$/, '`leaving`'), 'present when the guest leaves'),
+  name: optionalMember(displayName, 'name of the attendee'),
+  proof: optionalMember(hex32, 'proof that the attendee knows the secret of the lobby'),
+  status: optionalMember(pattern(/^leaving$/, '`leaving`'), 'present when the attendee leaves'),
 };
 
 /** 37815: a key waits in a lobby for the start of its run, or asks to be let in later. */
-export const guest = defineKind({
+export const attendee = defineKind({
   kind: 37815,
-  name: 'guest',
+  name: 'attendee',
   summary: 'a key waits in a lobby for the start of its run, or asks to be let in later',
-  sent: 'every 30 s while the guest waits; a newer one replaces it',
+  sent: 'every 30 s while the attendee waits; a newer one replaces it',
   tags: {
     lobby: one(
       'd',
@@ -29,8 +29,8 @@ export const guest = defineKind({
   },
   content: canonicalObject(members, LONGEST_CONTENT),
   notes: `
-The guest is the signing key. \`proof\` is the SHA-256 of the fields \`nostrain/guest/1\`, secret,
-lobby (as in \`d\`) and guest, each as UTF-8 after its length as a little-endian u32. The content is
+The attendee is the signing key. \`proof\` is the SHA-256 of the fields \`nostrain/attendee/1\`, secret,
+lobby (as in \`d\`) and attendee, each as UTF-8 after its length as a little-endian u32. The content is
 canonical JSON, like that of a manifest.
 
 <members>
