@@ -29,9 +29,9 @@ export const attendee = defineKind({
   },
   content: canonicalObject(members, LONGEST_CONTENT),
   notes: `
-The attendee is the signing key. \`proof\` is the SHA-256 of the fields \`nostrain/attendee/1\`, secret,
-lobby (as in \`d\`) and attendee, each as UTF-8 after its length as a little-endian u32. The content is
-canonical JSON, like that of a manifest.
+The attendee is the signing key. \`proof\` is the SHA-256 of the fields \`nostrain/attendee/1\`,
+secret, lobby (as in \`d\`) and attendee, each as UTF-8 after its length as a little-endian u32. The
+content is canonical JSON, like that of a manifest.
 
 <members>
 `,

@@ -61,8 +61,8 @@ export const lobby = defineKind({
   notes: `
 The host is the signing key. \`lock\` is the SHA-256 of the fields \`nostrain/lobby/1\`, secret,
 host and lobby, each as UTF-8 after its length as a little-endian u32; the secret is 32 hex digits.
-The author of the run (kind 37810) is the host, and its founders are the attendees that were present at
-the start. The content is canonical JSON, like that of a manifest.
+The author of the run (kind 37810) is the host, and its founders are the attendees that were present
+at the start. The content is canonical JSON, like that of a manifest.
 
 <members>
 `,

