@@ -8,9 +8,9 @@ import { quorumOf } from '../../../consensus/committee/quorum.ts';
 import type { OpenLobby } from '../../../friends/open-lobby.ts';
 import type { Signer } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
-import { toNpub } from '../../../node/files/keys.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
+import { shortName } from '../../../run/worker-names.ts';
 
 /** Time between two reports: whom the run waits for is told within this time. */
 const CHECK_MS = 5000;
@@ -18,7 +18,6 @@ const CHECK_MS = 5000;
 const STARTING_MS = 60_000;
 /** Maximum attendees that one session lets in. */
 const MOST_ATTENDEES = 64;
-const SHORT_NPUB = 12;
 
 export interface CompanyPorts {
   readonly lobby: OpenLobby;
@@ -33,8 +32,8 @@ export interface CompanyPorts {
 
 /** Returns a person as others see it: the name, and always the start of the key, since names are not unique. */
 export const called = (key: WorkerId, name: string | undefined): string => {
-  const npub = `${toNpub(key).slice(0, SHORT_NPUB)}…`;
-  return name === undefined ? npub : `${name} (${npub})`;
+  const short = shortName(key);
+  return name === undefined ? short : `${name} (${short})`;
 };
 
 /** Joins words as in `a, b and c`. */

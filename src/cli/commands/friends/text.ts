@@ -58,7 +58,7 @@ export function addressOf(corpus: string | undefined): string | undefined {
 }
 
 /**
- * Packs the data that all workers train on. Returns undefined if attendees need no file or download it from its address.
+ * Packs the data that all workers train on. Returns undefined if attendees need no file or get it from its address.
  * Throws a ConfigError (`lobby/text`) if it is too large for the relays.
  */
 export async function packText(spec: RunSpec, packing: Packing): Promise<SharedText | undefined> {
