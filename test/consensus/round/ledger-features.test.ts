@@ -115,6 +115,14 @@ describe('in a run that draws contributors', () => {
   });
 });
 
+it('in a void outcome no member counts as seen, and no contribution earns a seat', () => {
+  const all = keys(0, 1, 2, 3, 9);
+  const listed = { result: 'void', accepted: [], seen: all, contributed: all } as const;
+  const ledger = play(rulesOf(), {}, { joins: [joinOf(9)] }, listed);
+  expect(memberOf(ledger, 0)).toMatchObject({ lastSeen: 1 });
+  expect(memberOf(ledger, 9)).toMatchObject({ lastSeen: -1, seatFrom: -1 });
+});
+
 describe('members are live', () => {
   it('only if they were seen lately, however long absent ones stay in the roster', () => {
     const rules = rulesOf({ liveRounds: 1, absentRounds: 6 });
