@@ -11,7 +11,7 @@ export default defineConfig({
     exclude: [...(room.without ?? [])],
     setupFiles: ['test/mutation/skip-slow.ts'],
     isolate: false,
-    testTimeout: 10_000,
+    testTimeout: 30_000,
     hookTimeout: 60_000,
   },
 });
