@@ -59,7 +59,7 @@ export function createMember(options: MemberOptions): RunMember {
   const reporter = createReporter(report);
   const rounds = new OpenRounds(evidence);
   const refresh = new Refresh(spec, options.refresh, { evidence, reporter });
-  const backfill = new Backfill({ control, refresh, reporter, store: journal.backfill });
+  const backfill = new Backfill({ control, refresh, reporter, store: journal.backfill, clock });
   const branches = new Branches({ spec, history, through, clock, signal, reporter });
   const shared = { control, evidence, reporter, refresh, clock, signal };
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });

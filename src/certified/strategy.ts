@@ -162,6 +162,7 @@ function tellPart({ state, electorate }: ReadyRound, member: RunMember, me: Work
     return;
   }
   const roundParameters = unwrapRuling(roundParametersOf(state, evidence));
+  if (electorate.roster.length === 1) reporter.alone();
   const { moving, chunksOf } = assignmentOf(roundParameters);
   const hasStake = weighingOf(roundParameters.spec, roundParameters.stakes, [me]).length > 0;
   if (!hasStake || (moving.length > 0 && chunksOf(me).length === 0)) reporter.partless(hasStake);

@@ -14,7 +14,11 @@ import {
 interface Notice {
   readonly name: string;
   readonly message: string;
+  readonly about?: Cause | undefined;
 }
+
+/** What ends a notice: news of the relays, or the end of the round. */
+type Cause = 'relays' | 'round';
 
 export interface View {
   /** Empty until the first `hello` event. */
@@ -68,9 +72,13 @@ export function fold(view: View, name: string, event: RunEvent): View {
       return { ...next, task, parameters, rounds, peers };
     }
     case 'notice':
-      return notify(next, name, event.message);
-    case 'refused':
-      return notify(next, name, `refused an event (${event.reason}): ${event.detail}`);
+      return notify(forget(next, name, event.about), name, event.message, event.about);
+    case 'published':
+      return forget(next, name, 'relays');
+    case 'refused': {
+      const message = `refused an event (${event.reason}): ${event.detail}`;
+      return notify(next, name, message, 'round');
+    }
     case 'divergence': {
       const peer = shortName(event.peer);
       const message = `holds another state than ${peer} at the start of ${roundName(event.round)}`;
@@ -82,10 +90,12 @@ export function fold(view: View, name: string, event: RunEvent): View {
       const early = new Map(view.early);
       const peers = early.get(event.index + 1) ?? new Map();
       early.delete(event.index + 1);
-      return { ...next, early, finished: foldRound(view.finished, name, event, peers) };
+      const finished = foldRound(view.finished, name, event, peers);
+      return { ...forget(next, name, 'round'), early, finished };
     }
     case 'stalled':
     case 'voids':
+      return notify(next, name, troubleOf(event), 'round');
     case 'fault':
     case 'conflict':
     case 'fork':
@@ -115,9 +125,17 @@ function hear(view: View, event: Extract<RunEvent, { type: 'peer' }>): View {
 }
 
 /** Adds a notice about the run (`name` empty) or one worker. */
-export const notify = (view: View, name: string, message: string): View => ({
+export const notify = (view: View, name: string, message: string, about?: Cause): View => ({
   ...view,
-  notices: [...view.notices, { name, message }].slice(-MAX_NOTICES),
+  notices: [...view.notices, { name, message, about }].slice(-MAX_NOTICES),
+});
+
+/** Removes the notices of one worker whose cause is gone. */
+const forget = (view: View, name: string, cause: Cause | undefined): View => ({
+  ...view,
+  notices: view.notices.filter(
+    (each) => cause === undefined || each.name !== name || each.about !== cause,
+  ),
 });
 
 /** Reports whether all workers that could have finished a round have the same state after it. */

@@ -109,7 +109,7 @@ export const runWorkerSession = <M extends object>(
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
-    const reach = reachOf(settings, options, onNotice);
+    const reach = reachOf(settings, options, report);
     const relays = await connectRelays(settings.relay, reach, signer, signal);
     scope.defer(() => relays.close());
 
@@ -162,14 +162,17 @@ export const runWorkerSession = <M extends object>(
 const reachOf = <M extends object>(
   { joinTimeout }: Settings,
   { protocol: { longestEventBytes }, connection }: WorkerSessionOptions<M>,
-  onNotice: (message: string) => void,
-): Connection => ({
-  waitMs: joinTimeout * 1000,
-  onNotice,
-  onWaiting: noticeOfWaiting(onNotice),
-  longestEventBytes,
-  ...connection,
-});
+  report: (event: RunEvent) => void,
+): Connection => {
+  const onNotice = (message: string) => report({ type: 'notice', message, about: 'relays' });
+  return {
+    waitMs: joinTimeout * 1000,
+    onNotice,
+    onWaiting: noticeOfWaiting(onNotice),
+    longestEventBytes,
+    ...connection,
+  };
+};
 
 /** Opens the trainer, and reports if that takes longer than two seconds. */
 const openSlowly = (

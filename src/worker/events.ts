@@ -72,7 +72,12 @@ export type WorkerEvent =
       /** In a run with tiers. */
       readonly tier?: WorkerTier;
     }
-  | { readonly type: 'notice'; readonly message: string }
+  | {
+      readonly type: 'notice';
+      readonly message: string;
+      /** The next notice about the relays, or an update that a relay takes, ends this one. */
+      readonly about?: 'relays';
+    }
   | {
       readonly type: 'waiting';
       readonly what: 'workers' | 'gradients';

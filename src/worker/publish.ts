@@ -50,7 +50,8 @@ function waitingReporter({ ports: { wire, report } }: Session): (why: string) =>
   return (why) => {
     if (wasReported || wire.reachable().length === 0) return;
     wasReported = true;
-    report({ type: 'notice', message: `no relay has the update yet, retrying: ${why}` });
+    const message = `no relay has the update yet, retrying: ${why}`;
+    report({ type: 'notice', message, about: 'relays' });
   };
 }
 

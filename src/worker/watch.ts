@@ -205,17 +205,26 @@ function firstDiffering(
 /** Minimum time between two notices about unreachable relays. */
 const QUIET_MS = 60_000;
 
-/** Reports once when all relays are offline: the worker keeps training, but others do not hear it. */
+/**
+ * Reports when all relays are offline, and when one is back. Meanwhile the worker keeps training, but others do not
+ * hear it.
+ */
 function reportRelaysAway({ ports: { clock, wire, report } }: Session): () => void {
   let reportedMs = Number.NEGATIVE_INFINITY;
   let isAway = false;
+  let isReported = false;
+  const tell = (message: string) => report({ type: 'notice', message, about: 'relays' });
   return () => {
     const wasAway = isAway;
     isAway = wire.reachable().length === 0;
+    if (!isAway && isReported) {
+      isReported = false;
+      tell(`relay back after ${Math.round((clock.now() - reportedMs) / 1000)} s`);
+    }
     if (!isAway || wasAway || clock.now() - reportedMs < QUIET_MS) return;
     reportedMs = clock.now();
-    const message = `relay offline, retrying: ${wire.troubles().join('; ')}`;
-    report({ type: 'notice', message });
+    isReported = true;
+    tell(`relay offline, retrying: ${wire.troubles().join('; ')}`);
   };
 }
 

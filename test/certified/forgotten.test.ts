@@ -5,13 +5,19 @@ import { startOf } from 'nostrain/certified/parts';
 import { nativeCrypto } from 'nostrain/node';
 import { runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { formatKeptRound, parseKeptRound } from '../../src/certified/rounds/keep-round.ts';
+import {
+  Backfill,
+  formatKeptRound,
+  parseKeptRound,
+} from '../../src/certified/rounds/keep-round.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
   certifiedSpec,
+  keyOf,
   rootsOf,
 } from '../support/certified-swarm.ts';
+import { eventOf } from '../support/signers.ts';
 import { createTimedSwarm, type TimedSwarm } from '../support/timed-swarm.ts';
 
 const HOUR = 3600;
@@ -109,4 +115,34 @@ describe('the record of a round on disk', () => {
       expect(parseKeptRound(text)).toBeUndefined();
     },
   );
+});
+
+describe('a round that no relay has', () => {
+  const START_SECONDS = 1_700_000_000;
+
+  /** Returns what is published again a while after the round was decided, and how many rounds count as lost. */
+  async function publishedAfter(seconds: number): Promise<readonly [number[], number[]]> {
+    const me = keyOf(0);
+    const events = [eventOf('vote', { created_at: START_SECONDS })];
+    const text = formatKeptRound({ round: 0, by: [me], events, bodies: [] });
+    const published: number[] = [];
+    const lost: number[] = [];
+    const backfill = new Backfill({
+      control: {
+        archivers: async () => new Set(),
+        archiveVotes: async (round: number) => void published.push(round),
+        publishSpec: async () => undefined,
+      },
+      store: { sizes: async () => new Map([[0, text.length]]), load: async () => text },
+      reporter: { republished: (_: number, count: number) => void lost.push(count) },
+      clock: { now: () => 1000 * (START_SECONDS + seconds) },
+    } as never);
+    await backfill.republishMissing({ round: 1, spec, params: startOf(spec) } as never, me);
+    return [published, lost];
+  }
+
+  it('was lost if it is old, and is on its way if it was just decided', async () => {
+    expect(await publishedAfter(5)).toEqual([[0], []]);
+    expect(await publishedAfter(60)).toEqual([[0], [1]]);
+  });
 });

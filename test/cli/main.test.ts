@@ -35,8 +35,8 @@ describe('a slip of the hand', () => {
     [['run-training'], 'nothing to train', '--model NAME'],
     [
       ['run-training', '--model', 'char-gpt', '--run', 'r', '--relay', 'ws://127.0.0.1:1'],
-      'use --sync strict:3 to wait for them',
-      '--sync strict:N, or --set waitFor=N',
+      'nothing says how many workers train in this run',
+      'add --sync strict:N for N workers',
     ],
     [
       [
@@ -170,7 +170,7 @@ describe('run-training', () => {
     [['--relay', 'ws://127.0.0.1:9', '--sec-key', 'x'], '--sec-key is not a secret key'],
     [['--relay', 'ws://127.0.0.1:9', '--key-file', '/none'], 'cannot read the key file /none'],
   ])('exits 1 for %j', async (flags, message) => {
-    const { exitCode, stderr } = await start('--model', 'linear', ...flags);
+    const { exitCode, stderr } = await start('--model', 'linear', '--sync', 'strict:1', ...flags);
     expect(exitCode).toBe(1);
     expect(stderr).toContain(message);
   });

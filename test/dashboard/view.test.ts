@@ -8,6 +8,32 @@ const names = ['alice', 'bob'];
 const viewOf = (run: readonly told.NamedRunEvent[], from = createView(names)) =>
   run.reduce((view, [name, event]) => fold(view, name, event), from);
 
+describe('a notice', () => {
+  const about = { type: 'notice', about: 'relays' } as const;
+  const messages = (run: readonly told.NamedRunEvent[]) =>
+    viewOf(run).notices.map(({ message }) => message);
+
+  it('about the relays ends with the next one, or when a relay takes an update', () => {
+    const away = ['alice', { ...about, message: 'relay offline' }] as const;
+    const back = ['alice', { ...about, message: 'relay back' }] as const;
+    const other = ['alice', { type: 'notice', message: 'a new key' }] as const;
+    expect(messages([away, other])).toEqual(['relay offline', 'a new key']);
+    expect(messages([away, other, back])).toEqual(['a new key', 'relay back']);
+    expect(messages([away, ['bob', back[1]]])).toEqual(['relay offline', 'relay back']);
+    const sent = told.wholeRun.find(
+      ([name, { type }]) => name === 'alice' && type === 'published',
+    )!;
+    expect(messages([away, other, sent])).toEqual(['a new key']);
+  });
+
+  it('about a round ends with it', () => {
+    const refused = { type: 'refused', round: 0, reason: 'base-mismatch', detail: 'x' } as const;
+    const run: readonly told.NamedRunEvent[] = [['alice', refused]];
+    expect(messages(run)).toEqual(['refused an event (base-mismatch): x']);
+    expect(messages([...run, ['alice', told.round(0)]])).toEqual([]);
+  });
+});
+
 describe('a worker', () => {
   it('starts, trains, sends, collects, finishes', () => {
     const seen = told.wholeRun

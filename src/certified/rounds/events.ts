@@ -193,6 +193,9 @@ const wording = {
     hasStake
       ? 'sends nothing yet: new workers get parts of the model in a later round'
       : 'sends nothing: its key has no stake in this run, so its work would not count',
+  alone: () =>
+    'this worker is the only one of the run: nothing is averaged until others join; ' +
+    '`nostrain run invite` lets them in',
   keyInUse: (round: number) =>
     `${roundName(round)}: another process signs with this key; stop it, or the run ` +
     'ejects the key',

@@ -2,6 +2,7 @@
  * What members store and publish so that a run outlives its events on relays: archived votes, spec, stake tables,
  * checkpoints, and a backfill of finished rounds from each worker's own records.
  */
+import type { Clock } from '../../base/async.ts';
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 import { stateBytes } from '../../consensus/roots.ts';
 import { parseEvent } from '../../network/event.ts';
@@ -152,12 +153,15 @@ const ENOUGH = 3;
 /** Limits of one backfill: rounds checked, and bytes published. */
 const MAX_CHECKED_ROUNDS = 64;
 const MOST_BYTES = 8 << 20;
+/** Age of a round in seconds from which it counts as lost: before, its keepers may not have published it yet. */
+const SETTLED_SECONDS = 10;
 
 interface BackfillPorts {
   readonly control: Pick<Control, 'archiveVotes' | 'archivers' | 'publishSpec' | 'checkpoint'>;
   readonly refresh: Pick<Refresh, 'publish'>;
   readonly reporter: RunReporter;
   readonly store: BackfillStore | undefined;
+  readonly clock: Clock;
 }
 
 /** Summary of the finished rounds in a store. */
@@ -237,9 +241,11 @@ export class Backfill {
    * limits. Never rejects.
    */
   async republishMissing(state: Certified, me: WorkerId): Promise<void> {
-    const { control, reporter } = this.#ports;
+    const { control, reporter, clock } = this.#ports;
+    const settledSeconds = clock.now() / 1000 - SETTLED_SECONDS;
     let bytes = 0;
     let rounds = 0;
+    let lost = 0;
     const { store } = this.#ports;
     const stored = store && (await this.#storedIn(store).catch(() => undefined));
     if (!stored || stored.bytes === 0) return;
@@ -258,6 +264,7 @@ export class Backfill {
       await this.#publishStakes(kept);
       bytes += formatKeptRound(kept).length;
       rounds += 1;
+      if (kept.events.every(({ created_at }) => created_at <= settledSeconds)) lost += 1;
     }
     if (rounds === 0) return;
     await control.publishSpec(state.spec);
@@ -265,7 +272,7 @@ export class Backfill {
     const isWhole = !isPart(state.spec, state.params.layout);
     if (isWhole && state.round >= state.spec.training.rounds)
       await publishState(state, [me], this.#ports);
-    reporter.republished(state.round - 1, rounds);
+    if (lost > 0) reporter.republished(state.round - 1, lost);
   }
 
   async #load(round: number): Promise<KeptRound | undefined> {

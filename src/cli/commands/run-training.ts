@@ -54,6 +54,7 @@ import {
 } from '../shared/member-flags.ts';
 import { protocolOf } from '../shared/protocol.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
+import { aloneNote, assumingCount, withWorkerCount } from '../shared/worker-count.ts';
 import { trainIn } from './run/join.ts';
 
 const command = (): Command => {
@@ -126,18 +127,23 @@ async function train(
   }
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const typed = state === undefined ? settingsFromFlags(command) : settingsAsTyped(command);
-  const requested: PartialSettings = { ...file, ...typed };
+  const given: PartialSettings = { ...file, ...typed };
   refuseUnused(command, [{ flags: memberFlagNames, goesWith: '--spec', holds: false }]);
   const interrupt = onInterrupt();
   try {
     if (state !== undefined && dataset !== undefined) {
       refuseUnused(command, [{ flags: [...byModel, 'start'], goesWith: '--model', holds: false }]);
-      await runReference({ state, dataset, settings: requested }, flags, interrupt);
+      await runReference({ state, dataset, settings: given }, flags, interrupt);
       return;
     }
     assertNoReferenceFlags(command);
     if (flags.output !== undefined) assertWritable(flags);
-    const dir = flags.dir ?? (await folderOf(settingsOf(requested, command)));
+    const dir = flags.dir ?? (await folderOf(settingsOf(assumingCount(given), command)));
+    const kept = await keptSettings(dir);
+    const isNew = kept.run === undefined;
+    const assumed = settingsOf(isNew ? assumingCount(given) : given, command, kept);
+    refuseUnused(command, dataRules(assumed, flags));
+    const requested = isNew ? await withWorkerCount(given, interrupt.signal) : given;
     const localPaths = { corpus: flags.corpus, base: requested.base };
     const { signal } = interrupt;
     const { corpus, base } = await fetchFiles(undefined, localPaths, flags, {
@@ -145,15 +151,13 @@ async function train(
       signal,
     });
     const completed = base === undefined ? requested : { ...requested, base };
-    const kept = await keptSettings(dir);
     const settings = settingsOf(completed, command, kept);
-    if (kept.run === undefined) {
+    if (isNew) {
       const changes = adaptedSettings(presets[settings.model], completed);
       for (const each of changes) writeNote(describeAdaptation(each));
     }
-    const warning = strangersWarning(settings);
-    if (warning !== undefined) writeNote(warning);
-    refuseUnused(command, dataRules(settings, flags));
+    for (const note of [strangersWarning(settings), aloneNote(settings)])
+      if (note !== undefined) writeNote(note);
     const start =
       flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start));
     const data = { dataset: flags.dataset, target: flags.target, start };

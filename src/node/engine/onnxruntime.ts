@@ -89,7 +89,7 @@ export function wordMissing(libraries: readonly string[]): string {
 }
 
 /** Reports whether the kernel has an NVIDIA driver; under WSL that of Windows. */
-const hasDriver = (): boolean =>
+export const hasDriver = (): boolean =>
   existsSync('/proc/driver/nvidia/version') || existsSync('/dev/dxg');
 
 export const CUDA_HINT =

@@ -16,7 +16,7 @@ import {
 import { createTrainerOn, type EngineTrainer } from '../../trainer/trainer.ts';
 import { openStored } from '../data/token-file.ts';
 import { startThread } from '../start-thread.ts';
-import { CUDA_HINT, cpuInfo, cudaProblem, requireEngine } from './onnxruntime.ts';
+import { CUDA_HINT, cpuInfo, cudaProblem, hasDriver, requireEngine } from './onnxruntime.ts';
 
 const hints: Readonly<Record<Device, string>> = {
   cpu: 'reinstall onnxruntime-node; it has CPU builds for linux, windows and macOS on arm64',
@@ -54,8 +54,8 @@ export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Pr
     return await openOnDevice('cuda', opening);
   } catch (error) {
     if (!(error instanceof TrainingError) || error.code !== NO_DEVICE) throw error;
-    const notice = `training on the CPU: ${error.message}`;
-    return { ...(await openOnDevice('cpu', opening)), notice };
+    const opened = await openOnDevice('cpu', opening);
+    return hasDriver() ? { ...opened, notice: `training on the CPU: ${error.message}` } : opened;
   }
 }
 
