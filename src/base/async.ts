@@ -28,15 +28,17 @@ const abortable = (
       reject(signal.reason);
       return;
     }
+    let release: (() => void) | undefined;
     const cancel = start(() => {
-      signal?.removeEventListener('abort', stop);
+      release?.();
       resolve();
     });
-    const stop = () => {
-      cancel();
-      reject(signal?.reason);
-    };
-    signal?.addEventListener('abort', stop, { once: true });
+    release =
+      signal &&
+      onAbort(signal, () => {
+        cancel();
+        reject(signal.reason);
+      });
   });
 
 /** Callbacks of each signal. One listener per signal runs them all: platforms warn about many listeners. */

@@ -65,9 +65,11 @@ export async function openRelays(
     return startRelay(name, { host, port: 0 });
   });
   const url = `ws://${address}:${local.port}`;
-  if (isLan) {
-    writeNote(`a relay runs at ${url}; if a firewall asks, allow incoming TCP port ${local.port}`);
-  }
+  writeNote(
+    isLan
+      ? `a relay runs at ${url}; if a firewall asks, allow incoming TCP port ${local.port}`
+      : 'only this machine reaches the relay: add --lan for your network, or --relay URL',
+  );
   return { urls: [url, ...given], local, kept: { host, port: local.port } };
 }
 
