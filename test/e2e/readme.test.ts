@@ -124,13 +124,19 @@ const plays: readonly (readonly [
 async function hosts(args: readonly string[], small: readonly string[]): Promise<void> {
   const people = Number(args[args.indexOf('--people') + 1]);
   const where = args.includes('--relay') ? [] : ['--relay', relays[0]!.url];
+  // the model of this test is in a folder, which friends name; others come from the hub
+  const named = args.includes('--base') ? ['--base', base] : [];
   const host = startProgram([...args, ...where, ...small, '--headless'], temporaryFolder(), cwd);
   while (!/nostrain1\w+/.test(host.output.stderr) && host.child.exitCode === null) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   made.line = /nostrain1\w+/.exec(host.output.stderr)?.[0] ?? '';
   const friends = Array.from({ length: people - 1 }, (_, i) =>
-    startProgram(['join', made.line, '--headless'], i === 0 ? home : temporaryFolder(), cwd),
+    startProgram(
+      ['join', made.line, ...named, '--headless'],
+      i === 0 ? home : temporaryFolder(),
+      cwd,
+    ),
   );
   for (const { exit, output } of [host, ...friends]) {
     expect(await exit, output.stderr.slice(-2000)).toBe(0);
