@@ -5,6 +5,7 @@
 import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { replayRun } from 'nostrain/certified';
+import { goodputBetween, goodputOf } from './simulate/goodput.ts';
 import { type Played, type SimulationOptions, simulate } from './simulate/play.ts';
 import { profileParts } from './simulate/profile.ts';
 import type { ScaleRow } from './simulate/rows.ts';
@@ -107,14 +108,6 @@ const figuresOf = ({ roots, sent, bytesDown, rounds, cpuSeconds }: Played) => ({
   peakRssBytes: process.resourceUsage().maxRSS * 1024,
 });
 
-/** The same without the first two rounds, in which nobody is killed and nothing can be late, and without the last one, after which nothing counts. */
-function betweenOf(rounds: Played['rounds']): number | undefined {
-  const [from, to] = [rounds[1], rounds.at(-2)];
-  if (!from || !to || rounds.length < 4) return undefined;
-  const counted = rounds.slice(2, -1).reduce((sum, { accepted }) => sum + accepted, 0);
-  return (3600 * counted) / (to.medianSeconds - from.medianSeconds);
-}
-
 /** What `docs/assets/scale.ndjson` keeps of a run. */
 const rowOf = ({ roots, rounds, sent }: Played): ScaleRow => ({
   ...{ workers: options.workers, relays: options.relays, copies: options.copies },
@@ -138,12 +131,9 @@ if (values.json) console.log(JSON.stringify(figuresOf(played)));
 else {
   const { rounds, roots, killed, ...rest } = played;
   if (values.verbose) for (const each of killed) tell(JSON.stringify(each));
-  const counted = rounds.reduce((sum, { accepted }) => sum + accepted, 0);
-  // contributions counted in an hour, until the median worker has the last certificate: who is away then holds nobody up
-  const goodput = (3600 * counted) / (rounds.at(-1)?.medianSeconds ?? Number.NaN);
   const figures = { ...figuresOf(played), ...rest, root: [...roots] };
-  const goodputBetween = betweenOf(rounds);
-  console.log(JSON.stringify({ ...figures, goodput, goodputBetween }, null, 2));
+  const goodput = { goodput: goodputOf(rounds), goodputBetween: goodputBetween(rounds) };
+  console.log(JSON.stringify({ ...figures, ...goodput }, null, 2));
 }
 if (values.replay) {
   const { ok, lines } = await replayRun({ events: played.events(), beacons: [] });

@@ -1,5 +1,6 @@
 /** A process that plays the worlds that its parent sends, one after the other. */
 import { setMaxListeners } from 'node:events';
+import { worldGoodput } from './goodput.ts';
 import { playWorld, type Violation } from './play.ts';
 import type { World } from './world.ts';
 
@@ -11,15 +12,17 @@ export interface Report {
   readonly notes: readonly string[];
   /** Seconds on the clock of the world. */
   readonly seconds: number;
+  /** Contributions counted in an hour of that clock. */
+  readonly goodput: number;
   /** Seconds of the processor. */
   readonly cpuSeconds: number;
 }
 
 export async function reportOn(world: World): Promise<Report> {
   const before = process.cpuUsage();
-  const { violations, traceHash, notes, seconds } = await playWorld(world);
+  const { chronicle, ...played } = await playWorld(world);
   const { user, system } = process.cpuUsage(before);
-  return { world, violations, traceHash, notes, seconds, cpuSeconds: (user + system) / 1e6 };
+  return { ...played, goodput: worldGoodput(chronicle), cpuSeconds: (user + system) / 1e6 };
 }
 
 // workers wait for many things with one signal each

@@ -8,6 +8,8 @@ import type { World } from './world.ts';
 
 /** A worker's state after a round. */
 export interface Saved {
+  /** Seconds since the beginning. */
+  readonly seconds: number;
   readonly worker: number;
   /** Rounds that are over. */
   readonly round: number;
@@ -73,9 +75,10 @@ export class Chronicle {
     return message;
   };
 
-  saves(saved: Saved): void {
-    this.#trace.add(this.#now(), saved.worker, saved.outcome);
-    this.saved.push(saved);
+  saves(saved: Omit<Saved, 'seconds'>): void {
+    const seconds = this.#now();
+    this.#trace.add(seconds, saved.worker, saved.outcome);
+    this.saved.push({ ...saved, seconds });
   }
 
   note(text: string): void {

@@ -8,11 +8,13 @@ export const commandOf = ({ seed }: World, size: string): string =>
   `npm run worlds -- --seed ${seed}${size === 'small' ? '' : ` --size ${size}`} --verbose`;
 
 /** One line about a world. */
-export function lineOf({ world, seconds, traceHash, cpuSeconds }: Report): string {
+export function lineOf({ world, seconds, goodput, traceHash, cpuSeconds }: Report): string {
   const { seed, run, workers, relays, rounds, faults } = world;
   const what = faults.map(({ fault }) => fault).join(', ') || 'no faults';
   const size = `${run}, ${workers} workers, ${relays} relays, ${rounds} rounds`;
-  return `world ${seed}: ${size}; ${what}; ${seconds.toFixed(0)} s in ${cpuSeconds.toFixed(2)} s; ${traceHash}`;
+  const time = `${seconds.toFixed(0)} s in ${cpuSeconds.toFixed(2)} s`;
+  const counted = `${goodput.toFixed(0)} counted an hour`;
+  return `world ${seed}: ${size}; ${what}; ${time}, ${counted}; ${traceHash}`;
 }
 
 export interface Summary {
