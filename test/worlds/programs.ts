@@ -1,11 +1,17 @@
-/** The programs that machines of a world run: a worker of a certified run, or one that averages plainly. */
+/**
+ * The programs that machines of a world run: a worker of a certified run, one that averages plainly, or one in the
+ * profile of the Python reference.
+ */
 import { applyOutcome } from 'nostrain/certified/parts';
 import { createWire, type EventCrypto, type RelaySet, type Signer } from 'nostrain/network';
 import { nativeSha256 } from 'nostrain/node';
+import { createPythonWire } from 'nostrain/python/parts';
 import { type Params, stateDigest } from 'nostrain/tensor';
-import { genesis, runWorker, type Trainer } from 'nostrain/worker';
+import { genesis, type Ports, runWorker, type Trainer } from 'nostrain/worker';
 import type { FeatureMachine } from '../../src/certified/features/feature.ts';
 import { statesOn } from '../../src/certified/features/rerun.ts';
+import { noHistory } from '../../src/python/worker/session.ts';
+import { runPythonWorker } from '../../src/python/worker/strategy.ts';
 import { startCertified } from '../support/certified-swarm.ts';
 import { plan } from '../support/fake-ports.ts';
 import type { Chronicle } from './chronicle.ts';
@@ -93,46 +99,89 @@ const startCertifiedWorker = (options: Launch): Running => {
   return { finished: member.finished, stop };
 };
 
-/** Rounds wait for all workers, so that all average the same. */
-const startPlainWorker = ({ chronicle, first, disk, ...launch }: Launch): Running => {
+/** What both programs of runs without a committee share; rounds wait for all workers, so that all average the same. */
+function averagingOf({ chronicle, first, disk, ...launch }: Launch) {
   const { index: worker, relays, signer, clock, trainer } = launch;
-  const { workers, rounds } = chronicle.world;
+  const { workers, rounds, run } = chronicle.world;
   const { layout } = first;
-  const run = 'plain';
-  const wire = createWire({
-    ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
-    ...{ packing: 'int8', ratio: 0.5, maxContainerBytes: 10_000 + 6 * layout.size },
-  });
   const abort = new AbortController();
-  const session = {
+  const { signal } = abort;
+  const store: Ports['store'] = {
+    load: async () => disk.plain,
+    save: async (state) => {
+      disk.plain = state;
+      const { sent, round, params } = state;
+      if (sent || signal.aborted) return;
+      const model = stateDigest(params);
+      chronicle.saves({ worker, round, outcome: model, model, ejected: [] });
+    },
+  };
+  const maxContainerBytes = 10_000 + 6 * layout.size;
+  return {
+    maxContainerBytes,
+    wire: {
+      ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
+      ...{ ratio: 0.5, maxContainerBytes },
+    },
     plan: plan({
       ...{ run, rounds, sync: { strategy: 'strict', workers }, waitFor: workers },
       ...{ roundTimeoutMs: GRACE_MAX_MS, joinTimeoutMs: 2 * GRACE_MAX_MS, evaluate: false },
     }),
-    ports: {
-      ...{ clock, trainer, wire },
-      store: {
-        load: async () => disk.plain,
-        save: async (state: NonNullable<Mounted['plain']>) => {
-          disk.plain = state;
-          const { sent, round, params } = state;
-          if (sent || abort.signal.aborted) return;
-          const model = stateDigest(params);
-          chronicle.saves({ worker, round, outcome: model, model, ejected: [] });
-        },
-      },
-      report: () => undefined,
-    },
-    signal: abort.signal,
+    ports: { clock, trainer, store, report: () => undefined },
+    start: disk.plain ?? genesis(first, 1),
+    signal,
+    /** Plays once a relay is there. */
+    running: (play: () => Promise<unknown>): Running => ({
+      finished: relays
+        .ready(signal, { waitMs: PATIENCE_MS })
+        .then(play)
+        .finally(() => relays.close()),
+      stop: () => abort.abort(new Error('stopped')),
+    }),
   };
-  const finished = relays
-    .ready(abort.signal, { waitMs: PATIENCE_MS })
-    .then(() => runWorker(disk.plain ?? genesis(first, 1), session))
-    .finally(() => relays.close());
-  return { finished, stop: () => abort.abort(new Error('stopped')) };
+}
+
+const startPlainWorker = (launch: Launch): Running => {
+  const { wire: options, plan, ports, start, signal, running } = averagingOf(launch);
+  const wire = createWire({ ...options, packing: 'int8' });
+  return running(() => runWorker(start, { plan, ports: { ...ports, wire }, signal }));
+};
+
+/** A fleet in the profile of the Python reference; every other worker behaves like one of the reference itself. */
+const startPythonWorker = (launch: Launch): Running => {
+  const {
+    wire: options,
+    maxContainerBytes,
+    start,
+    signal,
+    running,
+    ...given
+  } = averagingOf(launch);
+  const isCompatible = launch.index % 2 === 1;
+  const runtime = 'world';
+  const reference = { isCompatible, runtime };
+  const { wire, events } = createPythonWire({
+    ...options,
+    ...(isCompatible && { reference }),
+  });
+  const plan = { ...given.plan, runtime, normBound: 0 };
+  const session = { plan, ports: { ...given.ports, wire }, signal, events };
+  const history = { history: noHistory, ...start };
+  const recorded = {
+    ...{ isCompatible, examples: 8, lateWaitMs: 2000, publishMs: GRACE_MAX_MS },
+    limits: { maxContainerBytes },
+    late: { strategy: 'discard', ...plan.outer, advancesMomentum: true, weightCap: plan.weightCap },
+    keep: async () => undefined,
+  } as const;
+  return running(() =>
+    isCompatible
+      ? runPythonWorker(history, { ...session, reference: recorded })
+      : runPythonWorker(start, session),
+  );
 };
 
 export const programs: Readonly<Record<RunKind, (launch: Launch) => Running>> = {
   certified: startCertifiedWorker,
   plain: startPlainWorker,
+  python: startPythonWorker,
 };

@@ -6,7 +6,7 @@ import { faultNamed, faults } from './faults/list.ts';
 import type { Document } from './features.ts';
 import { drawDocument } from './spec.ts';
 
-export type RunKind = 'certified' | 'plain';
+export type RunKind = 'certified' | 'plain' | 'python';
 
 /** Whose limits and messages a relay has. */
 export type Dialect = ProfileName | 'ours';
@@ -40,7 +40,7 @@ const sizes: Record<Size, Record<'workers' | 'relays' | 'rounds' | 'faults', Ran
   large: { workers: [12, 40], relays: [1, 8], rounds: [4, 12], faults: [4, 16] },
 };
 
-/** One world in so many averages plainly, without a committee. */
+/** One world in so many averages plainly, without a committee; half as many do so in the profile of the reference. */
 const PLAIN_SHARE = 7;
 /** Share of the certified runs that newcomers join. */
 const JOINED_SHARE = 0.35;
@@ -55,7 +55,7 @@ export function drawWorld(seed: number, size: Size = 'small'): World {
   const draws = drawsOf(seed, 'world');
   const { workers, relays, rounds, faults: counts } = sizes[size];
   const fastest = draws.between(8, 20);
-  const run = seed % PLAIN_SHARE === 0 ? 'plain' : 'certified';
+  const run = kindOf(seed);
   const [all, relayCount] = [few(draws, ...workers), few(draws, ...relays)];
   const isJoined = run === 'certified' && all > LEAST_FOUNDERS && draws.chance(JOINED_SHARE);
   const quiet: World = {
@@ -69,9 +69,14 @@ export function drawWorld(seed: number, size: Size = 'small'): World {
     faults: [],
   };
   const document =
-    run === 'plain' ? {} : drawDocument(quiet, (name) => drawsOf(seed, 'feature', name));
+    run === 'certified' ? drawDocument(quiet, (name) => drawsOf(seed, 'feature', name)) : {};
   const drawn = { ...quiet, document };
   return { ...drawn, faults: drawFaults(drawn, draws.whole(...counts)) };
+}
+
+function kindOf(seed: number): RunKind {
+  if (seed % PLAIN_SHARE === 0) return 'plain';
+  return seed % (2 * PLAIN_SHARE) === 3 ? 'python' : 'certified';
 }
 
 /** Returns a whole number of the range; small ones are likelier, since small worlds are played faster. */
