@@ -25,6 +25,18 @@ const sharedOf = (all: Settings) =>
     ),
   );
 
+/** Settings of a run with tiers. */
+export const tieredTraining = sharedOf(settings);
+
+/** Data and limits of such a run. */
+export const tieredSections = (shards: number) => ({
+  data: { kind: 'corpus', sha256: 'a'.repeat(64), bytes: 1000, shards },
+  limits: {
+    payloadBytes: 1_000_000,
+    weightCap: settings.innerSteps * settings.batchSize,
+  },
+});
+
 type Changes = Untyped & { readonly rounds?: number };
 
 /** Tiers 0 to 2; only these founders have seats at first. */
@@ -34,14 +46,10 @@ export const tieredSpec = (
 ): RunSpec =>
   certifiedSpec({
     ...{ founders, rounds },
-    training: { ...sharedOf(settings), rounds, ...Object(training) },
+    training: { ...tieredTraining, rounds, ...Object(training) },
     document: {
       ...{ tiers: 2, joinsPerRound: 4 },
-      data: { kind: 'corpus', sha256: 'a'.repeat(64), bytes: 1000, shards: founders.length },
-      limits: {
-        payloadBytes: 1_000_000,
-        weightCap: settings.innerSteps * settings.batchSize,
-      },
+      ...tieredSections(founders.length),
       ...document,
     },
   });

@@ -76,6 +76,14 @@ export const features: readonly WorldFeature[] = [
   },
   fixed('defer', 0.4, { late: 'defer' }),
   {
+    name: 'slices',
+    chance: 0.1,
+    draw: (_, { workers, founders, document }) =>
+      founders < workers && document.training === undefined
+        ? { tiers: 2, joinsPerRound: 4 }
+        : undefined,
+  },
+  {
     name: 'sample',
     chance: 0.2,
     draw: (_, { workers }) => ({ contributors: Math.max(2, workers - 1) }),
@@ -91,6 +99,13 @@ export const features: readonly WorldFeature[] = [
     draw: (draws) => ({ checkpoint: { every: draws.whole(1, 4), keep: draws.whole(1, 3) } }),
   },
   fixed('foundersDecide', 0.3, { foundersDecide: true }),
+  fixed('seatWishes', 0.15, { seatWishes: true }),
+  {
+    name: 'sessions',
+    chance: 0.15,
+    // newcomers take part in the names of keys that no list has
+    draw: (_, { document }) => (document.admission === undefined ? { sessions: true } : undefined),
+  },
 ];
 
 /** Merges two parts of a document, section by section. */

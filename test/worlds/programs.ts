@@ -2,26 +2,36 @@
  * The programs that machines of a world run: a worker of a certified run, one that averages plainly, or one in the
  * profile of the Python reference.
  */
-import { applyOutcome } from 'nostrain/certified/parts';
+import { applyOutcome, draftDelegation } from 'nostrain/certified/parts';
 import { createWire, type EventCrypto, type RelaySet, type Signer } from 'nostrain/network';
 import { nativeSha256 } from 'nostrain/node';
 import { createPythonWire } from 'nostrain/python/parts';
+import { runIdOf } from 'nostrain/run';
 import { type Params, stateDigest } from 'nostrain/tensor';
 import { genesis, type Ports, runWorker, type Trainer } from 'nostrain/worker';
 import type { FeatureMachine } from '../../src/certified/features/feature.ts';
 import { statesOn } from '../../src/certified/features/rerun.ts';
 import { noHistory } from '../../src/python/worker/session.ts';
 import { runPythonWorker } from '../../src/python/worker/strategy.ts';
-import { startCertified } from '../support/certified-swarm.ts';
+import { keyOf, startCertified } from '../support/certified-swarm.ts';
 import { plan } from '../support/fake-ports.ts';
+import { signerOf } from '../support/swarm.ts';
 import type { Chronicle } from './chronicle.ts';
 import type { Mounted } from './disk.ts';
+import { keyedSignerOf } from './keyed-crypto.ts';
 import type { MachineClock } from './machine-clock.ts';
 import { GRACE_MAX_MS } from './spec.ts';
 import type { RunKind } from './world.ts';
 
 /** Time to wait for a first relay: longer than relays are away. */
 const PATIENCE_MS = 600_000;
+
+/** Number of the first key that does not take part itself. */
+const OWNERS = 1000;
+/** When they delegated, in unix seconds. */
+const DELEGATED = 1_790_000_000;
+/** A wish for seats lasts so long. */
+const WISH_MS = 45_000;
 
 /** What a machine gives to a program that it starts. */
 export interface Launch {
@@ -66,13 +76,31 @@ function machineOf(launch: Launch, signal: AbortSignal): Partial<FeatureMachine>
   };
 }
 
+/** Returns what the join of a worker shows: founders nothing, newcomers the delegation of a key of their own. */
+function shownBy(worker: number, { spec, world }: Chronicle) {
+  const of = { run: runIdOf(spec), session: keyOf(worker) };
+  const until = spec.training.rounds - 1;
+  const owner = (world.isReal ? signerOf : keyedSignerOf)(OWNERS + worker);
+  const {
+    pubkey: key,
+    created_at: createdAt,
+    sig,
+  } = owner.sign(draftDelegation(of, until, DELEGATED));
+  const by = spec.founders.includes(of.session) ? null : { key, until, createdAt, sig };
+  return { evidence: '', features: { sessions: { by } } };
+}
+
 const startCertifiedWorker = (options: Launch): Running => {
   const { chronicle, first, isLater, disk, ...launch } = options;
   const { spec, world } = chronicle;
   const { layout, values } = first;
   const { index: worker } = launch;
   const abort = new AbortController();
+  const isFounder = spec.founders.includes(keyOf(worker));
   const member = startCertified({
+    ...(spec.sessions && { admission: shownBy(worker, chronicle) }),
+    // wishes of newcomers change; founders keep their seats
+    wantsSeats: () => isFounder || Math.floor(launch.clock.now() / WISH_MS + worker) % 2 === 0,
     ...(spec.jury > 0 && { machine: machineOf(options, abort.signal) }),
     ...{ ...launch, disk, layout, first: values, spec, journal: disk.journal },
     // a machine that lost its disk asks for what others certified

@@ -2,11 +2,11 @@
  * Runs the workers of a world over the simulated network: starts, kills and restarts their processes, and does to them
  * and the relays what faults ask for.
  */
-import { shardSettings, startOf } from 'nostrain/certified/parts';
+import { shardSettings } from 'nostrain/certified/parts';
 import { createRelaySet, type EventCrypto, type RelaySet } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
 import { limitsOf } from 'nostrain/relay';
-import type { Params, Vector } from 'nostrain/tensor';
+import type { Vector } from 'nostrain/tensor';
 import type { Trainer } from 'nostrain/worker';
 import type { Limits } from '../../relay/limits.ts';
 import { createStandardPolicies, type Policy, verifiedSignature } from '../../relay/policies.ts';
@@ -23,6 +23,7 @@ import type { Alteration, IsLost, RelayFaults, Stage } from './faults/fault.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
 import { programs, type Running } from './programs.ts';
+import { startOfWorker } from './spec.ts';
 import { pullingTrainer } from './trainer.ts';
 import { spoiledIn, type World } from './world.ts';
 
@@ -67,7 +68,6 @@ export class WorldStage implements Stage {
   readonly #relayFaults: RelayFaults[];
   readonly #network: Network;
   readonly #crypto: EventCrypto;
-  readonly #first: Params;
   readonly #spoiled: ReadonlySet<number>;
 
   constructor(world: World, clock: VirtualClock, chronicle: Chronicle) {
@@ -76,7 +76,6 @@ export class WorldStage implements Stage {
     this.#chronicle = chronicle;
     this.#startMs = clock.now();
     this.#crypto = world.isReal ? nativeCrypto : keyedCrypto;
-    this.#first = startOf(chronicle.spec);
     this.#draws = drawsOf(world.seed, 'frames');
     this.#spoiled = spoiledIn(world);
     this.#machines = Array.from({ length: world.workers }, (_, i) => this.#machineOf(i));
@@ -260,9 +259,10 @@ export class WorldStage implements Stage {
       ...(this.#chronicle.spec.jury > 0 && { eventsPerMinute: 600 }),
     });
     const relays = machine.attack(connected, signer);
+    const first = startOfWorker(this.#chronicle.spec, index);
     const program = programs[this.world.run];
     const member = program({
-      ...{ index, relays, signer, crypto, clock, disk, first: this.#first },
+      ...{ index, relays, signer, crypto, clock, disk, first },
       recomputing: this.#recomputing(machine),
       ...{ trainer: this.#trainerOf(machine), isLater: this.#seconds > 0 },
       chronicle: this.#chronicle,
@@ -293,7 +293,7 @@ export class WorldStage implements Stage {
     const { spec } = this.#chronicle;
     const shard = formatShard(shardSettings(spec, keyOf(index), {}).shard);
     const msOf = (round: number) => this.#trainMs(index, round);
-    const trainer = pullingTrainer({ ...this.#data, shard, clock, msOf, parts: PARTS });
+    const trainer = pullingTrainer({ ...this.#dataOf(index), shard, clock, msOf, parts: PARTS });
     return {
       ...trainer,
       async train(task, ...rest) {
@@ -304,16 +304,16 @@ export class WorldStage implements Stage {
   }
 
   /** Returns how a machine runs the steps of others again, faster than these did. */
-  #recomputing({ clock, isMisjudging }: Machine): (shard: string) => Trainer {
+  #recomputing({ index, clock, isMisjudging }: Machine): (shard: string) => Trainer {
     return (shard) =>
       pullingTrainer({
-        ...{ ...this.#data, clock, parts: PARTS, msOf: () => 400 },
+        ...{ ...this.#dataOf(index), clock, parts: PARTS, msOf: () => 400 },
         shard: isMisjudging ? `${shard} of others` : shard,
       });
   }
 
-  get #data() {
-    const { layout } = this.#first;
+  #dataOf(index: number) {
+    const { layout } = startOfWorker(this.#chronicle.spec, index);
     return { layout, batchSize: this.#chronicle.spec.training.batchSize };
   }
 
