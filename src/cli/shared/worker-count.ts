@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline/promises';
 import { ConfigError } from '../../base/errors.ts';
 import type { PartialSettings } from '../../run/settings.ts';
 
-const MOST_ASKED = 1024;
+const MAX_WORKERS = 1024;
 const QUESTION = 'How many workers train in this run (1 to train alone)? ';
 
 const isCounted = ({ sync, waitFor }: PartialSettings): boolean =>
@@ -40,7 +40,7 @@ export async function withWorkerCount(
 
 function readCount(answer: string): number | undefined {
   const count = Number(answer);
-  return Number.isSafeInteger(count) && count >= 1 && count <= MOST_ASKED ? count : undefined;
+  return Number.isSafeInteger(count) && count >= 1 && count <= MAX_WORKERS ? count : undefined;
 }
 
 /** Returns what to know about a run of one worker; undefined if others are waited for. */

@@ -235,7 +235,8 @@ class Publishing {
     const { connection, readBack } = this.#outbox;
     const tries = { attempts: this.#attempts, delaysMs: this.#delaysMs };
     if (!this.#isLost) return { relay: connection.url, status, message, ...tries };
-    const words = `this relay accepts events and does not store them, ${readBack.missing} were missing`;
+    const { missing } = readBack;
+    const words = `this relay accepts events and does not store them, ${missing} were missing`;
     const fullMessage = message === '' ? words : `${message}; ${words}`;
     return { relay: connection.url, status, message: fullMessage, ...tries, kept: false };
   }

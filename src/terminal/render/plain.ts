@@ -75,8 +75,8 @@ function describe(event: RunEvent): string {
       const from = event.worker === undefined ? '' : ` from ${shortName(event.worker)}`;
       if (event.reason === 'other-roster' && event.worker !== undefined) {
         return (
-          `${roundName(event.round)}: ${shortName(event.worker)} trains with a group you are not in: ` +
-          'its contribution does not count'
+          `${roundName(event.round)}: ${shortName(event.worker)} trains with a group you are not ` +
+          'in: its contribution does not count'
         );
       }
       const what = `an event${from} (${event.reason})`;
