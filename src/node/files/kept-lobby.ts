@@ -2,7 +2,7 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
-import { parseJson } from '../../base/canonical-json.ts';
+import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { Invitation } from '../../friends/line.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -31,13 +31,16 @@ const fileOf = (name: string): string => join(lobbyFolder(name), 'lobby.json');
 export async function readKeptLobby(name: string): Promise<KeptLobby | undefined> {
   const text = await readFile(fileOf(name), 'utf8').catch(() => '');
   if (text === '') return undefined;
-  const read = parseJson(text);
-  const isLobby = read.ok && isObject(read.value) && typeof read.value.host === 'string';
-  if (isLobby) return read.value as unknown as KeptLobby;
+  const value = jsonIn(text);
+  if (isLobby(value)) return value;
   throw new ConfigError('lobby/file', `${fileOf(name)} is not a lobby`, {
     hint: 'remove its folder, or use another name',
   });
 }
+
+/** Reports whether a file of this program has a lobby, and not what a crash or an editor left. */
+const isLobby = (value: unknown): value is KeptLobby =>
+  isObject(value) && typeof value.host === 'string' && Array.isArray(value.relays);
 
 /** Stores the lobby. Throws a CheckpointError (`run/write`) if the disk is full or the folder cannot be written to. */
 export async function keepLobby(lobby: KeptLobby): Promise<void> {

@@ -94,7 +94,8 @@ async function openKept({ name, flags, command }: Typed, signer: Signer): Promis
   }
   const { relay, ...settings } = settingsFromFlags(command);
   const { corpus, quorum, open } = flags;
-  const document = documentFromFlags(command);
+  // --name is the name of the host here
+  const document = { ...documentFromFlags(command), name };
   const typed = JSON.stringify({ document, settings, corpus, quorum, open });
   const kept = await readKeptLobby(name);
   if (kept === undefined) return newLobby(name, flags, signer, typed);
