@@ -9,11 +9,13 @@ import type { CertifiedSummary } from '../../certified/rounds/events.ts';
 import { addPoint, type Curve, emptyCurve, pointsOf } from '../../dashboard/worker-view.ts';
 import { dataHome } from '../../node/files/data-home.ts';
 import { parseSecretKey } from '../../node/files/keys.ts';
+import { otherPlatforms, removeOtherPlatforms } from '../../node/engine/other-platforms.ts';
 import { findLocalRun, type LocalRun, listLocalRuns } from '../../node/files/local-runs.ts';
 import { takeLock } from '../../node/files/run-folder.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { commandLine } from '../../terminal/command-line.ts';
 import { commandWith, type FlagValues, toggle, whole } from '../../terminal/flag-table.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { alignColumns } from '../../terminal/render/text.ts';
 
@@ -141,6 +143,7 @@ export function sampleCommand({ word, model, parameters }: LocalRun): string | u
 
 const cleanFlags = {
   olderThan: whole('<days>', 'runs unchanged for this many days, finished or not', 0),
+  engine: toggle('instead of runs, builds of onnxruntime-node for other platforms than this one'),
   yes: toggle('remove the runs; keys are kept'),
   json: toggle('print JSON'),
 };
@@ -154,7 +157,10 @@ export const clean = (): Command =>
     cleanFlags,
   )
     .argument('[run...]', 'names of runs, finished or not (default: all finished runs)')
-    .action(async (names: readonly string[], flags: CleanFlags) => {
+    .action(async (names: readonly string[], flags: CleanFlags, command: Command) => {
+      const isRuns = flags.engine !== true;
+      refuseUnused(command, [{ flags: ['olderThan'], goesWith: 'runs', holds: isRuns }]);
+      if (!isRuns) return await cleanEngine(flags);
       const home = await realpath(dataHome()).catch(() => dataHome());
       const chosen = await choose(names, flags, home);
       for (const run of chosen) await assertInside(run, home);
@@ -165,6 +171,19 @@ export const clean = (): Command =>
         writeOut(asJson({ removed: flags.yes === true, bytes, runs: listed.map(summaryOf) }));
       } else writeOut(cleanWords(listed, bytes, flags.yes === true));
     });
+
+async function cleanEngine({ yes = false, json }: CleanFlags): Promise<void> {
+  const found = await otherPlatforms();
+  if (yes) await removeOtherPlatforms(found);
+  const { folders, bytes } = found;
+  if (json) {
+    writeOut(asJson({ removed: yes, bytes, folders }));
+    return;
+  }
+  const many = `${formatBytes(bytes)} of onnxruntime-node for other platforms`;
+  if (folders.length === 0) writeOut('nothing to remove\n');
+  else writeOut(yes ? `removed ${many}\n` : `would remove ${many}; use --yes to remove\n`);
+}
 
 /**
  * Files that are kept: what a key has signed stays as long as the key, so that it never signs a second vote in a round.
