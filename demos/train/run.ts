@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { ConfigError } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
+import { localName } from '../../src/node/files/data-home.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import { commandLine } from '../../src/terminal/command-line.ts';
 import { settingsFromFile } from '../../src/terminal/options.ts';
@@ -217,5 +218,5 @@ function savedIn(folder: string, name: TrainingDemo, { corpus }: DemoFlags): Sav
   if (name === 'linear') return { folder };
   const demo: Demo = demos[name];
   const data = corpus !== undefined && demo.sampleNeedsData ? ['--corpus', corpus] : [];
-  return { folder, sample: commandLine(['sample', folder, ...data]) };
+  return { folder, sample: commandLine(['sample', localName(folder), ...data]) };
 }

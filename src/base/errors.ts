@@ -60,10 +60,13 @@ export const refuse = (code: string, at: string, message: string): { ok: false; 
   issue: { code, at, message },
 });
 
-/** C0 (except newline and tab), DEL, C1, line separators, and control characters of bidirectional text. */
+/**
+ * C0 (except newline and tab), DEL, C1, line separators, control characters of bidirectional text, and the replacement
+ * character, which stands for bytes that are not UTF-8.
+ */
 const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern removes them
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffd]/g;
 
 /** Replaces each unsafe character with `·`; keeps newlines and tabs. */
 export const safe = (text: string): string => text.replace(UNSAFE, '·');

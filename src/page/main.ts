@@ -163,7 +163,10 @@ function drawRound(): void {
 }
 
 function drawVerification(): void {
-  at<HTMLButtonElement>('verify').disabled = ['gathering', 'checking'].includes(verification.state);
+  const isChecking = ['gathering', 'checking'].includes(verification.state);
+  const start = at<HTMLButtonElement>('verify');
+  start.disabled = isChecking;
+  show(start, isChecking ? 'Checking…' : 'Verify');
   show(at('verification'), ...verifyView(verification));
 }
 

@@ -26,9 +26,19 @@ function quoteForWindows(word: string): string {
 /** Returns the command line for these arguments: by program name if the shell finds it, otherwise by file. */
 export function commandLine(args: readonly string[]): string {
   const [, file = ''] = process.argv;
-  const name = isOnPath(file) ? ['nostrain'] : ['node', ...process.execArgv, nearest(file)];
+  const name = isOnPath(file)
+    ? ['nostrain']
+    : isOfThisFolder(file)
+      ? ['npx', 'nostrain']
+      : ['node', ...process.execArgv, nearest(file)];
   return quoteWords([...name, ...args]);
 }
+
+/** Reports whether `npx nostrain` in the current folder runs this file: a dependency, or the checkout itself. */
+const isOfThisFolder = (file: string): boolean =>
+  /^(?:node_modules[\\/](?:nostrain[\\/]|\.bin[\\/])|dist[\\/]src[\\/]cli[\\/]bin\.js$)/.test(
+    relative(process.cwd(), file),
+  );
 
 /** Returns the path relative to the current folder if the file is inside it. */
 function nearest(file: string): string {

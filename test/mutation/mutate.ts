@@ -6,10 +6,11 @@
  * room's target.
  */
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { installTools } from '../support/install-tools.ts';
 import { mutationRooms } from './rooms.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -67,17 +68,6 @@ function run(program: string, args: readonly string[], cwd: string): void {
   process.exit(2);
 }
 
-function install(): void {
-  const lock = readFileSync(join(here, 'package-lock.json'), 'utf8');
-  const installed = join(tools, 'package-lock.json');
-  if (existsSync(join(tools, 'node_modules')) && readFileSync(installed, 'utf8') === lock) return;
-  mkdirSync(tools, { recursive: true });
-  for (const file of ['package.json', 'package-lock.json'])
-    copyFileSync(join(here, file), join(tools, file));
-  // vitest is a peer of the runner: the one of this repository is used
-  run('npm', ['ci', '--legacy-peer-deps', '--ignore-scripts'], tools);
-}
-
 /** Returns the report on all files of the room, or on those asked for. */
 function mutate(): MutationReport {
   const config = join(results, `${name}.config.json`);
@@ -129,7 +119,7 @@ function textAt(source: string, { start, end }: Mutant['location']): string {
 }
 
 const started = Date.now();
-install();
+installTools(here, 'stryker');
 const { files } = mutate();
 const rows = Object.entries(files)
   .map(([file, { source, mutants }]) => ({

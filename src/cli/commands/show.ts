@@ -11,7 +11,7 @@ import { roundName, roundNumber } from '../../run/ids.ts';
 import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 import { plot } from '../../terminal/render/forecast.ts';
-import { clip, wrap } from '../../terminal/render/text.ts';
+import { clip, widthOf, wrap } from '../../terminal/render/text.ts';
 import {
   curveOf,
   formatAge,
@@ -58,12 +58,41 @@ const documentOf = (run: LocalRun) => ({
 const sampleOf = ({ history }: LocalRun): string | undefined =>
   history.findLast(({ sample }) => sample !== undefined)?.sample;
 
-const PLOT_HEIGHT = 8;
 const MOST_COLUMNS = 100;
+/** Lines of the plot and of the sample: as many as look good, or fewer to leave room for rounds. */
+const PLOT = { most: 8, tight: 5 };
+const SAMPLE = { most: 8, tight: 3 };
 
+/** Returns what is known of the run: as much as fits on the terminal, or everything if stdout is not one. */
 function words(run: LocalRun): readonly string[] {
-  const { name, kind, state, model, parameters, rounds, played, worker, lossBefore } = run;
+  const { isTTY, rows } = process.stdout;
   const columns = Math.min(MOST_COLUMNS, process.stdout.columns || 80) - 1;
+  const all = linesOf(run, columns, { plot: PLOT.most, sample: Number.POSITIVE_INFINITY });
+  // the last line of the screen is the prompt
+  const most = isTTY ? (rows || 24) - 1 : Number.POSITIVE_INFINITY;
+  if (heightOf(all, columns) <= most) return all;
+  const isTall = most > 40;
+  const limits = isTall
+    ? { plot: PLOT.most, sample: SAMPLE.most }
+    : { plot: PLOT.tight, sample: SAMPLE.tight };
+  const { length } = run.history;
+  const spare = most - heightOf(linesOf(run, columns, { ...limits, rounds: 0 }), columns);
+  return linesOf(run, columns, { ...limits, rounds: Math.min(length, Math.max(1, spare)) });
+}
+
+/** Returns the number of terminal rows of lines that may wrap. */
+const heightOf = (lines: readonly string[], columns: number): number =>
+  lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(widthOf(line) / columns)), 0);
+
+interface ShowLimits {
+  readonly plot: number;
+  readonly sample: number;
+  /** Newest rounds in the table; default all. */
+  readonly rounds?: number;
+}
+
+function linesOf(run: LocalRun, columns: number, limits: ShowLimits): readonly string[] {
+  const { name, kind, state, model, parameters, rounds, played, worker, lossBefore } = run;
   const size = parameters === undefined ? [] : [`${formatCount(parameters)} parameters`];
   const far = `${played}${rounds === undefined ? '' : ` of ${rounds}`} rounds`;
   const facts = [kind, ...(model === undefined ? [] : [model]), ...size, state, far];
@@ -75,12 +104,16 @@ function words(run: LocalRun): readonly string[] {
   return [
     safeLine(`${name}  ${facts.join(' · ')}`),
     '',
-    ...plot(curveOf(run), columns, PLOT_HEIGHT),
+    ...plot(curveOf(run), columns, limits.plot),
     ...started,
-    ...table(run).map((line) => clip(line, columns)),
+    ...table(run, limits.rounds).map((line) => clip(line, columns)),
     ...(text.length === 0
       ? []
-      : ['', 'the shared model writes', ...text.map((line) => `  │ ${line}`)]),
+      : [
+          '',
+          'the shared model writes',
+          ...text.slice(0, limits.sample).map((line) => `  │ ${line}`),
+        ]),
     '',
     ...(parameters === undefined ? [] : [`model   ${modelFileOf(worker)}`]),
     `folder  ${run.dir} (${formatBytes(run.bytes)}, changed ${changed})`,
@@ -88,12 +121,12 @@ function words(run: LocalRun): readonly string[] {
   ];
 }
 
-function table({ history, lossUnit }: LocalRun): readonly string[] {
+function table({ history, lossUnit }: LocalRun, most = history.length): readonly string[] {
   if (history.length === 0) return ['no round is finished yet'];
   const isRight = history.some(({ accuracy }) => accuracy !== undefined);
   const right = isRight ? ['right'] : [];
   const heading = ['round', 'validation', ...right, ...HEADING];
-  const rows = history.map((round) => {
+  const rows = history.slice(history.length - most).map((round) => {
     const { counted, refused, eventBytes, seconds, result } = roundRow(round);
     const sent = formatBytes(eventBytes);
     return [
@@ -112,7 +145,10 @@ function table({ history, lossUnit }: LocalRun): readonly string[] {
   const widths = heading.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
   const lines = cells.map((row) => row.map((cell, i) => cell.padStart(widths[i] ?? 0)).join('  '));
   const unit = lossUnit === undefined ? [] : [`losses are ${lossUnit}`];
-  return ['', ...unit, ...lines];
+  const hidden = history.length - most;
+  const more = hidden === 0 ? [] : [`--csv - prints the ${hidden} earlier rounds too`];
+  const about = [...unit, ...more].join('; ');
+  return ['', ...(about === '' ? [] : [about]), ...lines];
 }
 
 /** Text before the sample command, by form of data. */

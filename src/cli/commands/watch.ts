@@ -20,6 +20,7 @@ import {
 } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
+import { createRepainter } from '../../terminal/repaint.ts';
 import { beaconSource } from '../shared/beacon.ts';
 import { endpointFlags } from '../shared/endpoints.ts';
 import { privateRelaysFlag } from '../shared/member-flags.ts';
@@ -81,8 +82,12 @@ export const watch = (): Command =>
       }),
     );
 
-/** Prints each thing once: the run, each decided round, and the open round whenever its line changes. */
+/**
+ * Prints the run, each decided round once, and the open round: on a terminal in one line that is repainted, elsewhere
+ * in a line whenever it changes.
+ */
 function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
+  const { write, repaint } = createRepainter(process.stdout);
   let printed = -1;
   let lastLine = '';
   return (picture) => {
@@ -91,14 +96,16 @@ function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => v
       writeOut(`${safeJson(picture)}\n`);
       return;
     }
-    if (printed < 0) writeOut(`${headOf(picture)}\n`);
+    if (printed < 0) write(headOf(picture));
     const ready = picture.rounds.length - (isMeasured(picture) ? 0 : 1);
     for (const round of picture.rounds.slice(Math.max(0, printed), ready)) {
-      writeOut(`${roundLine(round)}\n`);
+      write(roundLine(round));
     }
     printed = Math.max(printed, ready);
     const now = picture.open ? openLine(picture.open) : endLine(picture);
-    if (now !== lastLine) writeOut(`${now}\n`);
+    if (picture.open === undefined || once) {
+      if (now !== lastLine) write(now);
+    } else repaint(now);
     lastLine = now;
     if (once && printed >= 0) for (const line of workerLines(picture)) writeNote(line);
   };
@@ -157,8 +164,10 @@ const endLine = ({ rounds, planned }: RunPicture): string =>
   `over: ${rounds.length} of ${planned} rounds decided`;
 
 const workerLines = ({ workers }: RunPicture): readonly string[] =>
-  workers.map(({ worker, counted, sent, device = '', bytes, inRoster, isAway, isFaulted }) => {
-    const state = isFaulted ? 'expelled' : inRoster ? (isAway ? 'silent' : 'present') : 'left';
-    const share = `${counted} of ${sent} counted`;
-    return `${shortName(worker)}  ${state}  ${share}  ${formatBytes(bytes)}  ${device}`;
-  });
+  workers
+    .filter(({ inRoster, isFaulted }) => inRoster || isFaulted)
+    .map(({ worker, counted, sent, device = '', bytes, isAway, isFaulted }) => {
+      const state = isFaulted ? 'expelled' : isAway ? 'silent' : 'present';
+      const share = `${counted} of ${sent} counted`;
+      return `${shortName(worker)}  ${state}  ${share}  ${formatBytes(bytes)}  ${device}`;
+    });

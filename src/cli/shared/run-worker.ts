@@ -2,6 +2,7 @@
 import { NostrainError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { localName } from '../../node/files/data-home.ts';
 import { createNativeSha256 } from '../../node/native/sha256.ts';
 import { Metrics, serveMetrics } from '../../node/net/http-server.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
@@ -45,7 +46,10 @@ export async function runWorkerCommand<M extends object>(
   // sampling needs the data that such models were trained on
   const isOfPatches = runDataOf(settings).input.length > 0;
   const data = isOfPatches && corpus !== undefined ? ['--corpus', corpus] : [];
-  const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir, ...data]) }) };
+  const saved = {
+    folder: dir,
+    ...(writes && { sample: commandLine(['sample', localName(dir), ...data]) }),
+  };
   const metrics = flags.metrics === undefined ? undefined : new Metrics();
   const shown = metrics && (await serveMetrics(metrics, flags.metrics!));
   const reporter = createReporter(flags.report, {
@@ -55,6 +59,9 @@ export async function runWorkerCommand<M extends object>(
     ...(stream && { stream }),
   });
   if (shown) writeNote(`metrics are served at ${shown.url}`);
+  if (flags.report !== 'ndjson') {
+    reporter.notice(`see it in a browser: ${commandLine(['page', localName(dir)])}`);
+  }
   try {
     onOpen?.((message) => reporter.event('me', { type: 'notice', message }));
     const report = (event: RunEvent) => {

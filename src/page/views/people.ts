@@ -84,10 +84,12 @@ const tick = (isSet: boolean): HTMLElement =>
 const MOST_WORKERS = 300;
 
 export function workersView({ workers, open, planned }: RunPicture): readonly Child[] {
-  const shown = [...workers]
+  const present = workers.filter(({ inRoster, isFaulted }) => inRoster || isFaulted);
+  const shown = [...present]
     .sort((a, b) => Number(b.inRoster) - Number(a.inRoster) || b.lastSign - a.lastSign)
     .slice(0, MOST_WORKERS);
-  const caption = `${shown.length} of ${workers.length} workers`;
+  const left = workers.length - present.length;
+  const caption = `${shown.length} of ${present.length} workers${left > 0 ? `, ${left} left` : ''}`;
   const columns: Columns<WorkerPicture> = {
     worker: ({ worker, principal }) =>
       principal === undefined

@@ -18,17 +18,11 @@ export function lossView(
 ): readonly Child[] {
   const { rounds, planned, lossUnit } = picture;
   const span = Math.max(rounds.at(-1)?.round ?? 0, Math.min(planned, 2) - 1) + 1;
-  const at = { width, chosen, rounds: span };
-  const drawn = chart('Loss by round', lossesOf(rounds), at);
-  const measured = MEASURES.filter(({ name }) => rounds.some((each) => each[name] !== undefined));
+  const drawn = chart('Loss by round', lossesOf(rounds), { width, chosen, rounds: span });
   return [
     drawn ?? h('p', { class: 'empty' }, whyEmpty(picture)),
     drawn && legend(lossesOf(rounds)),
     drawn && lossUnit !== '' && h('p', {}, `Losses are ${lossUnit}.`),
-    ...measured.flatMap(({ name, title }) => [
-      h('h3', {}, title),
-      chart(`${title} by round`, [seriesOf(rounds, name, title)], at),
-    ]),
     h('details', {}, h('summary', {}, 'Rounds as a table'), roundTable(rounds)),
   ];
 }
@@ -49,15 +43,9 @@ const lossesOf = (rounds: readonly RoundPicture[]): readonly ChartSeries[] => [
   seriesOf(rounds, 'sharedLoss', 'validation loss of the shared model'),
 ];
 
-/** Measures besides the loss, of text and of pictures. */
-const MEASURES = [
-  { name: 'bitsPerByte', title: 'Bits per byte of text' },
-  { name: 'accuracy', title: 'Share of validation pictures classified correctly' },
-] as const;
-
 const seriesOf = (
   rounds: readonly RoundPicture[],
-  measure: 'trainingLoss' | 'sharedLoss' | (typeof MEASURES)[number]['name'],
+  measure: 'trainingLoss' | 'sharedLoss',
   name: string,
   className = 'shared',
 ): ChartSeries => ({
@@ -200,5 +188,5 @@ function answers(round: RoundPicture, reasons: Reasons): HTMLElement | undefined
     h('dt', {}, shortName(worker)),
     ...why.map((each) => h('dd', {}, each)),
   ]);
-  return h('dl', { class: 'why', role: 'status' }, ...items);
+  return h('div', { role: 'status' }, h('dl', { class: 'why' }, ...items));
 }

@@ -41,7 +41,9 @@ export function verifyView({
   if (state === 'idle' || state === 'failed') return [];
   if (report === undefined) {
     const words =
-      state === 'gathering' ? `${have} events loaded` : `${rounds.length} of ${of} rounds checked`;
+      state === 'gathering'
+        ? `Checking: ${have} events loaded`
+        : `Checking: ${rounds.length} of ${of} rounds done`;
     return [
       h('progress', { max: Math.max(1, of), value: rounds.length, 'aria-label': 'replay' }),
       h('p', { role: 'status' }, words),

@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { formatArchive } from 'nostrain/certified';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type { RoundPicture, RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { generateRun, signerOf } from '../../support/certified-run.ts';
@@ -67,7 +69,46 @@ beforeAll(async () => {
 });
 afterAll(() => bench?.close());
 
+const AXE = new URL('../../../node_modules/axe-core/axe.min.js', import.meta.url);
+
+interface AxeResults {
+  readonly violations: readonly { readonly id: string; readonly nodes: readonly unknown[] }[];
+}
+
+/** Returns the accessibility rules that the page breaks, with the elements. */
+async function violationsOf(page: Page): Promise<readonly string[]> {
+  await page.evaluate(await readFile(AXE, 'utf8'));
+  const { violations } = await page.evaluate<AxeResults>('axe.run(document)');
+  return violations.map(({ id, nodes }) => `${id}: ${JSON.stringify(nodes).slice(0, 500)}`);
+}
+
 describe('the run page', () => {
+  itInChromium(
+    'breaks no rule of axe, on phones and desks, light and dark, proved or not',
+    async () => {
+      for (const width of [390, 1280]) {
+        for (const scheme of ['light', 'dark'] as const) {
+          const { page } = await bench.open('#events=events.jsonl', width, scheme);
+          await page.waitForSelector('#slider');
+          expect(await violationsOf(page)).toEqual([]);
+          await page.locator('#round tbody button').first().click();
+          await page.waitForSelector('#round .why');
+          await page.click('#verify');
+          await page.waitForSelector('.verdict');
+          expect(await violationsOf(page)).toEqual([]);
+          await page.close();
+        }
+      }
+    },
+  );
+
+  itInChromium('shows the proof before all else', async () => {
+    const { page } = await bench.open('#events=events.jsonl', 390);
+    await page.waitForSelector('#slider');
+    expect(await page.locator('#run section').first().textContent()).toContain('Proof');
+    await page.close();
+  });
+
   itInChromium(
     'travels through the rounds by keyboard, and says why work did not count',
     async () => {
