@@ -7,9 +7,9 @@ import { ConfigError, safeLine } from '../../base/errors.ts';
 import { formatBytes, formatLoss } from '../../base/numbers.ts';
 import type { CertifiedSummary } from '../../certified/rounds/events.ts';
 import { addPoint, type Curve, emptyCurve, pointsOf } from '../../dashboard/worker-view.ts';
+import { otherPlatforms, removeOtherPlatforms } from '../../node/engine/other-platforms.ts';
 import { dataHome } from '../../node/files/data-home.ts';
 import { parseSecretKey } from '../../node/files/keys.ts';
-import { otherPlatforms, removeOtherPlatforms } from '../../node/engine/other-platforms.ts';
 import { findLocalRun, type LocalRun, listLocalRuns } from '../../node/files/local-runs.ts';
 import { takeLock } from '../../node/files/run-folder.ts';
 import { formOf } from '../../run/data-forms.ts';
@@ -159,7 +159,7 @@ export const clean = (): Command =>
     .argument('[run...]', 'names of runs, finished or not (default: all finished runs)')
     .action(async (names: readonly string[], flags: CleanFlags, command: Command) => {
       const isRuns = flags.engine !== true;
-      refuseUnused(command, [{ flags: ['olderThan'], goesWith: 'runs', holds: isRuns }]);
+      refuseUnused(command, [{ flags: ['olderThan', 'json'], goesWith: 'runs', holds: isRuns }]);
       if (!isRuns) return await cleanEngine(flags);
       const home = await realpath(dataHome()).catch(() => dataHome());
       const chosen = await choose(names, flags, home);
@@ -172,14 +172,10 @@ export const clean = (): Command =>
       } else writeOut(cleanWords(listed, bytes, flags.yes === true));
     });
 
-async function cleanEngine({ yes = false, json }: CleanFlags): Promise<void> {
+async function cleanEngine({ yes = false }: CleanFlags): Promise<void> {
   const found = await otherPlatforms();
   if (yes) await removeOtherPlatforms(found);
   const { folders, bytes } = found;
-  if (json) {
-    writeOut(asJson({ removed: yes, bytes, folders }));
-    return;
-  }
   const many = `${formatBytes(bytes)} of onnxruntime-node for other platforms`;
   if (folders.length === 0) writeOut('nothing to remove\n');
   else writeOut(yes ? `removed ${many}\n` : `would remove ${many}; use --yes to remove\n`);

@@ -40,6 +40,8 @@ async function foldersIn(folder: string): Promise<readonly string[]> {
 async function bytesIn(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
-  const stats = await Promise.all(files.map(({ parentPath, name }) => stat(join(parentPath, name))));
+  const stats = await Promise.all(
+    files.map(({ parentPath, name }) => stat(join(parentPath, name))),
+  );
   return stats.reduce((sum, { size }) => sum + size, 0);
 }
