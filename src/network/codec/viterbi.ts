@@ -5,7 +5,7 @@ import { codebook, STATES, stepLength } from './trellis-book.ts';
 import { VITERBI_WASM } from './viterbi-wasm.ts';
 
 /** Maximum bits of a chunk: 2 bits a value. */
-export const MOST_BITS = 2 * CHUNK_LENGTH;
+const MOST_BITS = 2 * CHUNK_LENGTH;
 
 type Search = (
   values: number,
