@@ -113,4 +113,4 @@ export const lastFaultSeconds = ({ faults: cases }: World): number =>
 
 /** Workers that are hostile, or whose machine does what the protocol does not allow for. */
 export const spoiledIn = ({ faults: cases }: World): ReadonlySet<number> =>
-  new Set(cases.flatMap((each) => faultNamed(each.fault).spoils?.(each) ?? []));
+  new Set(cases.flatMap((each) => faultNamed(each.fault).spoils?.(each, cases) ?? []));

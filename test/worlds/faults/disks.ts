@@ -4,6 +4,12 @@ import { drawMoment, drawSeconds, type Fault, type FaultCase, numberOf } from '.
 const endSeconds = (parameters: FaultCase): number =>
   numberOf(parameters, 'at') + numberOf(parameters, 'awaySeconds');
 
+/** Faults after which relays may not have what a worker signed. Without its disk it cannot know of that. */
+const losing: readonly string[] = [
+  ...['relay-forgets', 'relay-deletes', 'relay-lies', 'relay-truncates', 'relay-swallows'],
+  'one-way',
+];
+
 export const diskLost: Fault = {
   name: 'disk-lost',
   isCertified: true,
@@ -20,6 +26,8 @@ export const diskLost: Fault = {
     });
   },
   endSeconds,
+  spoils: (parameters, all) =>
+    all.some(({ fault }) => losing.includes(fault)) ? [numberOf(parameters, 'worker')] : [],
 };
 
 export const backupRestored: Fault = {

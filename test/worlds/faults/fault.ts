@@ -67,7 +67,7 @@ export interface Fault {
   /** When the last harm is over, in seconds. */
   endSeconds(parameters: FaultCase): number;
   /** Workers that are no longer honest with an intact machine. */
-  spoils?(parameters: FaultCase): readonly number[];
+  spoils?(parameters: FaultCase, all: readonly FaultCase[]): readonly number[];
 }
 
 /** Returns a moment in the first three quarters of the training time of a world. */
