@@ -37,16 +37,21 @@ const packagesOutside: Plugin = {
   },
 };
 
-const planting = ({ file, from, to, name }: Plant): Plugin => ({
+const planting = ({ edits, name }: Plant): Plugin => ({
   name: 'planting',
   setup(bundling) {
     bundling.onLoad({ filter: /\.ts$/ }, ({ path }) => {
-      if (relative(root, path) !== file) return undefined;
-      const [before, after, ...more] = readFileSync(path, 'utf8').split(from);
-      if (after === undefined || more.length > 0) {
-        throw new Error(`${name}: ${file} has to have this text once: ${from}`);
+      const wanted = edits.filter(({ file }) => file === relative(root, path));
+      if (wanted.length === 0) return undefined;
+      let contents = readFileSync(path, 'utf8');
+      for (const { file, from, to } of wanted) {
+        const [before, after, ...more] = contents.split(from);
+        if (after === undefined || more.length > 0) {
+          throw new Error(`${name}: ${file} has to have this text once: ${from}`);
+        }
+        contents = `${before}${to}${after}`;
       }
-      return { contents: `${before}${to}${after}`, loader: 'ts' };
+      return { contents, loader: 'ts' };
     });
   },
 });

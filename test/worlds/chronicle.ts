@@ -1,9 +1,12 @@
 /** Records what workers of a world saved, reported and sent, and hashes all frames in order. */
 import type { RunEvent } from 'nostrain/certified';
 import { type ProtocolMessage, toProtocolMessage } from 'nostrain/certified/parts';
-import { apartIn, type SignedEvent } from 'nostrain/network';
+import { apartIn, type SignedEvent, verifyEvent } from 'nostrain/network';
 import type { Outcome, RunSpec } from 'nostrain/run';
+import { sentBefore, signedIn } from '../../src/certified/rounds/journal.ts';
 import type { Tap } from '../bench/simulate/line.ts';
+import type { WorldDisk } from './disk.ts';
+import { keyedCrypto } from './keyed-crypto.ts';
 import type { World } from './world.ts';
 
 /** A worker's state after a round. */
@@ -31,6 +34,24 @@ export interface Failure {
   readonly message: string;
 }
 
+/** An event as a worker sent it for the first time. */
+export interface Sent {
+  readonly worker: number;
+  readonly event: SignedEvent;
+  /** The worker's disk had it as its own statement. */
+  readonly isOnDisk: boolean;
+  /** How often the disk had been lost. */
+  readonly losses: number;
+}
+
+/** What a worker's connections carried. */
+export interface Load {
+  framesUp: number;
+  framesDown: number;
+  bytesUp: number;
+  bytesDown: number;
+}
+
 const EVENT = '["EVENT",';
 
 export class Chronicle {
@@ -44,29 +65,60 @@ export class Chronicle {
   /** Outcomes that workers applied, by digest. */
   readonly outcomes = new Map<string, Outcome>();
   readonly notes: string[] = [];
+  /** By worker. */
+  readonly disks = new Map<number, WorldDisk>();
+  readonly loads = new Map<number, Load>();
+  /** Events that a worker took for genuine although their author did not sign them. */
+  readonly forged: SignedEvent[] = [];
   /** What events say, each parsed once for all workers. */
   readonly parsed = new Map<string, ProtocolMessage>();
-  readonly #now: () => number;
+  /** Returns the seconds since the beginning. */
+  readonly seconds: () => number;
   #trace = new Trace();
-  #sent = new Map<string, string>();
+  readonly #sent = new Map<string, Sent>();
+  readonly #genuine = new Map<string, SignedEvent>();
 
-  /** `now` returns the seconds since the beginning. */
-  constructor(world: World, spec: RunSpec, now: () => number) {
+  constructor(world: World, spec: RunSpec, seconds: () => number) {
     this.world = world;
     this.spec = spec;
-    this.#now = now;
+    this.seconds = seconds;
   }
 
   readonly tap: Tap = {
     sent: (worker, text) => {
-      this.#trace.add(this.#now(), worker, text);
-      if (text.startsWith(EVENT)) this.#sent.set(text, text);
+      this.#trace.add(this.seconds(), worker, text);
+      const load = this.#loadOf(worker);
+      load.framesUp++;
+      load.bytesUp += text.length;
+      if (text.startsWith(EVENT) && !this.#sent.has(text))
+        this.#sent.set(text, this.#noteSent(worker, text));
     },
-    got: (worker, text) => this.#trace.add(this.#now(), worker, text),
+    got: (worker, text) => {
+      this.#trace.add(this.seconds(), worker, text);
+      const load = this.#loadOf(worker);
+      load.framesDown++;
+      load.bytesDown += text.length;
+    },
   };
+
+  #loadOf(worker: number): Load {
+    const load = this.loads.get(worker) ?? { framesUp: 0, framesDown: 0, bytesUp: 0, bytesDown: 0 };
+    this.loads.set(worker, load);
+    return load;
+  }
+
+  #noteSent(worker: number, text: string): Sent {
+    const [, event] = JSON.parse(text) as [string, SignedEvent];
+    const { files, losses } = this.disks.get(worker)!;
+    const { entry, state } = files;
+    const own = [...signedIn(entry), ...(state ? sentBefore(state) : [])];
+    const isOnDisk = own.includes(event.id);
+    return { worker, event, isOnDisk, losses };
+  }
 
   /** Parses a verified event like `toProtocolMessage`. */
   readonly read: typeof toProtocolMessage = (event, ...rest) => {
+    this.#checkSignature(event);
     const known = this.parsed.get(event.id);
     if (known) return known;
     const message = toProtocolMessage(event, ...rest);
@@ -75,25 +127,27 @@ export class Chronicle {
     return message;
   };
 
+  #checkSignature(event: SignedEvent): void {
+    const known = this.#genuine.get(event.id);
+    if (known && known.sig === event.sig && known.content === event.content) return;
+    if (verifyEvent(event, keyedCrypto).ok) this.#genuine.set(event.id, event);
+    else this.forged.push(event);
+  }
+
   saves(saved: Omit<Saved, 'seconds'>): void {
-    const seconds = this.#now();
+    const seconds = this.seconds();
     this.#trace.add(seconds, saved.worker, saved.outcome);
     this.saved.push({ ...saved, seconds });
   }
 
   note(text: string): void {
-    this.#trace.add(this.#now(), -1, text);
-    this.notes.push(`${this.#now().toFixed(2)} s: ${text}`);
+    this.#trace.add(this.seconds(), -1, text);
+    this.notes.push(`${this.seconds().toFixed(2)} s: ${text}`);
   }
 
-  /** The events that workers sent, each once. */
-  sent(): readonly SignedEvent[] {
-    const events = new Map<string, SignedEvent>();
-    for (const text of this.#sent.keys()) {
-      const [, event] = JSON.parse(text) as [string, SignedEvent];
-      events.set(event.id, event);
-    }
-    return [...events.values()];
+  /** What workers sent, each event once. */
+  sent(): readonly Sent[] {
+    return [...new Map([...this.#sent.values()].map((sent) => [sent.event.id, sent])).values()];
   }
 
   get traceHash(): string {

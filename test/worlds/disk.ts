@@ -45,12 +45,15 @@ export interface Mounted extends Disk {
 
 export class WorldDisk {
   files: Files = empty;
+  /** How often all files were lost. */
+  losses = 0;
   #traps: Trap[] = [];
   #isFull = false;
 
   /** Loses all files. */
   lose(): void {
     this.files = empty;
+    this.losses++;
   }
 
   /** While it is full, writes fail. */

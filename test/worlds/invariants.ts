@@ -4,27 +4,16 @@ import { isMessage } from '../../src/certified/wire/certified-events.ts';
 import { judgeFault } from '../../src/consensus/round/receive.ts';
 import { keyOf } from '../support/certified-swarm.ts';
 import type { Chronicle, Saved } from './chronicle.ts';
+import { conduct } from './conduct.ts';
 import { NO_SPACE } from './disk.ts';
 import { evidenceOf, replayOf } from './evidence.ts';
+import type { Invariant } from './invariant.ts';
 import { GRACE_MAX_MS } from './spec.ts';
-import { lastFaultSeconds, spoiledIn, type World } from './world.ts';
-
-export interface Invariant {
-  readonly name: string;
-  /** Holds in certified runs only. */
-  readonly isCertified?: boolean;
-  /** Returns what contradicts it; an empty list if it holds. */
-  check(chronicle: Chronicle): readonly string[];
-}
-
-const isHonest = ({ world }: Chronicle): ((worker: number) => boolean) => {
-  const spoiled = spoiledIn(world);
-  return (worker) => !spoiled.has(worker);
-};
+import { honestIn, lastFaultSeconds, type World } from './world.ts';
 
 const honestSaves = (chronicle: Chronicle): readonly Saved[] => {
-  const isGood = isHonest(chronicle);
-  return chronicle.saved.filter(({ worker }) => isGood(worker));
+  const honest = honestIn(chronicle.world);
+  return chronicle.saved.filter(({ worker }) => honest.includes(worker));
 };
 
 /** Honest workers hold one outcome of each round, and one model after it. */
@@ -46,14 +35,9 @@ const noneAccused: Invariant = {
   name: 'no honest worker is accused',
   isCertified: true,
   check(chronicle) {
-    const isGood = isHonest(chronicle);
-    const honest = new Map(
-      chronicle.saved
-        .filter(({ worker }) => isGood(worker))
-        .map((s) => [keyOf(s.worker), s.worker]),
-    );
+    const honest = new Map(honestIn(chronicle.world).map((worker) => [keyOf(worker), worker]));
     const accused = chronicle.reported.flatMap(({ worker, event }) =>
-      event.type === 'fault' && isGood(worker) && honest.has(event.worker)
+      event.type === 'fault' && honest.has(keyOf(worker)) && honest.has(event.worker)
         ? [`worker ${worker} accuses worker ${honest.get(event.worker)} of ${event.kind}`]
         : [],
     );
@@ -81,15 +65,9 @@ const signsOnce: Invariant = {
   name: 'honest keys sign once',
   isCertified: true,
   check(chronicle) {
-    const { world } = chronicle;
-    const isGood = isHonest(chronicle);
-    const honest = new Set(
-      Array.from({ length: world.workers }, (_, i) => i)
-        .filter(isGood)
-        .map(keyOf),
-    );
+    const honest = new Set(honestIn(chronicle.world).map(keyOf));
     const { sent, gathered } = evidenceOf(chronicle);
-    const contents = new Map(sent.map(({ id, content }) => [id, content]));
+    const contents = new Map(sent.map(({ event: { id, content } }) => [id, content]));
     const places = new Map<string, Statement[]>();
     const found: string[] = [];
     for (const message of gathered.messages.values()) {
@@ -133,14 +111,14 @@ const countedOnce: Invariant = {
 const noneFails: Invariant = {
   name: 'no honest worker ends with an error',
   check(chronicle) {
-    const isGood = isHonest(chronicle);
+    const honest = honestIn(chronicle.world);
     return chronicle.failures
       .filter(({ worker, message }) => {
         // a plain round waits for all workers: the one that is gone ends it for the others
         const isPlain = chronicle.world.run !== 'certified';
         const isExcused =
           (isPlain && message.startsWith('RelayError')) || message.includes(NO_SPACE);
-        return isGood(worker) && !isExcused;
+        return honest.includes(worker) && !isExcused;
       })
       .map(({ worker, message }) => `worker ${worker}: ${message}`);
   },
@@ -155,10 +133,9 @@ const progresses: Invariant = {
   name: 'all finish in time after the last fault',
   check(chronicle) {
     const { world, finished } = chronicle;
-    const isGood = isHonest(chronicle);
     const within = `${patienceSeconds(world)} s after the last fault at ${lastFaultSeconds(world)} s`;
-    return Array.from({ length: world.workers }, (_, i) => i)
-      .filter((worker) => isGood(worker) && !finished.has(worker))
+    return honestIn(world)
+      .filter((worker) => !finished.has(worker))
       .map((worker) => {
         const round = chronicle.saved.findLast((each) => each.worker === worker)?.round ?? 0;
         return `worker ${worker} has ${round} of ${world.rounds} rounds ${within}`;
@@ -172,7 +149,13 @@ const replays: Invariant = {
   isCertified: true,
   check(chronicle) {
     const { world } = chronicle;
-    const { modelRoot, problems } = replayOf(chronicle);
+    const { modelRoot, rounds } = replayOf(chronicle);
+    const problems = rounds
+      .filter(({ checked }) => checked !== 'full')
+      .map(({ round, checked, invalid, missing }) => {
+        const why = invalid?.message ?? missing?.map(({ what, id }) => `${what} ${id}`).join(', ');
+        return `round ${round} is checked '${checked}': ${why}`;
+      });
     const last = honestSaves(chronicle).find(({ round }) => round === world.rounds);
     if (!last || last.model === modelRoot) return problems;
     const ends = `the replay ends with model ${modelRoot}, worker ${last.worker} with`;
@@ -188,6 +171,7 @@ const invariants: readonly Invariant[] = [
   noneFails,
   progresses,
   replays,
+  ...conduct,
 ];
 
 /** Returns what holds in this world. */

@@ -84,8 +84,10 @@ export class WorldStage implements Stage {
   }
 
   #machineOf(index: number): Machine {
+    const disk = new WorldDisk();
+    this.#chronicle.disks.set(index, disk);
     return {
-      ...{ index, disk: new WorldDisk(), clock: new MachineClock(this.#clock) },
+      ...{ index, disk, clock: new MachineClock(this.#clock) },
       ...{ startSeconds: 0, process: undefined, sessions: 0 },
       ...{ attack: (relays: RelaySet) => relays, changed: (params: Vector) => params },
       isMisjudging: false,

@@ -114,3 +114,9 @@ export const lastFaultSeconds = ({ faults: cases }: World): number =>
 /** Workers that are hostile, or whose machine does what the protocol does not allow for. */
 export const spoiledIn = ({ faults: cases }: World): ReadonlySet<number> =>
   new Set(cases.flatMap((each) => faultNamed(each.fault).spoils?.(each, cases) ?? []));
+
+/** Workers whose conduct is checked. */
+export function honestIn(world: World): readonly number[] {
+  const spoiled = spoiledIn(world);
+  return Array.from({ length: world.workers }, (_, i) => i).filter((i) => !spoiled.has(i));
+}
