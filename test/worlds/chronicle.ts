@@ -42,10 +42,12 @@ export interface Sent {
   readonly isOnDisk: boolean;
   /** How often the disk had been lost. */
   readonly losses: number;
+  /** Round that the worker played according to its disk. */
+  readonly round: number;
 }
 
 /** What a worker's connections carried. */
-export interface Load {
+export interface Carried {
   framesUp: number;
   framesDown: number;
   bytesUp: number;
@@ -67,7 +69,7 @@ export class Chronicle {
   readonly notes: string[] = [];
   /** By worker. */
   readonly disks = new Map<number, WorldDisk>();
-  readonly loads = new Map<number, Load>();
+  readonly loads = new Map<number, Carried>();
   /** Events that a worker took for genuine although their author did not sign them. */
   readonly forged: SignedEvent[] = [];
   /** What events say, each parsed once for all workers. */
@@ -101,7 +103,7 @@ export class Chronicle {
     },
   };
 
-  #loadOf(worker: number): Load {
+  #loadOf(worker: number): Carried {
     const load = this.loads.get(worker) ?? { framesUp: 0, framesDown: 0, bytesUp: 0, bytesDown: 0 };
     this.loads.set(worker, load);
     return load;
@@ -113,7 +115,8 @@ export class Chronicle {
     const { entry, state } = files;
     const own = [...signedIn(entry), ...(state ? sentBefore(state) : [])];
     const isOnDisk = own.includes(event.id);
-    return { worker, event, isOnDisk, losses };
+    const round = Math.max(entry?.round ?? 0, state?.round ?? 0);
+    return { worker, event, isOnDisk, losses, round };
   }
 
   /** Parses a verified event like `toProtocolMessage`. */

@@ -24,6 +24,9 @@ interface Signed extends Sent {
   readonly statement: Statement;
 }
 
+const roundOf = (statement: Statement): number =>
+  statement.type === 'manifest' ? statement.manifest.round : statement.round;
+
 /** Returns the statements that honest workers sent, in the order of sending. */
 function signedByHonest(chronicle: Chronicle): readonly Signed[] {
   const { sent, gathered } = evidenceOf(chronicle);
@@ -42,7 +45,8 @@ const savedFirst: Invariant = {
   isCertified: true,
   check: (chronicle) =>
     signedByHonest(chronicle)
-      .filter(({ isOnDisk }) => !isOnDisk)
+      // what waited in line until its round was over is on no disk any more
+      .filter(({ isOnDisk, round, statement }) => !isOnDisk && round <= roundOf(statement))
       .map(({ worker, statement: { type, id } }) => {
         return `worker ${worker} sent ${type} ${id}, and its disk does not have it`;
       }),

@@ -166,11 +166,11 @@ export class RelayReader {
   #askAll(standing: Standing): void {
     const asking = this.#begin(standing, 'asked');
     this.#connection.say('REQ', standing.feed.id, ...filtersFor(standing));
-    void this.#askAgain(standing, asking);
+    void this.#repeatRequest(standing, asking);
   }
 
   /** Repeats a request that was not answered, at growing intervals: it may have been lost on a living connection. */
-  async #askAgain(standing: Standing, asking: Asking): Promise<void> {
+  async #repeatRequest(standing: Standing, asking: Asking): Promise<void> {
     for (let waitMs = UNANSWERED_MS; ; waitMs *= 2) {
       try {
         await this.#options.clock.sleep(waitMs, this.#signal);
