@@ -32,7 +32,7 @@ const sentIn = async (world: World): Promise<string> => {
   expect(violations).toEqual([]);
   return chronicle
     .sent()
-    .map(({ id }) => id)
+    .map(({ event }) => event.id)
     .sort()
     .join();
 };
