@@ -10,7 +10,7 @@ export interface Extent {
   readonly innerSteps: number;
 }
 
-export interface Limits {
+export interface ExtentLimits {
   /** Seconds from the start of the demo to its end. */
   readonly seconds: number;
   /** Rounds below which the loss suffers more than from fewer steps. */
@@ -34,7 +34,11 @@ export interface StepTime {
 }
 
 /** Returns an extent that fits into the time limit: fewer rounds if that suffices, else fewer steps too. */
-export function fitExtent(wanted: Extent, { alone, together }: StepTime, limits: Limits): Extent {
+export function fitExtent(
+  wanted: Extent,
+  { alone, together }: StepTime,
+  limits: ExtentLimits,
+): Extent {
   const { innerSteps, rounds } = wanted;
   const free = limits.seconds - AROUND_SECONDS;
   const roundSeconds = innerSteps * together + ROUND_STEPS * alone;

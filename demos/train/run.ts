@@ -21,14 +21,21 @@ import { type DemoDocument, documentOf } from '../shared/document.ts';
 import { type Played, playRun, runLogged } from '../shared/play.ts';
 import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
 import type { Exit } from '../shared/swarm.ts';
-import { type Extent, fitExtent, type Limits, secondsOf, timeSteps, wordPlan } from './extent.ts';
+import {
+  type Extent,
+  type ExtentLimits,
+  fitExtent,
+  secondsOf,
+  timeSteps,
+  wordPlan,
+} from './extent.ts';
 
 interface Demo {
   readonly model: 'char-gpt' | 'linear' | 'pretrained' | 'forecaster' | 'vit';
   readonly usual: Extent;
   readonly quick: Extent;
-  /** Limits of the usual and the quick extent on a slow machine. */
-  readonly limits?: { readonly usual: Limits; readonly quick: Limits };
+  /** ExtentLimits of the usual and the quick extent on a slow machine. */
+  readonly limits?: { readonly usual: ExtentLimits; readonly quick: ExtentLimits };
   /** Extent with --long: enough shards that one worker alone is far behind the shared model (docs/benchmarks.md). */
   readonly long?: Extent;
   data(stage: Stage, extent: Extent): DemoData | Promise<DemoData>;

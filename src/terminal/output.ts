@@ -1,7 +1,8 @@
 /** Output of the program: sanitized text on stdout and stderr (see `safe`), result files, and exit codes. */
 import { writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
-import { ConfigError, safe, safeJson } from '../base/errors.ts';
+import { ConfigError, safe, safeJson, safeLine } from '../base/errors.ts';
+import { clip } from './render/text.ts';
 
 /** Writes to stdout; the text includes its newline. */
 export const writeOut = (text: string): void => void process.stdout.write(safe(text));
@@ -47,3 +48,35 @@ export const exitCodes = {
     means: 'Stopped by SIGTERM, for example by a service manager; otherwise like Ctrl-C.',
   },
 } as const;
+
+/** Writes lines that stay, and below them one that is repainted: on a terminal in place, elsewhere at each change. */
+export interface Repainter {
+  /** Writes a line that stays. */
+  write(line: string): void;
+  /** Replaces the last line. */
+  repaint(line: string): void;
+}
+
+type Stream = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>;
+
+/** Clears the line of the cursor. */
+const CLEAR = '\r\x1b[K';
+
+export function createRepainter(stream: Stream): Repainter {
+  let shown = '';
+  return {
+    write(line) {
+      const isPainted = stream.isTTY && shown !== '';
+      stream.write(`${isPainted ? CLEAR : ''}${safeLine(line)}\n`);
+      shown = '';
+    },
+    repaint(line) {
+      if (line === shown) return;
+      shown = line;
+      // one column stays free, because terminals wrap at the last one
+      const text = safeLine(line);
+      if (stream.isTTY) stream.write(`${CLEAR}${clip(text, (stream.columns || 80) - 1)}`);
+      else stream.write(`${text}\n`);
+    },
+  };
+}

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createRepainter } from '../../src/terminal/repaint.ts';
+import { createRepainter } from '../../src/terminal/output.ts';
 
 function recorded(isTTY: boolean) {
   let text = '';

@@ -1,4 +1,4 @@
-/** Parses what people paste to name a certified run: an address, a `nostr:` URI, a run id, or the link of a web page. */
+/** Parses the names of certified runs that people paste: addresses, `nostr:` URIs, run ids and links of web pages. */
 import { isHex32 } from '../../base/bytes.ts';
 
 export interface RunName {
@@ -15,7 +15,7 @@ const LONGEST = 4096;
 const MOST_RELAYS = 16;
 
 /**
- * Parses `naddr1…`, `nostr:naddr1…`, a run id, and web links with one of them after the #, as `#naddr1…&relay=wss://…` or
+ * Parses `naddr1…`, `nostr:naddr1…`, a run id, and web links with one of them after the #: `#naddr1…&relay=wss://…` or
  * `#run=naddr1…&relay=wss://…`. Returns undefined for other text, such as the name of a file.
  */
 export function parseRunName(text: string): RunName | undefined {

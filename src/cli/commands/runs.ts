@@ -173,9 +173,9 @@ export const clean = (): Command =>
     });
 
 async function cleanEngine({ yes = false }: CleanFlags): Promise<void> {
-  const found = await otherPlatforms();
-  if (yes) await removeOtherPlatforms(found);
-  const { folders, bytes } = found;
+  const others = await otherPlatforms();
+  if (yes) await removeOtherPlatforms(others);
+  const { folders, bytes } = others;
   const many = `${formatBytes(bytes)} of onnxruntime-node for other platforms`;
   if (folders.length === 0) writeOut('nothing to remove\n');
   else writeOut(yes ? `removed ${many}\n` : `would remove ${many}; use --yes to remove\n`);

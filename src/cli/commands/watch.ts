@@ -19,8 +19,7 @@ import {
   withDefault,
 } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
-import { writeNote, writeOut } from '../../terminal/output.ts';
-import { createRepainter } from '../../terminal/repaint.ts';
+import { createRepainter, writeNote, writeOut } from '../../terminal/output.ts';
 import { beaconSource } from '../shared/beacon.ts';
 import { endpointFlags } from '../shared/endpoints.ts';
 import { privateRelaysFlag } from '../shared/member-flags.ts';
