@@ -135,6 +135,12 @@ export const plants: readonly Plant[] = [
     'accepted: rows,',
   ),
   plant(
+    'prepares-twice',
+    'consensus/round/phases.ts',
+    "  // a member that committed in this view has already seen a quorum of prepares\n  if (!isVoting(activation) || hasSigned(state, 'prepare') || hasSigned(state, 'commit'))\n    return false;",
+    "  if (!isVoting(activation) || hasSigned(state, 'commit')) return false;",
+  ),
+  plant(
     'chain-not-checked',
     'consensus/round/receive.ts',
     'if (message.run !== context.run || message.parent !== context.parent) {',

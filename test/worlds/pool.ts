@@ -27,19 +27,31 @@ export async function playAll(
     let child: ChildProcess | undefined;
     let played = 0;
     for (let next = queue.next(); goesOn && !next.done; next = queue.next()) {
-      if (child && played % WORLDS_PER_PROCESS === 0) child.disconnect();
-      if (played++ % WORLDS_PER_PROCESS === 0) child = fork(program, { execArgv });
-      goesOn = onReport(await playIn(child!, next.value)) && goesOn;
+      if (!child?.connected || played % WORLDS_PER_PROCESS === 0) {
+        if (child?.connected) child.disconnect();
+        child = fork(program, { execArgv });
+      }
+      played++;
+      goesOn = onReport(await playIn(child, next.value)) && goesOn;
     }
-    child?.disconnect();
+    if (child?.connected) child.disconnect();
   };
   await Promise.all(Array.from({ length: jobs }, lane));
 }
 
+/** Returns the report of the process; if it dies, one that says so. */
 function playIn(child: ChildProcess, world: World): Promise<Report> {
-  return new Promise((resolve, reject) => {
-    const onExit = (code: number | null) =>
-      reject(new Error(`the process that played world ${world.seed} ended with ${code}`));
+  return new Promise((resolve) => {
+    const onExit = (code: number | null, signal: string | null) => {
+      const violation = {
+        invariant: 'the process lives',
+        message: `it ends with ${code ?? signal}`,
+      };
+      resolve({
+        ...{ world, violations: [violation], traceHash: '', notes: [] },
+        ...{ seconds: 0, goodput: 0, cpuSeconds: 0 },
+      });
+    };
     child.once('exit', onExit);
     child.once('message', (report) => {
       child.off('exit', onExit);

@@ -4,8 +4,14 @@ import type { Report } from './batch.ts';
 import type { World } from './world.ts';
 
 /** Returns the one command that plays a world again. */
-export const commandOf = ({ seed }: World, size: string): string =>
+const commandOf = ({ seed }: World, size: string): string =>
   `npm run worlds -- --seed ${seed}${size === 'small' ? '' : ` --size ${size}`} --verbose`;
+
+/** Returns the first violation of a world and the command that replays it; undefined if it has none. */
+export function complaintOf({ world, violations }: Report, size: string): string | undefined {
+  const [first] = violations;
+  return first && `${first.invariant}: ${first.message}\n  ${commandOf(world, size)}`;
+}
 
 /** One line about a world. */
 export function lineOf({ world, seconds, goodput, traceHash, cpuSeconds }: Report): string {

@@ -8,7 +8,7 @@ import { type Report, reportOn } from './batch.ts';
 import { bundle } from './bundle.ts';
 import { type Plant, plants } from './plants.ts';
 import { playAll } from './pool.ts';
-import { commandOf, lineOf, summaryOf } from './report.ts';
+import { complaintOf, lineOf, summaryOf } from './report.ts';
 import { shrink } from './shrink.ts';
 import { drawWorld, type Size, type World } from './world.ts';
 
@@ -61,10 +61,8 @@ async function playMany(): Promise<number> {
   const onReport = (report: Report): true => {
     reports.push({ ...report, notes: [] });
     if (values.verbose) console.error(lineOf(report));
-    const [first] = report.violations;
-    if (first) {
-      console.error(`${first.invariant}: ${first.message}\n  ${commandOf(report.world, size)}`);
-    }
+    const complaint = complaintOf(report, size);
+    if (complaint !== undefined) console.error(complaint);
     return true;
   };
   await playAll(worldsOf(values.seeds), { jobs: Number(values.jobs), program, onReport });

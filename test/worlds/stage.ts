@@ -20,6 +20,7 @@ import type { Chronicle } from './chronicle.ts';
 import { type Mounted, WorldDisk } from './disk.ts';
 import { type Draws, drawsOf } from './draws.ts';
 import type { Alteration, IsLost, RelayFaults, Stage } from './faults/fault.ts';
+import { isInChunks } from './features.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
 import { programs, type Running } from './programs.ts';
@@ -257,8 +258,10 @@ export class WorldStage implements Stage {
     const signer = this.world.isReal ? signerOf(index) : keyedSignerOf(index);
     const connected = createRelaySet(this.#network.urls, {
       ...{ openSocket, clock, crypto, random },
-      // rounds are short: private states would wait for ever behind votes
-      ...(this.#chronicle.spec.jury > 0 && { eventsPerMinute: 600 }),
+      // rounds are short: at the usual rate, private states and chunks would wait behind votes for longer than a round
+      ...((this.#chronicle.spec.jury > 0 || isInChunks(this.world.document)) && {
+        eventsPerMinute: 600,
+      }),
     });
     const relays = machine.attack(connected, signer);
     const first = startOfWorker(this.#chronicle.spec, index);

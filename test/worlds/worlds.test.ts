@@ -1,26 +1,32 @@
-/** Small worlds: certified runs in which relays, machines, clocks and members fail, each drawn from a seed. */
+/** How worlds are drawn, played and shrunk, and those that broke an invariant once. */
 import { describe, expect, it } from 'vitest';
+import { Restless, VirtualClock } from '../bench/simulate/virtual-clock.ts';
 import { playWorld } from './play.ts';
-import { commandOf } from './report.ts';
 import { shrink } from './shrink.ts';
 import { openStories, stories } from './stories.ts';
 import { drawWorld, type World } from './world.ts';
 
-const seeds = Array.from({ length: 24 }, (_, i) => i + 1);
+describe('a clock with a limit', () => {
+  const waits: Record<string, (clock: VirtualClock) => Promise<unknown>> = {
+    'timers that are due at once': (clock) => clock.sleep(0),
+    'turns of the event loop': () => new Promise(setImmediate),
+    'reading the clock': async (clock) => clock.now(),
+  };
 
-describe('small worlds', () => {
-  it.each(seeds)('world %i breaks no invariant', async (seed) => {
-    const world = drawWorld(seed);
-    const { violations } = await playWorld(world);
-    expect(violations, commandOf(world, 'small')).toEqual([]);
-  });
-
-  it('have one trace for one seed, whatever was played before', async () => {
-    const traceOf = async (seed: number) => (await playWorld(drawWorld(seed))).traceHash;
-    const first = await traceOf(9);
-    const other = await traceOf(13);
-    expect(other).not.toBe(first);
-    expect([await traceOf(13), await traceOf(9)]).toEqual([other, first]);
+  it.each(Object.keys(waits))('ends a loop of %s', async (loop) => {
+    const clock = new VirtualClock(1000);
+    let isOver = false;
+    const endless = async (): Promise<void> => {
+      await clock.sleep(10);
+      while (!isOver) await waits[loop]!(clock);
+    };
+    try {
+      endless().catch(() => undefined);
+      await expect(clock.runUntil(() => false, clock.now() + 60_000)).rejects.toThrow(Restless);
+    } finally {
+      isOver = true;
+      clock.close();
+    }
   });
 });
 

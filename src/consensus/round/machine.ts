@@ -47,7 +47,13 @@ export function beginRound(context: RoundContext, beginning: Beginning, voteFrom
 /** The rules of a round in the order of its phases. Each takes at most one action and returns whether it did. */
 const RULES = [close, finalize, changeView, joinEpoch, propose, prepare, commit];
 
-/** Processes one input, then applies the rules until no rule acts. Pure: returns the new state and the effects. */
+/** Maximum actions after one input: a step has a few for each view and recovery epoch that it enters. */
+const MOST_ACTIONS = 1000;
+
+/**
+ * Processes one input, then applies the rules until no rule acts. Pure: returns the new state and the effects. Throws
+ * after `MOST_ACTIONS` actions: then a rule acts without end, which is a bug.
+ */
 export function step(
   context: RoundContext,
   state: RoundState,
@@ -58,7 +64,9 @@ export function step(
   take(activation, input);
   const isNothingNew = activation.state === state && now < state.wakeAt;
   if (isNothingNew) return activation;
-  while (RULES.some((rule) => rule(activation)));
+  for (let actions = 0; RULES.some((rule) => rule(activation)); actions++) {
+    if (actions >= MOST_ACTIONS) throw new Error('a rule of the round acts without end');
+  }
   const at = nextWake(activation);
   if (at !== activation.state.wakeAt) change(activation, { wakeAt: at });
   return { state: activation.state, effects: activation.effects };

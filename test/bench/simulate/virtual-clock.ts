@@ -11,6 +11,13 @@ interface Due {
   call: (() => void) | undefined;
 }
 
+/** The clock cannot move on: something that it waits for always begins anew. */
+export class Restless extends Error {
+  constructor() {
+    super('a second of the run does not end');
+  }
+}
+
 /** Counts what waits for the next turn of the event loop, so that its end can be waited for. */
 function countImmediates(): { readonly waiting: number; restore(): void } {
   const real = globalThis.setImmediate;
@@ -33,19 +40,40 @@ function countImmediates(): { readonly waiting: number; restore(): void } {
   };
 }
 
+const START_MS = 1_800_000_000_000;
+
 export class VirtualClock implements Clock {
   readonly #moments = new Heap<number>((a, b) => a < b);
   readonly #due = new Map<number, Due[]>();
   readonly #immediates = countImmediates();
   readonly #turn = globalThis.setImmediate;
-  #nowMs: number;
+  #nowMs = START_MS;
+  readonly #mostSteps: number;
+  /** In the second that ends at `#secondEnds`. */
+  #steps = 0;
+  #secondEnds = 0;
+  #isRestless = false;
 
-  constructor(startMs = 1_800_000_000_000) {
-    this.#nowMs = startMs;
+  /** Calls of the clock and turns of the event loop are steps; `mostSteps` limits those in a second of the run. */
+  constructor(mostSteps = Number.POSITIVE_INFINITY) {
+    this.#mostSteps = mostSteps;
   }
 
   now(): number {
+    this.#countStep();
     return this.#nowMs;
+  }
+
+  /** Throws if this second of the run has too many steps; that ends a loop that reads the clock and never waits. */
+  #countStep(): void {
+    if (this.#nowMs >= this.#secondEnds) {
+      this.#steps = 0;
+      this.#secondEnds = this.#nowMs + 1000;
+    }
+    if (++this.#steps <= this.#mostSteps) return;
+    this.#steps = 0;
+    this.#isRestless = true;
+    throw new Restless();
   }
 
   /** Calls at that moment, or in the next one where it is over. */
@@ -79,10 +107,14 @@ export class VirtualClock implements Clock {
     });
   }
 
-  /** Moves on until it holds; throws when it does not by then, or nothing is due any more. */
+  /**
+   * Moves on until it holds; throws when it does not by then, or nothing is due any more. Throws `Restless` if a second
+   * of the run does not end.
+   */
   async runUntil(holds: () => boolean, lastMs: number): Promise<void> {
     await this.#settle();
     while (!holds()) {
+      if (this.#isRestless) throw new Restless();
       const next = this.#moments.first;
       if (next === undefined || next > lastMs) {
         throw new Error(`it did not come to pass in ${(lastMs - this.#nowMs) / 1000} s of the run`);
@@ -95,6 +127,7 @@ export class VirtualClock implements Clock {
       for (const { call } of list) {
         if (!call) continue;
         isIdle = false;
+        this.#countStep();
         call();
       }
       if (!isIdle) await this.#settle();
@@ -108,6 +141,7 @@ export class VirtualClock implements Clock {
 
   async #settle(): Promise<void> {
     do {
+      this.#countStep();
       // its own turn is counted as long as it waits
       await new Promise<void>((resolve) => this.#turn(() => resolve()));
     } while (this.#immediates.waiting > 0);
