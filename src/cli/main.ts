@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { NostrainError } from '../base/errors.ts';
+import { canAsk } from '../terminal/ask.ts';
 import { Interrupted } from '../terminal/interrupt.ts';
 import { exitCodes, writeNote, writeOut } from '../terminal/output.ts';
 import { dressHelp, helpConfiguration, programHelp, pythonHelp, settingsHelp } from './help.ts';
@@ -93,10 +94,19 @@ const topics: Readonly<Record<string, () => string | Promise<string>>> = {
   python: async () => pythonHelp(await createProgram()),
 };
 
+/** Asks a person for a command, shows it, and runs it. */
+async function mainFromAnswers(): Promise<number> {
+  const { askCommand, shellWords } = await import('./first-command.ts');
+  const words = await askCommand();
+  writeNote(`nostrain ${shellWords(words)}`);
+  return main(words);
+}
+
 /** Runs one command line and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   try {
     const [first = '', topic = ''] = argv;
+    if (argv.length === 0 && canAsk()) return await mainFromAnswers();
     if (first === 'help' && Object.hasOwn(topics, topic)) {
       writeOut(await topics[topic]!());
       return done.code;

@@ -30,6 +30,7 @@ import {
   presets,
   requestedModel,
 } from '../../run/spec/presets.ts';
+import { askText, canAsk, isWithin } from '../../terminal/ask.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { addFlags } from '../../terminal/flag-table.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
@@ -54,7 +55,6 @@ import {
 } from '../shared/member-flags.ts';
 import { protocolOf } from '../shared/protocol.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
-import { aloneNote, assumingCount, withWorkerCount } from '../shared/worker-count.ts';
 import { trainIn } from './run/join.ts';
 
 const command = (): Command => {
@@ -244,3 +244,39 @@ export function strangersWarning({
     '--peers npub1…,npub1…'
   );
 }
+
+const MAX_WORKERS = 1024;
+const QUESTION = 'How many workers train in this run (1 to train alone)?';
+
+const isCounted = ({ sync, waitFor }: PartialSettings): boolean =>
+  sync !== undefined || waitFor !== undefined;
+
+/** Returns settings with some number of workers, to check the others before anything is asked. */
+const assumingCount = (requested: PartialSettings): PartialSettings =>
+  isCounted(requested) ? requested : { ...requested, sync: { strategy: 'strict', workers: 2 } };
+
+/**
+ * Returns the settings of a new run with the number of workers, which the user is asked for if nothing says it. Throws
+ * a ConfigError (`flag/sync`) if there is no terminal to ask at.
+ */
+async function withWorkerCount(
+  requested: PartialSettings,
+  signal: AbortSignal,
+): Promise<PartialSettings> {
+  if (isCounted(requested)) return requested;
+  if (!canAsk()) {
+    throw new ConfigError('flag/sync', 'nothing says how many workers train in this run', {
+      hint: 'add --sync strict:N for N workers; strict:1 trains alone',
+    });
+  }
+  const problem = (answer: string) =>
+    isWithin(answer, 1, MAX_WORKERS) ? undefined : `Type a number from 1 to ${MAX_WORKERS}.`;
+  const workers = Number(await askText({ message: QUESTION, problem }, signal));
+  return { ...requested, sync: { strategy: 'strict', workers } };
+}
+
+/** Returns what to know about a run of one worker; undefined if others are waited for. */
+const aloneNote = ({ sync }: PartialSettings): string | undefined =>
+  sync?.strategy === 'strict' && sync.workers === 1
+    ? 'this run has a single worker, which waits for no other; --sync strict:N is for N workers'
+    : undefined;

@@ -12,8 +12,9 @@ import {
 } from '../../../terminal/flag-table.ts';
 import type { JoinFlags } from '../run/join.ts';
 
-/** Fewest people who can train together. */
+/** How many people can train together from the start. */
 export const LEAST_PEOPLE = 2;
+export const MOST_PEOPLE = 64;
 
 /** Flags of both commands. */
 export const friendFlags = {
@@ -35,7 +36,7 @@ export const isHeadless = ({ headless, json }: FriendFlags): boolean =>
 
 /** Flags of `host` alone. */
 export const hostFlags = {
-  people: whole('<n>', 'people to start with, you included', LEAST_PEOPLE, 64),
+  people: whole('<n>', 'people to start with, you included', LEAST_PEOPLE, MOST_PEOPLE),
   ...settingFlags(['relay', 'base', ...namesIn('training', 'adapter', 'input')]),
   lan: toggle('run a relay that machines in your network reach'),
   mirror: text('<url>', 'Blossom server for a text that is too large for the relays'),

@@ -19,6 +19,7 @@ import { listLocalRuns } from '../../../node/files/local-runs.ts';
 import { takeKeyLock } from '../../../node/files/run-folder.ts';
 import { connectRelays, noticeOfWaiting } from '../../../node/net/relays.ts';
 import type { Digest } from '../../../run/ids.ts';
+import { canAsk } from '../../../terminal/ask.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { addFlags } from '../../../terminal/flag-table.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
@@ -153,7 +154,7 @@ async function openLobby(
     kept.run === undefined
       ? await specOf([signer.publicKey], typed, { signal, isQuiet: false })
       : undefined;
-  const asks = !isHeadless(flags) && process.stdin.isTTY === true && process.stderr.isTTY === true;
+  const asks = !isHeadless(flags) && canAsk();
   const { relay: given = [] } = settingsFromFlags(typed.command);
   const wishes = { relays: given, lan: flags.lan === true, asks, signal };
   const { urls, local: localRelay, kept: relay } = await openRelays(name, kept, wishes);

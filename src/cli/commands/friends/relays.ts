@@ -1,11 +1,11 @@
 /** The relays of a lobby: given ones, one that the host runs, or public ones that pass the probe. */
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline/promises';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { isPrivateRelay } from '../../../network/transport/relay-urls.ts';
 import { type KeptLobby, lobbyFolder } from '../../../node/files/kept-lobby.ts';
+import { choose } from '../../../terminal/ask.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { checkRelaysWithPorts } from '../relays.ts';
 
@@ -105,32 +105,19 @@ function lanAddress(): string {
   });
 }
 
-const PLACES: Readonly<Record<string, 'lan' | 'public' | 'here'>> = {
-  1: 'lan',
-  2: 'public',
-  3: 'here',
-};
-
 /** Asks where the friends are; in scripts they are on this machine. */
-async function askPlace({ asks, signal }: RelayWishes): Promise<'lan' | 'public' | 'here'> {
-  if (!asks) return 'here';
-  writeNote(
-    'Where are your friends?\n' +
-      '  1  in the same network: a relay runs on this machine\n' +
-      '  2  elsewhere: public relays, tested first\n' +
-      '  3  on this machine, to try it out',
-  );
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    for (;;) {
-      const answer = await terminal.question('1, 2 or 3: ', { signal });
-      const place = PLACES[answer.trim()];
-      if (place !== undefined) return place;
-    }
-  } finally {
-    terminal.close();
-  }
-}
+const askPlace = async ({ asks, signal }: RelayWishes): Promise<'lan' | 'public' | 'here'> =>
+  asks
+    ? choose(
+        'Where are your friends?',
+        [
+          { value: 'lan', label: 'In the same network', hint: 'a relay runs on this machine' },
+          { value: 'public', label: 'Elsewhere', hint: 'over public relays, tested first' },
+          { value: 'here', label: 'On this machine', hint: 'to try it out' },
+        ],
+        signal,
+      )
+    : 'here';
 
 /** Returns public relays that carry a run. Throws a ConfigError (`relay/none-usable`) if there are fewer than two. */
 async function publicRelays(signal: AbortSignal): Promise<readonly string[]> {
