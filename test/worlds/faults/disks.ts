@@ -17,15 +17,25 @@ export const diskLost: Fault = {
     worker: draws.whole(0, world.workers - 1),
     at: drawMoment(draws, world),
     awaySeconds: drawSeconds(draws, 1, 60),
+    /** Writes that still succeed; -1 loses the disk at once. */
+    writes: draws.whole(-1, 6),
   }),
   begin(parameters, stage) {
     const worker = numberOf(parameters, 'worker');
-    stage.after(numberOf(parameters, 'at'), () => {
+    const disk = stage.disk(worker);
+    const lose = () => {
       stage.kill(worker, numberOf(parameters, 'awaySeconds'));
-      stage.disk(worker).lose();
+      disk.lose();
+    };
+    const writes = numberOf(parameters, 'writes');
+    stage.after(numberOf(parameters, 'at'), () => {
+      // what was saved before has been sent by then: between two votes of a round the others may wait for this worker
+      if (writes < 0) lose();
+      else disk.onWrite(writes, 'before-write', lose);
     });
   },
-  endSeconds,
+  // a process writes at least once in a round
+  endSeconds: (parameters) => endSeconds(parameters) + 60,
   spoils: (parameters, all) =>
     all.some(({ fault }) => losing.includes(fault)) ? [numberOf(parameters, 'worker')] : [],
 };
