@@ -58,9 +58,3 @@ async function askName({ askText }: Asker): Promise<readonly string[]> {
   });
   return name === '' ? [] : ['--name', name];
 }
-
-/** Returns a command as a person types it into a shell. */
-export const shellWords = (words: readonly string[]): string =>
-  words
-    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`))
-    .join(' ');

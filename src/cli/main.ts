@@ -96,9 +96,10 @@ const topics: Readonly<Record<string, () => string | Promise<string>>> = {
 
 /** Asks a person for a command, shows it, and runs it. */
 async function mainFromAnswers(): Promise<number> {
-  const { askCommand, shellWords } = await import('./first-command.ts');
+  const { askCommand } = await import('./first-command.ts');
+  const { quoteWords } = await import('../terminal/command-line.ts');
   const words = await askCommand();
-  writeNote(`nostrain ${shellWords(words)}`);
+  writeNote(`nostrain ${quoteWords(words)}`);
   return main(words);
 }
 

@@ -1,13 +1,13 @@
 /** Questions to a person at a terminal. They appear on stderr, so that stdout stays for results. */
 import type { TextOptions } from '@clack/prompts';
 import { Interrupted } from './interrupt.ts';
+import { noteStream } from './output.ts';
 
 /** Reports whether a person can answer: nothing is asked in scripts and pipes. */
-export const canAsk = (): boolean =>
-  process.stdin.isTTY === true && process.stderr.isTTY === true && !process.env.CI;
+export const canAsk = (): boolean => process.stdin.isTTY === true && process.stderr.isTTY === true;
 
 /** An answer to choose from. */
-export interface Choice<T> {
+export interface Answer<T> {
   readonly value: T;
   readonly label: string;
   readonly hint?: string;
@@ -16,12 +16,12 @@ export interface Choice<T> {
 /** Asks for one of several answers. Throws Interrupted after Ctrl-C or Escape. */
 export async function choose<T extends string>(
   message: string,
-  choices: readonly Choice<T>[],
+  choices: readonly Answer<T>[],
   signal?: AbortSignal,
 ): Promise<T> {
   const { isCancel, select } = await import('@clack/prompts');
   const options = choices.map((choice) => ({ ...choice }) as never);
-  const answer = await select<T>({ message, options, output: process.stderr, ...of(signal) });
+  const answer = await select<T>({ message, options, output: noteStream, ...of(signal) });
   if (isCancel(answer)) throw new Interrupted();
   return answer;
 }
@@ -40,7 +40,7 @@ export async function askText(question: TextQuestion, signal?: AbortSignal): Pro
   const { isCancel, text } = await import('@clack/prompts');
   const options: TextOptions = {
     message,
-    output: process.stderr,
+    output: noteStream,
     validate: (typed) => problem?.(typed?.trim() || usual),
     ...(usual !== '' && { placeholder: usual, defaultValue: usual }),
     ...of(signal),

@@ -10,6 +10,9 @@ export const writeOut = (text: string): void => void process.stdout.write(safe(t
 /** Writes a line to stderr: progress, warnings and hints. */
 export const writeNote = (line: string): void => void process.stderr.write(`${safe(line)}\n`);
 
+/** Stderr: for progress and questions of a command whose stdout is a document. */
+export const noteStream: NodeJS.WriteStream = process.stderr;
+
 /** Writes the main result of a command to the file of -o, or to stdout. */
 export async function writeResult(text: string, output: string | undefined): Promise<void> {
   if (output === undefined) {
@@ -62,7 +65,8 @@ type Stream = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>;
 /** Clears the line of the cursor. */
 const CLEAR = '\r\x1b[K';
 
-export function createRepainter(stream: Stream): Repainter {
+/** Creates a repainter of stdout, or of another stream. */
+export function createRepainter(stream: Stream = process.stdout): Repainter {
   let shown = '';
   return {
     write(line) {
@@ -74,9 +78,9 @@ export function createRepainter(stream: Stream): Repainter {
       if (line === shown) return;
       shown = line;
       // one column stays free, because terminals wrap at the last one
-      const text = safeLine(line);
-      if (stream.isTTY) stream.write(`${CLEAR}${clip(text, (stream.columns || 80) - 1)}`);
-      else stream.write(`${text}\n`);
+      const width = (stream.columns || 80) - 1;
+      if (stream.isTTY) stream.write(`${CLEAR}${clip(safeLine(line), width)}`);
+      else stream.write(`${safeLine(line)}\n`);
     },
   };
 }

@@ -75,7 +75,7 @@ it('harmful contributions are not listed, no view is lost, and events, votes and
     );
     for (const { gain, bound } of told) expect(gain).toBeLessThan(bound);
     expect(troubleOf(told[0]!)).toMatch(
-      /^round 1: SCREENED, the contribution of \w{8} raises the loss by /,
+      /^round 1: SCREENED, the contribution of npub1\w+ raises the loss by /,
     );
   }
   const events = await historyOf(url, spec, layout, undefined, stage);

@@ -196,7 +196,7 @@ describe('T-10: rounds without any contribution in time', () => {
         { type: 'voids', round: 3, count: 4 },
       ]);
       expect(noticesOf(member)).toContainEqual(
-        expect.stringMatching(/^round 3: ALERT, 3 rounds in a row were void/),
+        expect.stringMatching(/^round 4: ALERT, 4 rounds in a row were void/),
       );
     }
     expect(rootsOf(members[0]!)).toEqual(rootsOf(members[1]!));

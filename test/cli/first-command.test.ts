@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Asker, askCommand, shellWords } from '../../src/cli/first-command.ts';
+import { type Asker, askCommand } from '../../src/cli/first-command.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import { encodeInvitation } from '../../src/friends/line.ts';
 
@@ -48,7 +48,6 @@ describe('the first command of a person', () => {
     expect(words).toEqual(['host', 'snow', '--people', '4', '--name', 'Anna B']);
     expect(problems).toHaveLength(2);
     expect(left).toEqual([]);
-    expect(shellWords(words)).toBe("host snow --people 4 --name 'Anna B'");
   });
 
   it('hosts as usual if a person only presses Enter', async () => {
@@ -71,10 +70,4 @@ describe('the first command of a person', () => {
       expect(command.options.map(({ long }) => long)).toEqual(expect.arrayContaining(flags));
     }
   });
-});
-
-it('quotes what a shell would split or expand', () => {
-  expect(shellWords(['join', "it's", '$HOME', 'a*b', 'x-1'])).toBe(
-    "join 'it'\\''s' '$HOME' 'a*b' x-1",
-  );
 });

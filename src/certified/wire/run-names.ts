@@ -1,6 +1,7 @@
 /** Parses the names of certified runs that people paste: addresses, `nostr:` URIs, run ids and links of web pages. */
 import { isHex32 } from '../../base/bytes.ts';
 
+/** What names a run, as a person typed it. */
 export interface RunName {
   /** `naddr1…`, or a run id. */
   readonly run: string;

@@ -65,11 +65,10 @@ const SAMPLE = { most: 8, tight: 3 };
 
 /** Returns what is known of the run: as much as fits on the terminal, or everything if stdout is not one. */
 function words(run: LocalRun): readonly string[] {
-  const { isTTY, rows } = process.stdout;
   const columns = Math.min(MOST_COLUMNS, process.stdout.columns || 80) - 1;
   const all = linesOf(run, columns, { plot: PLOT.most, sample: Number.POSITIVE_INFINITY });
   // the last line of the screen is the prompt
-  const most = isTTY ? (rows || 24) - 1 : Number.POSITIVE_INFINITY;
+  const most = process.stdout.isTTY ? (process.stdout.rows || 24) - 1 : Number.POSITIVE_INFINITY;
   if (heightOf(all, columns) <= most) return all;
   const isTall = most > 40;
   const limits = isTall

@@ -86,7 +86,7 @@ export const watch = (): Command =>
  * in a line whenever it changes.
  */
 function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
-  const { write, repaint } = createRepainter(process.stdout);
+  const { write, repaint } = createRepainter();
   let printed = -1;
   let lastLine = '';
   return (picture) => {

@@ -101,7 +101,7 @@ describe('loadKey', () => {
     const key = createSecretKey();
     await writeKeyFile(file, key);
     const loaded = await loadKey({ keyFile: file, env: { NOSTRAIN_SEC_KEY: nsec }, dir });
-    expect(loaded).toEqual({ secretKey: key, notices: [] });
+    expect(loaded).toEqual({ secretKey: key, notices: [], file });
   });
 
   it('then the environment', async () => {

@@ -57,7 +57,7 @@ itWith(terminalMissing)(
       const last = words.slice(words.lastIndexOf('stopped; everything is saved'));
       expect(last).not.toMatch(CONTROL);
       expect(last).toContain(dir);
-      expect(last).toMatch(/^ {2}resume with: node /m);
+      expect(last).toMatch(/^ {2}resume with: (?:node|npx) /m);
       expect(last.trimEnd().endsWith(quoteWords(args))).toBe(true);
       expect(words.replace(CONTROL, '')).toContain('run alone');
     } finally {

@@ -8,7 +8,7 @@ import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { toNpub } from '../../../node/files/keys.ts';
 import type { Digest, WorkerId } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
-import { asJson, writeOut } from '../../../terminal/output.ts';
+import { asJson, noteStream, writeOut } from '../../../terminal/output.ts';
 import { type JoinExtras, type JoinedRun, type JoinFlags, trainIn } from '../run/join.ts';
 import { Company } from './company.ts';
 import { type FriendFlags, isHeadless } from './flags.ts';
@@ -24,7 +24,7 @@ export interface InLobby {
 
 /** Returns where headless commands report: stdout is for the JSON document. */
 const reportsOf = (flags: FriendFlags): Pick<JoinExtras, 'stream'> =>
-  isHeadless(flags) ? { stream: process.stderr } : {};
+  isHeadless(flags) ? { stream: noteStream } : {};
 
 /** Trains in the run of a lobby, lets attendees in, and tells who is away. Returns undefined after Ctrl-C. */
 export async function trainInLobby(
