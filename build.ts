@@ -34,8 +34,9 @@ const lock = join(root, 'node_modules/.nostrain-build-lock');
 
 /** Returns the latest change of a file, or of a folder and everything in it. A folder changes when a name is added or removed. */
 function newest(path: string): number {
-  const { mtimeMs } = statSync(path);
-  if (!statSync(path).isDirectory()) return mtimeMs;
+  const entry = statSync(path);
+  const { mtimeMs } = entry;
+  if (!entry.isDirectory()) return mtimeMs;
   return Math.max(mtimeMs, ...readdirSync(path).map((name) => newest(join(path, name))));
 }
 

@@ -11,8 +11,9 @@ export const DENSE_LETTERS = Array.from({ length: 94 }, (_, i) => String.fromCha
 /** Bytes and letters of a block. */
 export const [DENSE_BYTES, DENSE_BLOCK] = [21, 26];
 
-const isLetter = Uint8Array.from({ length: 128 }, (_, code) =>
-  DENSE_LETTERS.includes(String.fromCharCode(code)) ? 1 : 0,
+/** The value of each letter by its ASCII code; -1 for other characters. */
+export const DENSE_VALUES = Int8Array.from({ length: 128 }, (_, code) =>
+  DENSE_LETTERS.indexOf(String.fromCharCode(code)),
 );
 
 /** Whole blocks of dense letters. */
@@ -21,7 +22,7 @@ export const denseText: Text<string> = {
   read: (value) => {
     if (value.length === 0 || value.length % DENSE_BLOCK !== 0) return undefined;
     for (let i = 0; i < value.length; i++) {
-      if (isLetter[value.charCodeAt(i)] !== 1) return undefined;
+      if ((DENSE_VALUES[value.charCodeAt(i)] ?? -1) < 0) return undefined;
     }
     return value;
   },

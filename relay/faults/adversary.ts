@@ -76,7 +76,7 @@ export function createAdversary(
   };
 }
 
-/** Calls after so many milliseconds, unless the returned function is called before. */
+/** A timer: calls `call` after `ms` milliseconds; the returned function cancels it. */
 export type SetTimer = (call: () => void, ms: number) => () => void;
 
 export class Line {

@@ -49,7 +49,7 @@ interface Seen<T> extends Dated<T> {
 }
 
 export class OpenLobby {
-  /** Notifies when the lobby, an attendee or the presence of somebody has changed. */
+  /** Notifies about changes of the lobby: its description, its attendees, and who is present. */
   readonly changed = createNotifier();
   readonly #invitation: Invitation;
   readonly #ports: LobbyPorts;

@@ -7,6 +7,8 @@ import random
 import struct
 from pathlib import Path
 
+from make_rotated import words
+
 C = 4096
 STATES = 1024
 RUN = bytes(range(32))
@@ -19,18 +21,9 @@ def f32(x):
     return struct.unpack("<f", struct.pack("<f", x))[0]
 
 
-def philox(key, counter):
-    (k0, k1), (x0, x1, x2, x3) = key, counter
-    for _ in range(10):
-        a, b = 0xD2511F53 * x0, 0xCD9E8D57 * x2
-        x0, x1, x2, x3 = (b >> 32) ^ x1 ^ k0, b & 0xFFFFFFFF, (a >> 32) ^ x3 ^ k1, a & 0xFFFFFFFF
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return x0, x1, x2, x3
-
-
 def flip(values, round_, chunk):
     key = [int.from_bytes(RUN[at : at + 4], "little") ^ int.from_bytes(SENDER[at : at + 4], "little") for at in (0, 4)]
-    blocks = [philox(key, (round_, chunk, i, 0)) for i in range(-(-len(values) // 128))]
+    blocks = [words(key, (round_, chunk, i, 0)) for i in range(-(-len(values) // 128))]
     sign = lambda i: -1.0 if blocks[i // 128][i % 128 // 32] >> (i % 32) & 1 else 1.0
     return [value * sign(i) for i, value in enumerate(values)]
 

@@ -1,15 +1,17 @@
 /** Payloads as dense text (`kinds/_dense.ts`), and in the content of a manifest. */
-import { DENSE_BLOCK, DENSE_BYTES, DENSE_LETTERS, denseLength } from '../../../kinds/_dense.ts';
+import {
+  DENSE_BLOCK,
+  DENSE_BYTES,
+  DENSE_LETTERS,
+  DENSE_VALUES,
+  denseLength,
+} from '../../../kinds/_dense.ts';
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { INSIDE_BYTES } from '../../../kinds/manifest.ts';
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 
 const BASE = DENSE_LETTERS.length;
 const LETTERS = new TextEncoder().encode(DENSE_LETTERS);
-const VALUES = new Uint8Array(128);
-LETTERS.forEach((code, value) => {
-  VALUES[code] = value;
-});
 /** A block is six numbers of 28 bits, the most significant first: two are seven bytes. */
 const [LIMBS, LIMB] = [6, 2 ** 28];
 
@@ -42,7 +44,7 @@ export function fromDense(text: string, length: number): Uint8Array | undefined 
     limbs.fill(0);
     let carry = 0;
     for (let i = 0; i < DENSE_BLOCK && carry === 0; i++) {
-      carry = VALUES[text.charCodeAt(block * DENSE_BLOCK + i)]!;
+      carry = DENSE_VALUES[text.charCodeAt(block * DENSE_BLOCK + i)]!;
       for (let j = LIMBS - 1; j >= 0; j--) {
         const value = limbs[j]! * BASE + carry;
         limbs[j] = value % LIMB;

@@ -100,7 +100,7 @@ const locatedSpec = (spec: RunSpec, { relays = [] }: LocateOptions): RunLocation
 
 /**
  * Returns the run that a spec file, an id, an address, a link or a name on this machine stands for, without asking
- * relays. Throws a ConfigError (`flag/run`) if it is none of them.
+ * relays. Throws a ConfigError (`flag/run`) for other text.
  */
 export async function locateRun(source: string, options: LocateOptions): Promise<RunLocation> {
   if ((await kindOf(source)) === 'file') return locationOf(source, options);

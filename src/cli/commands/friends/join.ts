@@ -115,7 +115,7 @@ async function joinLobby(invitation: Invitation, flags: Flags, command: Command)
         await stay.catch(() => undefined);
       });
       const text = prefetch(lobby, invitation, flags, until);
-      const { run } = await waitForStart(lobby, { clock, signal }).catch(async (error: unknown) => {
+      const run = await waitForStart(lobby, { clock, signal }).catch(async (error: unknown) => {
         await within(lobby.announce(true), GOODBYE_MS, clock);
         throw error;
       });

@@ -92,10 +92,7 @@ export async function gather(
  * Waits until the host starts the run and returns its id. Tells who is in the lobby and whom it waits for. Throws a
  * RelayError (`lobby/unknown`, `lobby/secret`) if the relays have no such lobby or the line does not open it.
  */
-export async function waitForStart(
-  lobby: OpenLobby,
-  { clock, signal }: Waiting,
-): Promise<{ readonly run: Digest; readonly hasWaited: boolean }> {
+export async function waitForStart(lobby: OpenLobby, { clock, signal }: Waiting): Promise<Digest> {
   const untilMs = clock.now() + FIND_MS;
   while (lobby.lobby === undefined && clock.now() < untilMs) {
     await notifiedOrDeadline(lobby.changed, clock, untilMs, signal);
@@ -104,7 +101,7 @@ export async function waitForStart(
   let shown = '';
   for (;;) {
     const { run } = lobby.lobby!;
-    if (run !== undefined) return { run, hasWaited: shown !== '' };
+    if (run !== undefined) return run;
     const words = waitingWords(lobby);
     if (words !== shown) writeNote(words);
     shown = words;
