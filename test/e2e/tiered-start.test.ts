@@ -57,7 +57,19 @@ it('goes on with the same numbers in all tiers, and writes the same text', async
   expect(rounds.map(({ accepted }) => accepted.length)).toEqual([2, 2]);
   expect(rounds[1]!.digest).toBe(rounds[0]!.digest);
 
-  const wrong = ['--run', 'wrong', '--relay', relay.url, '--start', file, ...flags, '--tiers', '1'];
+  const wrong = [
+    '--run',
+    'wrong',
+    '--relay',
+    relay.url,
+    '--start',
+    file,
+    ...flags,
+    '--tiers',
+    '1',
+    '--sync',
+    'strict:1',
+  ];
   const refused = await runCommand('run-training', '--model', 'char-gpt', ...wrong, '--dir', join(home, 'wrong')); // biome-ignore format: one line
   expect(refused.stderr).toMatch(/start\/other.*another model[\s\S]*try: /);
 });

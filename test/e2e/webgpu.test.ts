@@ -97,7 +97,18 @@ describeWith(swiftShaderMissing)('half precision on a GPU without it', () => {
       relay = await createRelay();
       const args = [
         ...['run-training', '--model', 'mlp', '--run', 'half', '--dir', temporaryFolder()],
-        ...['--relay', relay.url, '--rounds', '1', '--device', 'webgpu', '--precision', 'f16'],
+        ...[
+          '--relay',
+          relay.url,
+          '--rounds',
+          '1',
+          '--sync',
+          'strict:1',
+          '--device',
+          'webgpu',
+          '--precision',
+          'f16',
+        ],
       ];
       const { exit, output } = startProgram(args, undefined, undefined, swiftShader());
       expect(await exit).not.toBe(0);
