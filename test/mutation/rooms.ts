@@ -47,13 +47,18 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
       'test/certified/{admission*,delegation,ejected,evidence-bytes,leave-holds,model-step,outcome-checks}.test.ts',
       'test/certified/{receipt,refresh,replay,rules,scoring,screening,slices}.test.ts',
     ],
-    slow: /lose no view|lose none|detects any changed byte|larger than their|any run replays|owners and moves|across a restart/,
+    slow: /lose no view|lose none|detects any changed byte|larger than their|any run replays|owners and moves|across a restart|the old join of|lists it is invalid|marks a worker below/,
     target: 85,
   },
   worker: {
     sources: ['src/worker/**/*.ts'],
-    tests: ['test/worker/**/*.test.ts'],
-    without: ['**/e2e/**'],
+    tests: ['test/worker/*.test.ts'],
+    // whole runs: of every payload, over throttled or faulty relays, against the result of one worker
+    without: [
+      ...['chunked-payloads', 'error-feedback', 'fragments', 'hostile-relays'],
+      ...['owned-chunks', 'proof-of-work', 'shared-address'],
+    ].map((name) => `**/${name}.test.ts`),
+    slow: /middle of its inner phase|T-02|a budget of seconds|same bits for all|E-08|killed after any save|N-08|zstd/,
     target: 75,
   },
   slices: {
@@ -67,13 +72,13 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
   directory: {
     sources: ['src/network/directory/**/*.ts'],
     tests: ['test/network/directory/**/*.test.ts'],
-    slow: /R-16: (does so among|finds every chunk)/,
+    slow: /R-16: (does so among|finds every chunk|accomplices)|at most 60 announcements/,
     target: 75,
   },
   chunks: {
     sources: ['src/network/chunks/**/*.ts'],
     tests: ['test/network/chunks/**/*.test.ts'],
-    slow: /R-17.*1\.35|R-17.*half way|R-18 near/,
+    slow: /R-17|R-18|R-15|every chunk of every shape|overtaken/,
     target: 75,
   },
 };

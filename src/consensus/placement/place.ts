@@ -72,11 +72,16 @@ export function place(
   if (rule === undefined) return { ok: false, unsatisfied: alert!, excluded };
   const draw = createDraw(objects.id, able);
   const attributes = attributesOf(able);
-  const capacities = capacitiesOf(able, rule.replicas, count, policy.maxOverShare);
+  const limits = limitsOf(able, rule.replicas, count, policy.maxOverShare);
+  const loads = able.map(() => 0);
+  const rankOf: RankOf = (at) => {
+    if (loads[at]! >= (able[at]!.capacity ?? count)) return 2;
+    return loads[at]! < limits[at]! ? 0 : 1;
+  };
   const placed: (readonly WorkerId[])[] = [];
   for (let i = 0; i < count; i++) {
-    const chosen = choose(draw(i), attributes, rule, (at) => capacities[at]! > 0);
-    for (const at of chosen) capacities[at] = capacities[at]! - 1;
+    const chosen = choose(draw(i), attributes, rule, rankOf);
+    for (const at of chosen) loads[at]!++;
     placed.push(chosen.map((at) => able[at]!.key));
   }
   return { ok: true, rule, alert, holders: placed, excluded };
@@ -105,41 +110,38 @@ function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Or
   };
 }
 
+/** Returns 0 for a holder below its share and capacity, 1 for one below its capacity only, else 2. */
+type RankOf = (at: number) => 0 | 1 | 2;
+
 /**
  * Returns the holders of one object: takes holders in the order of their straws, skipping those that would leave too
- * few replicas for the regions and tiers still missing. Holders without capacity come last. A skipped holder need not
- * be tried again: with every choice the remaining options only shrink.
+ * few replicas for the regions and tiers still missing. Holders that have their share come after all others, and those
+ * without capacity last. A skipped holder need not be tried again: with every choice the remaining options only shrink.
  */
 function choose(
   order: Order,
   attributes: HolderAttributes,
   rule: PlacementRule,
-  hasCapacity: (at: number) => boolean,
+  rankOf: RankOf,
 ): readonly number[] {
   const all = attributes.region.length;
   for (let count = Math.min(all, rule.replicas + SPARE); ; count = Math.min(all, 2 * count)) {
     const straws = order(count);
-    const chosen = fill(straws.filter(hasCapacity), [], attributes, rule);
-    if (chosen.length === rule.replicas) return chosen;
-    if (count === all)
-      return fill(
-        straws.filter((at) => !hasCapacity(at)),
-        chosen,
-        attributes,
-        rule,
-      );
+    const ranks = count === all ? [0, 1, 2] : [0];
+    const ranked = ranks.flatMap((rank) => straws.filter((at) => rankOf(at) === rank));
+    const chosen = fill(ranked, attributes, rule);
+    if (count === all || chosen.length === rule.replicas) return chosen;
   }
 }
 
 function fill(
   straws: readonly number[],
-  from: readonly number[],
   attributes: HolderAttributes,
   { replicas, minDistinct }: PlacementRule,
 ): readonly number[] {
-  const chosen = [...from];
-  const regions = new Set(chosen.map((at) => attributes.region[at]!));
-  const tiers = new Set(chosen.map((at) => attributes.tier[at]!));
+  const chosen: number[] = [];
+  const regions = new Set<number>();
+  const tiers = new Set<number>();
   for (const at of straws) {
     if (chosen.length === replicas) break;
     const [region, tier] = [attributes.region[at]!, attributes.tier[at]!];
@@ -158,21 +160,18 @@ function fill(
   return chosen;
 }
 
-/**
- * Returns how many objects each holder may keep: its share by weight plus a margin of `overPercent` percent, at least
- * one, at most its capacity and the number of objects.
- */
-function capacitiesOf(
+/** Returns the share of each holder by weight plus a margin of `overPercent` percent, rounded up, at least one. */
+function limitsOf(
   able: readonly Holder[],
   replicas: number,
   count: number,
   overPercent: number,
 ): number[] {
-  return sharesOf(able, replicas, count).map(({ seats, weight, of }, i) => {
+  return sharesOf(able, replicas, count).map(({ seats, weight, of }) => {
     const most =
       (BigInt(seats) * BigInt(weight) * BigInt(100 + overPercent) + BigInt(of) * 100n - 1n) /
       (BigInt(of) * 100n);
-    return Math.min(able[i]!.capacity ?? count, count, Math.max(1, Number(most)));
+    return Math.max(1, Number(most));
   });
 }
 

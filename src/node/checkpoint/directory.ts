@@ -304,7 +304,7 @@ export async function announce(
       if (!accepted.has(record.key) && (await port.tell(record, event))) accepted.add(record.key);
     }
   }
-  // the peersAccepted holders of a run know each other only by address
+  // the holders of a run know each other only by address
   const peersAccepted = await Promise.all(
     peers.map((url) => port.tellAt(url, event).catch(() => false)),
   );

@@ -243,7 +243,7 @@ export type PlacementMember = Pick<
   'key' | 'region' | 'tier' | 'weight' | 'classes' | 'freeBytes'
 >;
 
-/** Assigns the chunks of a checkpoint to members, to none more than it has capacity for. */
+/** Assigns the chunks of a checkpoint to members, within their capacities if the rule allows. */
 export function placeChunks(
   policy: PlacementPolicy,
   manifest: FileManifest,

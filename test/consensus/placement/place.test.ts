@@ -146,6 +146,26 @@ describe('placement', () => {
     expect(['x', 'y', 'h0', 'h1'].map((name) => divided.get(idOf(name)))).toEqual([50, 50, 25, 25]);
   });
 
+  it('exceeds a share before a capacity, and a capacity only if the rule needs that holder', () => {
+    const small = holderOf('small', { capacity: 3 });
+    const big = [0, 1, 2, 3].map((i) => holderOf(`big${i}`));
+    for (const maxOverShare of [0, 5, 15]) {
+      const policy = policyOf({ replicas: 1 }, { maxOverShare });
+      const loads = loadsOf(placed(policy, [small, ...big], 'x', 100).holders);
+      expect(loads.get(small.key)).toBe(3);
+      for (const { key } of big) expect(loads.get(key)).toBeGreaterThanOrEqual(20);
+    }
+    const twoRegions = policyOf({ replicas: 2, minDistinct: { regions: 2, tiers: 1 } });
+    const asia = [
+      holderOf('small', { capacity: 3, region: 'asia' }),
+      holderOf('large', { region: 'asia' }),
+    ];
+    expect(loadsOf(placed(twoRegions, [...asia, ...big], 'x', 50).holders).get(small.key)).toBe(3);
+    const alone = placed(twoRegions, [asia[0]!, ...big], 'x', 50).holders;
+    expect(loadsOf(alone).get(small.key)).toBe(50);
+    expect(alone.every((keys) => keys.length === 2)).toBe(true);
+  });
+
   it('has no class that the policy does not name', () => {
     for (const name of ['result', 'toString'])
       expect(() => place(distinctPolicy, fleet(9, 'h'), { id: idOf('x'), count: 1, name })).toThrow(
