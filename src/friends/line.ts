@@ -3,7 +3,7 @@
  * secret in the TLV form of NIP-19; an naddr names a lobby without its secret.
  */
 import { bech32 } from '@scure/base';
-import { decode } from 'nostr-tools/nip19';
+import { decode, naddrEncode } from 'nostr-tools/nip19';
 import { lobby as lobbyKind } from '../../kinds/lobby.ts';
 import { run as runKind } from '../../kinds/run.ts';
 import { fromHex, toHex, utf8 } from '../base/bytes.ts';
@@ -46,6 +46,13 @@ export function encodeInvitation({ host, name, relays, secret }: Invitation): st
   ];
   const bytes = fields.flatMap(([type, value]) => [type, value.length, ...value]);
   return bech32.encode(PREFIX, bech32.toWords(Uint8Array.from(bytes)), false);
+}
+
+/** Returns the line by which friends join: an invitation, or the naddr of a lobby without a secret. */
+export function joinLineOf(invitation: Invitation): string {
+  if (invitation.secret !== undefined) return encodeInvitation(invitation);
+  const { host: pubkey, name: identifier, relays } = invitation;
+  return naddrEncode({ kind: lobbyKind.kind, pubkey, identifier, relays: [...relays] });
 }
 
 /** Parses what a friend pasted. Refuses a lobby or run that is cut off, mistyped or of another kind. */

@@ -4,7 +4,7 @@
  */
 import type { RunSpec } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { founderFields } from '../../src/cli/commands/friends/start.ts';
+import { founderFields } from '../../src/node/friends/lobby-run.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

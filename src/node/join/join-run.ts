@@ -126,7 +126,7 @@ export interface OpenJoin {
  * state. Call it again to resume. Throws a ConfigError if the run or this machine does not allow it, or
  * `signal.reason`.
  */
-export const joinRun = (
+export const trainInRun = (
   source: string | RunSpec,
   machine: JoinMachine = {},
 ): Promise<WorkerState> =>

@@ -5,12 +5,11 @@ import { systemClock } from 'nostrain/base';
 import { makeSpec, type RunEvent } from 'nostrain/certified';
 import { encodeRunAddress } from 'nostrain/certified/parts';
 import { createRelaySet, createSigner } from 'nostrain/network';
-import { nativeSha256, openSocket } from 'nostrain/node';
+import { joinRun, nativeSha256, openSocket } from 'nostrain/node';
 import { createRelay, type Relay } from 'nostrain/relay';
 import { canonicalSpec, type RunSpec, runIdOf } from 'nostrain/run';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { publishRun } from '../../../src/certified/wire/runs.ts';
-import { joinRun } from '../../../src/node/join/join-run.ts';
 import { temporaryFolder } from '../../support/processes.ts';
 
 const secKey = '07'.repeat(32);

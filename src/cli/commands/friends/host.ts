@@ -1,23 +1,18 @@
 /** `nostrain host`: opens a lobby, makes the run with the people in it, and trains as one of them. */
-import { randomBytes } from 'node:crypto';
 import { Command } from 'commander';
-import { naddrEncode } from 'nostr-tools/nip19';
-import { lobby as lobbyKind } from '../../../../kinds/lobby.ts';
 import type { Relay } from '../../../../relay/server.ts';
 import { type Scope, systemClock, withScope } from '../../../base/async.ts';
-import { toHex } from '../../../base/bytes.ts';
-import { ConfigError, RelayError } from '../../../base/errors.ts';
 import type { Made } from '../../../certified/make-spec.ts';
-import { encodeInvitation, type Invitation } from '../../../friends/line.ts';
-import { isLobbyName, namesakeFilter, readLobby } from '../../../friends/lobby.ts';
-import { OpenLobby } from '../../../friends/open-lobby.ts';
+import { type Invitation, joinLineOf } from '../../../friends/line.ts';
+import { namesakeFilter, readLobby } from '../../../friends/lobby.ts';
 import type { Signer } from '../../../network/event.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
-import { type KeptLobby, keepLobby, readKeptLobby } from '../../../node/files/kept-lobby.ts';
+import { type KeptLobby, keepLobby, openKeptLobby } from '../../../node/files/kept-lobby.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
-import { listLocalRuns } from '../../../node/files/local-runs.ts';
 import { takeKeyLock } from '../../../node/files/run-folder.ts';
-import { connectRelays, noticeOfWaiting } from '../../../node/net/relays.ts';
+import { enterLobby, type InLobby } from '../../../node/friends/in-lobby.ts';
+import { startRun } from '../../../node/friends/lobby-run.ts';
+import { noticeOfWaiting } from '../../../node/net/relays.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { canAsk } from '../../../terminal/ask.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
@@ -34,12 +29,11 @@ import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
 import { addJoinFlags, type JoinFlags } from '../run/join.ts';
 import { type HostFlags, hostFlags, isHeadless } from './flags.ts';
 import { openRelays } from './relays.ts';
-import { lobbyOf, specOf, startRun, type Typed } from './start.ts';
-import { addressOf, packText, pushText, type SharedText } from './text.ts';
-import { type InLobby, trainInLobby } from './together.ts';
-import { gather, showLine } from './waiting.ts';
+import { lobbyOf, specOf, type Typed } from './start.ts';
+import { addressOf, packText, pushText, type SharedText, withText } from './text.ts';
+import { trainInLobby } from './together.ts';
+import { showLine, Welcome } from './waiting.ts';
 
-const SECRET_BYTES = 16;
 /** Time between two polls of who uses the relay, and the most polls in a headless command. */
 const POLL_MS = 5000;
 const MOST_POLLS = 12;
@@ -83,54 +77,13 @@ async function host(name: string, flags: HostFlags, command: Command): Promise<v
 const withCorpus = (flags: HostFlags, corpus: string | undefined): HostFlags =>
   corpus === undefined ? flags : { ...flags, corpus };
 
-/**
- * Returns the lobby that this machine hosts under this name, or a new one. Throws a ConfigError if it was opened with
- * other settings (`lobby/other`), or if the name is taken (`lobby/taken`).
- */
-async function openKept({ name, flags, command }: Typed, signer: Signer): Promise<KeptLobby> {
-  if (!isLobbyName(name)) {
-    throw new ConfigError('flag/name', `${JSON.stringify(name)} cannot be the name of a run`, {
-      hint: 'use 1 to 32 letters, digits, dots, dashes and underscores, such as winter',
-    });
-  }
+function openKept({ name, flags, command }: Typed, signer: Signer): Promise<KeptLobby> {
   const { relay, ...settings } = settingsFromFlags(command);
-  const { corpus, quorum, open } = flags;
+  const { corpus, quorum, open: isOpen, people } = flags;
   // --name is the name of the host here
   const document = { ...documentFromFlags(command), name };
-  const typed = JSON.stringify({ document, settings, corpus, quorum, open });
-  const kept = await readKeptLobby(name);
-  if (kept === undefined) return newLobby(name, flags, signer, typed);
-  if (kept.host !== signer.publicKey) {
-    throw new ConfigError('lobby/taken', `${name} was opened on this machine with another key`, {
-      hint: 'use that key (--key-file FILE), or choose another name',
-    });
-  }
-  const people = flags.people ?? kept.people;
-  if (kept.run !== undefined || kept.typed === typed) return { ...kept, people };
-  throw new ConfigError('lobby/other', `${name} was opened with other settings`, {
-    hint: 'run the same command as before, or choose another name',
-  });
-}
-
-async function newLobby(
-  name: string,
-  { people, open }: HostFlags,
-  signer: Signer,
-  typed: string,
-): Promise<KeptLobby> {
-  if (people === undefined) {
-    throw new ConfigError('flag/people', 'the number of people is missing', {
-      hint: 'add it, you included: --people 3',
-    });
-  }
-  const taken = (await listLocalRuns()).some((run) => run.name === name);
-  if (taken) {
-    throw new ConfigError('lobby/taken', `a run called ${name} is already on this machine`, {
-      hint: `choose another name; \`nostrain show ${name}\` shows that run`,
-    });
-  }
-  const secret = open ? undefined : toHex(randomBytes(SECRET_BYTES));
-  return { host: signer.publicKey, name, relays: [], secret, people, typed };
+  const typed = JSON.stringify({ document, settings, corpus, quorum, open: isOpen });
+  return openKeptLobby({ host: signer.publicKey, name, people, typed, isOpen: isOpen === true });
 }
 
 interface Opened {
@@ -161,15 +114,8 @@ async function openLobby(
   scope.defer(() => localRelay?.close());
   const invitation: Invitation = { ...kept, relays: urls };
   const connection = { onWaiting: noticeOfWaiting(writeNote), ...connectionOf(flags) };
-  const relays = await connectRelays(urls, connection, signer, signal);
-  scope.defer(() => relays.close());
-  const lobby = new OpenLobby(
-    invitation,
-    { relays, signer, clock: systemClock, signal },
-    flags.name,
-  );
-  scope.defer(() => lobby.close());
-  const inLobby: InLobby = { invitation, lobby, relays, signer, signal };
+  const entrance = { name: flags.name, connection, signer, signal, scope };
+  const inLobby = await enterLobby(invitation, entrance);
   const keeping = { ...kept, relays: urls, relay };
   const { mirror } = flags;
   const corpus = addressOf(flags.corpus);
@@ -191,33 +137,28 @@ async function receive(
   { made, text, people }: { made: Made; text: SharedText | undefined; people: number },
 ): Promise<Digest> {
   const { invitation, lobby, relays, signer, signal } = inLobby;
-  const { flags } = typed;
+  const { mirror, ...flags } = typed.flags;
   await warnOfNamesakes(inLobby);
-  const announced = lobbyOf(inLobby, made, text, { ...typed, people });
-  if (!(await lobby.describe(announced))) {
-    throw new RelayError('lobby/refused', 'no relay accepted the lobby', {
-      hint: '`nostrain relays check URL` says what a relay allows; name others with --relay URL',
-    });
-  }
-  const staying = new AbortController();
-  const stay = lobby.stay(AbortSignal.any([signal, staying.signal]));
+  const hasKeys = !isHeadless(flags) && process.stdin.isTTY === true;
+  const welcome = new Welcome(lobby, people, hasKeys);
   try {
-    const hasKeys = !isHeadless(flags) && process.stdin.isTTY === true;
-    await showLine(lineOf(invitation), hasKeys);
-    if (text !== undefined) await pushText(text, flags.mirror, { relays, signer, signal });
-    const present = await gather(lobby, { people, hasKeys, clock: systemClock, signal });
-    return await startRun(present, inLobby, typed, { text, announced });
+    return await startRun(inLobby, {
+      announced: lobbyOf(inLobby, made, text, { ...typed, people }),
+      isEnough: (present) => welcome.isEnough(present),
+      async onOpen() {
+        await showLine(joinLineOf(invitation), hasKeys);
+        if (text !== undefined) await pushText(text, mirror, { relays, signer, signal });
+        welcome.listen();
+      },
+      async specOf(founders) {
+        const { spec } = await specOf(founders, typed, { signal, isQuiet: true });
+        return withText(spec, text, { mirror, signal });
+      },
+    });
   } finally {
-    staying.abort(new Error('started'));
-    await stay.catch(() => undefined);
+    welcome.close();
   }
 }
-
-const lineOf = (invitation: Invitation): string => {
-  if (invitation.secret !== undefined) return encodeInvitation(invitation);
-  const { host: pubkey, name: identifier, relays } = invitation;
-  return naddrEncode({ kind: lobbyKind.kind, pubkey, identifier, relays: [...relays] });
-};
 
 /** Warns of lobbies of other hosts with this name: their friends see another line. */
 async function warnOfNamesakes({ invitation, relays, signal }: InLobby): Promise<void> {

@@ -1,13 +1,15 @@
 /** `nostrain join`: joins friends by the line that their host sent, before the start, during the run, and again. */
 import { Command } from 'commander';
-import { systemClock, within, withScope } from '../../../base/async.ts';
-import { ConfigError, RelayError } from '../../../base/errors.ts';
-import { decodeJoinLine, type Invitation, type JoinLine } from '../../../friends/line.ts';
-import { OpenLobby } from '../../../friends/open-lobby.ts';
+import { withScope } from '../../../base/async.ts';
+import { RelayError } from '../../../base/errors.ts';
+import type { Invitation } from '../../../friends/line.ts';
+import type { OpenLobby } from '../../../friends/open-lobby.ts';
 import { hintProblem, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
-import { connectRelays, noticeOfWaiting } from '../../../node/net/relays.ts';
-import { fields } from '../../../run/options.ts';
+import { enterLobby } from '../../../node/friends/in-lobby.ts';
+import { invitationIn } from '../../../node/friends/join-line.ts';
+import { attend } from '../../../node/friends/waiting.ts';
+import { noticeOfWaiting } from '../../../node/net/relays.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { addFlags } from '../../../terminal/flag-table.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
@@ -17,7 +19,7 @@ import { fetchText } from '../../shared/chunks.ts';
 import { addJoinFlags, type JoinFlags } from '../run/join.ts';
 import { type FriendFlags, friendFlags } from './flags.ts';
 import { trainAlongside, trainInLobby } from './together.ts';
-import { waitForInvitation, waitForStart } from './waiting.ts';
+import { tellAnchors, tellsWaiting } from './waiting.ts';
 
 /** Flags of `run join` that the help shows here; the others are accepted too. */
 const SHOWN = [
@@ -50,79 +52,35 @@ export function joinFriends(): Command {
   return command.action(join);
 }
 
-/** Time to tell the others that this person leaves. */
-const GOODBYE_MS = 2000;
-
 type Flags = JoinFlags & FriendFlags;
 
 async function join(text: string, flags: Flags, command: Command): Promise<void> {
-  const line = lineOf(text);
-  if (line.type === 'run') return trainAlongside(text, flags, command);
-  const { relay: typed } = settingsFromFlags(command);
-  return joinLobby(withRelays(line.invitation, typed, flags), flags, command);
-}
-
-function lineOf(text: string): JoinLine {
-  const line = decodeJoinLine(text);
-  if (line.ok) return line.value;
-  throw new ConfigError('join/line', `this is not a join line: ${line.issue.message}`, {
-    hint: 'copy the whole line that the host printed, from nostrain1 or naddr1 to its end',
-  });
-}
-
-/**
- * Returns the invitation with the typed relays, or those of the line that may be used. A friend passed on a line with a
- * secret, so its relays may be in the network of both; an naddr may come from anybody.
- */
-function withRelays(
-  invitation: Invitation,
-  typed: readonly string[] | undefined,
-  { allowPrivateRelays }: Flags,
-): Invitation {
-  if (typed !== undefined) return { ...invitation, relays: typed };
-  const isTrusted = invitation.secret !== undefined || allowPrivateRelays === true;
-  const relays = invitation.relays.filter((url) => isTrusted || hintProblem(url) === undefined);
-  if (relays.length > 0) return { ...invitation, relays };
-  const named = invitation.relays.map(withoutSecrets).join(', ');
-  throw new ConfigError(
-    'relay/private-hint',
-    named === '' ? 'the line names no relay' : `the line names only private relays: ${named}`,
-    { hint: `ask the host for the relay and add --relay URL (${fields.relay.help})` },
-  );
+  const { relay: relays } = settingsFromFlags(command);
+  const { allowPrivateRelays } = flags;
+  const invitation = await invitationIn(text, { relays, allowPrivateRelays });
+  if (invitation === undefined) return trainAlongside(text, flags, command);
+  return joinLobby(invitation, flags, command);
 }
 
 async function joinLobby(invitation: Invitation, flags: Flags, command: Command): Promise<void> {
   const signer = await homeSigner(flags, writeNote);
   const interrupt = onInterrupt();
   const { signal } = interrupt;
-  const clock = systemClock;
   try {
     await withScope(async (scope) => {
       const connection = { onWaiting: noticeOfWaiting(writeNote), ...connectionOf(flags) };
-      const relays = await connectRelays(invitation.relays, connection, signer, signal).catch(
-        (cause: unknown) => {
-          throw unreachable(invitation, cause);
-        },
-      );
-      scope.defer(() => relays.close());
-      const lobby = new OpenLobby(invitation, { relays, signer, clock, signal }, flags.name);
-      scope.defer(() => lobby.close());
-      const staying = new AbortController();
-      const until = AbortSignal.any([signal, staying.signal]);
-      const stay = lobby.stay(until);
-      scope.defer(async () => {
-        staying.abort(new Error('left'));
-        await stay.catch(() => undefined);
+      const entrance = { name: flags.name, connection, signer, signal, scope };
+      const inLobby = await enterLobby(invitation, entrance).catch((cause: unknown) => {
+        throw unreachable(invitation, cause);
       });
-      const text = prefetch(lobby, invitation, flags, until);
-      const run = await waitForStart(lobby, { clock, signal }).catch(async (error: unknown) => {
-        await within(lobby.announce(true), GOODBYE_MS, clock);
-        throw error;
+      const { lobby } = inLobby;
+      const run = await attend(inLobby, {
+        connection,
+        meanwhile: (until) => prefetch(lobby, invitation, flags, until),
+        onWait: tellsWaiting(lobby),
+        onShut: (anchors) => tellAnchors(lobby, anchors),
       });
-      staying.abort(new Error('started'));
-      await text;
-      await waitForInvitation(run, { invitation, lobby, relays, signer, signal }, connection);
-      await trainInLobby(run, { invitation, lobby, relays, signer, signal }, flags, command);
+      await trainInLobby(run, inLobby, flags, command);
     });
   } finally {
     interrupt.dispose();

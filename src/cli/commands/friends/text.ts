@@ -13,13 +13,13 @@ import { isPrivateRelay } from '../../../network/transport/relay-urls.ts';
 import { packFile } from '../../../node/checkpoint/pack.ts';
 import { pushToRelays } from '../../../node/checkpoint/push-relays.ts';
 import { openNamedCorpus } from '../../../node/data/sources.ts';
+import { withPacked } from '../../../node/data/spec-data.ts';
 import { kindOf } from '../../../node/files/atomic-file.ts';
 import { lobbyFolder } from '../../../node/files/kept-lobby.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { pushTo } from '../../shared/chunks.ts';
-import { withPacked } from '../../shared/spec-data.ts';
 
 /** Largest file that travels over relays of a local network, and over public ones, which take few events. */
 const MOST_NEAR_BYTES = 2 ** 24;

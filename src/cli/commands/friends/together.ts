@@ -1,26 +1,13 @@
 /** Training with friends once the run is known: flags, reports, company and result of `host` and `join`. */
-import { systemClock } from '../../../base/async.ts';
-import { encodeRunAddress } from '../../../certified/wire/runs.ts';
-import type { Invitation } from '../../../friends/line.ts';
-import type { OpenLobby } from '../../../friends/open-lobby.ts';
-import type { Signer } from '../../../network/event.ts';
-import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { toNpub } from '../../../node/files/keys.ts';
+import type { Company } from '../../../node/friends/company.ts';
+import { addressIn, type InLobby } from '../../../node/friends/in-lobby.ts';
+import { keepCompany } from '../../../node/friends/lobby-run.ts';
 import type { Digest, WorkerId } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { asJson, noteStream, writeOut } from '../../../terminal/output.ts';
 import { type JoinExtras, type JoinedRun, type JoinFlags, trainIn } from '../run/join.ts';
-import { Company } from './company.ts';
 import { type FriendFlags, isHeadless } from './flags.ts';
-
-/** A person in a lobby, with open connections to its relays. */
-export interface InLobby {
-  readonly invitation: Invitation;
-  readonly lobby: OpenLobby;
-  readonly relays: RelaySet;
-  readonly signer: Signer;
-  readonly signal: AbortSignal;
-}
 
 /** Returns where headless commands report: stdout is for the JSON document. */
 const reportsOf = (flags: FriendFlags): Pick<JoinExtras, 'stream'> =>
@@ -29,36 +16,28 @@ const reportsOf = (flags: FriendFlags): Pick<JoinExtras, 'stream'> =>
 /** Trains in the run of a lobby, lets attendees in, and tells who is away. Returns undefined after Ctrl-C. */
 export async function trainInLobby(
   run: Digest,
-  { invitation, lobby, relays, signer, signal }: InLobby,
+  inLobby: InLobby,
   flags: JoinFlags & FriendFlags,
   command: Parameters<typeof trainIn>[2],
 ): Promise<JoinedRun | undefined> {
-  const { host, secret, relays: urls } = invitation;
+  const { invitation, lobby, signal } = inLobby;
   const ended = new AbortController();
   const until = AbortSignal.any([signal, ended.signal]);
   let company: Company | undefined;
-  const source = encodeRunAddress({ run, author: host, relays: [] });
   try {
-    const joined = await trainIn(source, { ...flags, ...plainIf(flags) }, command, {
-      ...reportsOf(flags),
-      relays: urls,
-      onOpen(spec, notify) {
-        const areProven = secret !== undefined;
-        const ports = {
-          lobby,
-          areProven,
-          relays,
-          signer,
-          clock: systemClock,
-          signal: until,
-          notify,
-        };
-        company = new Company(spec, ports);
-        // it ends with the signal
-        company.keep().catch(() => undefined);
+    const joined = await trainIn(
+      addressIn(inLobby, run),
+      { ...flags, ...plainIf(flags) },
+      command,
+      {
+        ...reportsOf(flags),
+        relays: invitation.relays,
+        onOpen(spec, notify) {
+          company = keepCompany(spec, inLobby, { notify, signal: until });
+        },
+        onEvent: (event) => company?.hear(event),
       },
-      onEvent: (event) => company?.hear(event),
-    });
+    );
     tellResult(joined, flags, (key) => lobby.nameOf(key));
     return joined;
   } finally {

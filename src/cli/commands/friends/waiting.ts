@@ -1,25 +1,9 @@
-/** Shows a lobby, and waits in it: the host for enough people or a key press, an attendee for the start. */
-import { type Clock, notifiedOrDeadline, systemClock } from '../../../base/async.ts';
-import { RelayError } from '../../../base/errors.ts';
-import { ASSERTION } from '../../../certified/decisions/admission.ts';
-import { encodeRunAddress } from '../../../certified/wire/runs.ts';
+/** Shows a lobby: its line, who is in it, and whom it waits for; takes the keys of its host. */
 import type { OpenLobby, Person } from '../../../friends/open-lobby.ts';
-import type { Connection } from '../../../node/net/relays.ts';
-import type { Digest } from '../../../run/ids.ts';
+import { called, listed } from '../../../node/friends/company.ts';
+import type { WorkerId } from '../../../run/ids.ts';
 import { writeNote } from '../../../terminal/output.ts';
-import { findRun } from '../../shared/with-relays.ts';
-import { called, listed } from './company.ts';
 import { LEAST_PEOPLE } from './flags.ts';
-import type { InLobby } from './together.ts';
-
-/** Time between two checks of who has gone. */
-const POLL_MS = 5000;
-/** Time for the relays to send the lobby. */
-const FIND_MS = 10_000;
-interface Waiting {
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}
 
 /** Returns the QR code of a line, in letters that need the fewest modules. */
 async function codeOf(line: string): Promise<string> {
@@ -57,68 +41,55 @@ function onKey(callback: () => void): () => void {
   };
 }
 
-/** Waits until enough people are in the lobby, or two and a key is pressed. Returns those who are there. */
-export async function gather(
-  lobby: OpenLobby,
-  { people, hasKeys, clock, signal }: Waiting & { people: number; hasKeys: boolean },
-): Promise<readonly Person[]> {
-  let isPressed = false;
-  const release = hasKeys
-    ? onKey(() => {
-        isPressed = true;
-        lobby.changed.notify();
-      })
-    : () => undefined;
-  let shown = '';
-  try {
-    for (;;) {
-      const present = lobby.present();
-      const isEnough = present.length >= people || (isPressed && present.length >= LEAST_PEOPLE);
-      const words = attendanceOf(present, people);
-      if (words !== shown) writeNote(words);
-      if (isEnough) return present;
-      const mayStart = hasKeys && present.length >= LEAST_PEOPLE;
-      if (words !== shown && mayStart) writeNote('press any key to start with those who are here');
-      shown = words;
-      isPressed = false;
-      await notifiedOrDeadline(lobby.changed, clock, clock.now() + POLL_MS, signal);
-    }
-  } finally {
-    release();
+/** Tells a host who is in the lobby, and decides when they are enough: all people, or two and a key is pressed. */
+export class Welcome {
+  readonly #lobby: OpenLobby;
+  readonly #people: number;
+  readonly #hasKeys: boolean;
+  #release = (): void => undefined;
+  #isPressed = false;
+  #shown = '';
+
+  constructor(lobby: OpenLobby, people: number, hasKeys: boolean) {
+    this.#lobby = lobby;
+    this.#people = people;
+    this.#hasKeys = hasKeys;
+  }
+
+  /** Takes keys until it is closed. */
+  listen(): void {
+    if (!this.#hasKeys) return;
+    this.#release = onKey(() => {
+      this.#isPressed = true;
+      this.#lobby.changed.notify();
+    });
+  }
+
+  close(): void {
+    this.#release();
+  }
+
+  isEnough(present: readonly Person[]): boolean {
+    const mayStart = this.#hasKeys && present.length >= LEAST_PEOPLE;
+    const isEnough = present.length >= this.#people || (this.#isPressed && mayStart);
+    this.#isPressed = false;
+    const words = attendanceOf(present, this.#people);
+    if (words === this.#shown) return isEnough;
+    this.#shown = words;
+    writeNote(words);
+    if (mayStart && !isEnough) writeNote('press any key to start with those who are here');
+    return isEnough;
   }
 }
 
-/**
- * Waits until the host starts the run and returns its id. Tells who is in the lobby and whom it waits for. Throws a
- * RelayError (`lobby/unknown`, `lobby/secret`) if the relays have no such lobby or the line does not open it.
- */
-export async function waitForStart(lobby: OpenLobby, { clock, signal }: Waiting): Promise<Digest> {
-  const untilMs = clock.now() + FIND_MS;
-  while (lobby.lobby === undefined && clock.now() < untilMs) {
-    await notifiedOrDeadline(lobby.changed, clock, untilMs, signal);
-  }
-  assertOpen(lobby);
+/** Returns a function that tells an attendee who is in the lobby and whom it waits for, once for each change. */
+export function tellsWaiting(lobby: OpenLobby): () => void {
   let shown = '';
-  for (;;) {
-    const { run } = lobby.lobby!;
-    if (run !== undefined) return run;
+  return () => {
     const words = waitingWords(lobby);
     if (words !== shown) writeNote(words);
     shown = words;
-    await notifiedOrDeadline(lobby.changed, clock, clock.now() + POLL_MS, signal);
-  }
-}
-
-function assertOpen(lobby: OpenLobby): void {
-  if (lobby.lobby === undefined) {
-    throw new RelayError('lobby/unknown', 'the relays of this line have no such lobby', {
-      hint: 'ask the host for a new line: this one is outdated, or the host has not started yet',
-    });
-  }
-  if (lobby.isOpenToMe) return;
-  throw new RelayError('lobby/secret', 'this line does not open the lobby', {
-    hint: 'copy the whole line that the host printed, or ask for a new one',
-  });
+  };
 }
 
 function waitingWords(lobby: OpenLobby): string {
@@ -132,25 +103,8 @@ function waitingWords(lobby: OpenLobby): string {
   return `${attendance}\nwaiting for ${called(host, by)} to start the run`;
 }
 
-/** Waits until a founder of the run has let in this person, unless the run admits them anyway. */
-export async function waitForInvitation(
-  run: Digest,
-  { invitation, lobby, relays, signer, signal }: InLobby,
-  connection: Connection,
-): Promise<void> {
-  const { host: author, relays: urls } = invitation;
-  const source = encodeRunAddress({ run, author, relays: [] });
-  const { spec } = await findRun(source, { relays: urls, connection, signer, signal });
-  const { admission, founders } = spec;
-  if (admission.kind !== 'trust' || founders.includes(signer.publicKey)) return;
-  const { anchors } = admission;
-  const filters = [{ kinds: [ASSERTION], authors: anchors, '#d': [signer.publicKey] }];
-  for (let isShown = false; ; isShown = true) {
-    const { events } = await relays.query(filters, { waitMs: FIND_MS, signal });
-    if (events.length > 0) return;
-    const names = listed(anchors.map((key) => called(key, lobby.nameOf(key))));
-    if (!isShown)
-      writeNote(`the run has started: ${names} can let you in, as soon as one of them trains`);
-    await systemClock.sleep(POLL_MS, signal);
-  }
+/** Tells an attendee of a run that has started who can let it in. */
+export function tellAnchors(lobby: OpenLobby, anchors: readonly WorkerId[]): void {
+  const names = listed(anchors.map((key) => called(key, lobby.nameOf(key))));
+  writeNote(`the run has started: ${names} can let you in, as soon as one of them trains`);
 }

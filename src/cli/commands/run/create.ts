@@ -7,6 +7,7 @@ import { type SecurityReport, securityReportOf } from '../../../certified/securi
 import { encodeRunAddress, publishRun } from '../../../certified/wire/runs.ts';
 import type { Signer } from '../../../network/event.ts';
 import { hintProblem } from '../../../network/transport/relay-urls.ts';
+import { dataOfSpec, withPacked } from '../../../node/data/spec-data.ts';
 import { readDocument } from '../../../node/files/documents.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
@@ -48,7 +49,6 @@ import {
 } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
-import { dataOfSpec, withPacked } from '../../shared/spec-data.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { summarizeReport } from './inspect.ts';

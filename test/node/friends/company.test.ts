@@ -2,14 +2,14 @@
 import type { RunEvent } from 'nostrain/certified';
 import type { SignedEvent } from 'nostrain/network';
 import { expect, it, onTestFinished } from 'vitest';
-import { Company, called } from '../../../../src/cli/commands/friends/company.ts';
-import { founderFields } from '../../../../src/cli/commands/friends/start.ts';
-import { buildAttendee, proofOf } from '../../../../src/friends/lobby.ts';
-import { OpenLobby } from '../../../../src/friends/open-lobby.ts';
-import { certifiedSpec } from '../../../support/certified-swarm.ts';
-import { createManualClock } from '../../../support/manual-clock.ts';
-import { createMemoryRelay } from '../../../support/memory-relays.ts';
-import { keyOf, signerOf } from '../../../support/swarm.ts';
+import { buildAttendee, proofOf } from '../../../src/friends/lobby.ts';
+import { OpenLobby } from '../../../src/friends/open-lobby.ts';
+import { Company, called } from '../../../src/node/friends/company.ts';
+import { founderFields } from '../../../src/node/friends/lobby-run.ts';
+import { certifiedSpec } from '../../support/certified-swarm.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
+import { createMemoryRelay } from '../../support/memory-relays.ts';
+import { keyOf, signerOf } from '../../support/swarm.ts';
 
 const ANNA = 0;
 const secret = '0f'.repeat(16);

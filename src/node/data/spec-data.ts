@@ -7,21 +7,16 @@ import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
 import { dividePictures, packPictures } from '../../model/data/pictures.ts';
 import { scaleOf } from '../../model/data/series.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';
-import { findManifest } from '../../node/checkpoint/sources.ts';
-import type { Sources } from '../../node/data/sources.ts';
-import {
-  openNamedCorpus,
-  openPictures,
-  openSeries,
-  readPictures,
-} from '../../node/data/sources.ts';
-import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
 import { type FormName, formOf } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec } from '../../run/spec/run-spec.ts';
 import type { Untyped } from '../../run/spec/spec-readers.ts';
+import { findManifest } from '../checkpoint/sources.ts';
+import { nativeSha256 } from '../native/sha256.ts';
+import type { Sources } from './sources.ts';
+import { openNamedCorpus, openPictures, openSeries, readPictures } from './sources.ts';
 
 export interface DataFlags {
   readonly corpus?: string | undefined;

@@ -1,16 +1,16 @@
 /**
  * The company of a worker that trains with friends: lets in attendees of the lobby, and tells whom the run waits for.
  */
-import type { Clock } from '../../../base/async.ts';
-import { invitationTo } from '../../../certified/invitations.ts';
-import type { RunEvent } from '../../../certified/rounds/events.ts';
-import { quorumOf } from '../../../consensus/committee/quorum.ts';
-import type { OpenLobby } from '../../../friends/open-lobby.ts';
-import type { Signer } from '../../../network/event.ts';
-import type { RelaySet } from '../../../network/transport/relay-set.ts';
-import type { WorkerId } from '../../../run/ids.ts';
-import type { RunSpec } from '../../../run/spec/run-spec.ts';
-import { shortName } from '../../../run/worker-names.ts';
+import type { Clock } from '../../base/async.ts';
+import { invitationTo } from '../../certified/invitations.ts';
+import type { RunEvent } from '../../certified/rounds/events.ts';
+import { quorumOf } from '../../consensus/committee/quorum.ts';
+import type { OpenLobby } from '../../friends/open-lobby.ts';
+import type { Signer } from '../../network/event.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { shortName } from '../../run/worker-names.ts';
 
 /** Time between two reports: whom the run waits for is told within this time. */
 const CHECK_MS = 5000;

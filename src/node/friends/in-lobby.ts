@@ -1,0 +1,41 @@
+/** A person in a lobby, who follows it over the relays of its line. */
+import { type Scope, systemClock } from '../../base/async.ts';
+import { encodeRunAddress } from '../../certified/wire/runs.ts';
+import type { Invitation } from '../../friends/line.ts';
+import { OpenLobby } from '../../friends/open-lobby.ts';
+import type { Signer } from '../../network/event.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import type { Digest } from '../../run/ids.ts';
+import { type Connection, connectRelays } from '../net/relays.ts';
+
+/** A person in a lobby, with open connections to its relays. */
+export interface InLobby {
+  readonly invitation: Invitation;
+  readonly lobby: OpenLobby;
+  readonly relays: RelaySet;
+  readonly signer: Signer;
+  readonly signal: AbortSignal;
+}
+
+export interface Entrance extends Pick<InLobby, 'signer' | 'signal'> {
+  /** What others call this person. */
+  readonly name: string | undefined;
+  readonly connection: Connection;
+  readonly scope: Scope;
+}
+
+/** Connects to the relays of a lobby and follows it until the scope ends. Throws a RelayError if no relay answers. */
+export async function enterLobby(
+  invitation: Invitation,
+  { name, connection, signer, signal, scope }: Entrance,
+): Promise<InLobby> {
+  const relays = await connectRelays(invitation.relays, connection, signer, signal);
+  scope.defer(() => relays.close());
+  const lobby = new OpenLobby(invitation, { relays, signer, clock: systemClock, signal }, name);
+  scope.defer(() => lobby.close());
+  return { invitation, lobby, relays, signer, signal };
+}
+
+/** Returns the address by which the people of a lobby join its run. */
+export const addressIn = ({ invitation: { host } }: Pick<InLobby, 'invitation'>, run: Digest) =>
+  encodeRunAddress({ run, author: host, relays: [] });

@@ -1,0 +1,127 @@
+/** Waiting in a lobby: the host for enough people, an attendee for the start and to be let in. */
+import { type Clock, notifiedOrDeadline, systemClock, within } from '../../base/async.ts';
+import { RelayError } from '../../base/errors.ts';
+import { ASSERTION } from '../../certified/decisions/admission.ts';
+import type { OpenLobby, Person } from '../../friends/open-lobby.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { findRun } from '../join/find-run.ts';
+import type { Connection } from '../net/relays.ts';
+import { addressIn, type InLobby } from './in-lobby.ts';
+
+/** Time between two checks of who has gone. */
+const POLL_MS = 5000;
+/** Time for the relays to send the lobby. */
+const FIND_MS = 10_000;
+/** Time to tell the others that this person leaves. */
+const GOODBYE_MS = 2000;
+
+interface Waiting {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Waits until the people in the lobby are enough. Returns them. */
+export async function gather(
+  lobby: OpenLobby,
+  {
+    isEnough,
+    clock,
+    signal,
+  }: Waiting & { readonly isEnough: (present: readonly Person[]) => boolean },
+): Promise<readonly Person[]> {
+  for (;;) {
+    const present = lobby.present();
+    if (isEnough(present)) return present;
+    await notifiedOrDeadline(lobby.changed, clock, clock.now() + POLL_MS, signal);
+  }
+}
+
+/**
+ * Waits until the host starts the run and returns its id; `onWait` is called while it waits. Says goodbye if it fails.
+ * Throws a RelayError (`lobby/unknown`, `lobby/secret`) if the relays have no such lobby or the line does not open it.
+ */
+async function waitForStart(
+  lobby: OpenLobby,
+  { onWait, clock, signal }: Waiting & { onWait(): void },
+): Promise<Digest> {
+  try {
+    const untilMs = clock.now() + FIND_MS;
+    while (lobby.lobby === undefined && clock.now() < untilMs) {
+      await notifiedOrDeadline(lobby.changed, clock, untilMs, signal);
+    }
+    assertOpen(lobby);
+    for (;;) {
+      const { run } = lobby.lobby!;
+      if (run !== undefined) return run;
+      onWait();
+      await notifiedOrDeadline(lobby.changed, clock, clock.now() + POLL_MS, signal);
+    }
+  } catch (error) {
+    await within(lobby.announce(true), GOODBYE_MS, clock);
+    throw error;
+  }
+}
+
+function assertOpen(lobby: OpenLobby): void {
+  if (lobby.lobby === undefined) {
+    throw new RelayError('lobby/unknown', 'the relays of this line have no such lobby', {
+      hint: 'ask the host for a new line: this one is outdated, or the host has not started yet',
+    });
+  }
+  if (lobby.isOpenToMe) return;
+  throw new RelayError('lobby/secret', 'this line does not open the lobby', {
+    hint: 'copy the whole line that the host printed, or ask for a new one',
+  });
+}
+
+export interface Attendance {
+  readonly connection: Connection;
+  /** Work to do until the start, which aborts the signal. */
+  meanwhile?(signal: AbortSignal): Promise<void>;
+  /** Called at each change while the host has not started. */
+  onWait(): void;
+  /** Called once with the keys that can let this person into a run that has started without it. */
+  onShut(anchors: readonly WorkerId[]): void;
+}
+
+/** Stays in a lobby until its run has started and this person may join. Returns the id of the run. */
+export async function attend(
+  inLobby: InLobby,
+  { connection, meanwhile, onWait, onShut }: Attendance,
+): Promise<Digest> {
+  const { lobby, signal } = inLobby;
+  const staying = new AbortController();
+  const until = AbortSignal.any([signal, staying.signal]);
+  const others = Promise.allSettled([lobby.stay(until), meanwhile?.(until)]);
+  try {
+    const run = await waitForStart(lobby, { onWait, clock: systemClock, signal });
+    staying.abort(new Error('started'));
+    await others;
+    await waitForInvitation(run, inLobby, { connection, onShut });
+    return run;
+  } finally {
+    staying.abort(new Error('left'));
+    await others;
+  }
+}
+
+/** Waits until a founder of the run has let in this person, unless the run admits them anyway. */
+async function waitForInvitation(
+  run: Digest,
+  inLobby: InLobby,
+  { connection, onShut }: Pick<Attendance, 'connection' | 'onShut'>,
+): Promise<void> {
+  const { invitation, relays, signer, signal } = inLobby;
+  const reach = { relays: invitation.relays, connection, signer, signal };
+  const { spec } = await findRun(addressIn(inLobby, run), reach);
+  const { admission, founders } = spec;
+  if (admission.kind !== 'trust' || founders.includes(signer.publicKey)) return;
+  const { anchors } = admission;
+  const filters = [{ kinds: [ASSERTION], authors: anchors, '#d': [signer.publicKey] }];
+  for (let isFirst = true; ; isFirst = false) {
+    const { events } = await relays.query(filters, { waitMs: FIND_MS, signal });
+    if (events.length > 0) return;
+    if (isFirst) onShut(anchors);
+    await systemClock.sleep(POLL_MS, signal);
+  }
+}
