@@ -29,6 +29,7 @@ export interface Person {
   readonly isMe: boolean;
 }
 
+/** What a person needs to follow a lobby. */
 export interface LobbyPorts {
   readonly relays: Pick<RelaySet, 'subscribe' | 'send'>;
   readonly signer: Signer;
@@ -48,6 +49,7 @@ interface Seen<T> extends Dated<T> {
   readonly atMs: number;
 }
 
+/** A lobby as one key sees it over the relays: its description, and the people in it. */
 export class OpenLobby {
   /** Notifies about changes of the lobby: its description, its attendees, and who is present. */
   readonly changed = createNotifier();

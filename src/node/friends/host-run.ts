@@ -1,4 +1,4 @@
-/** Hosting and joining runs of friends from a program: what `nostrain host` and `nostrain join` do, without a terminal. */
+/** Hosts and joins runs of friends from a program, as `nostrain host` and `nostrain join` do in a terminal. */
 import { defaultRetry, withScope } from '../../base/async.ts';
 import { type Invitation, joinLineOf } from '../../friends/line.ts';
 import { type Lobby, lockOf } from '../../friends/lobby.ts';

@@ -56,7 +56,7 @@ export async function specWith(
   });
 }
 
-export interface Opening {
+export interface LobbyOpening {
   /** The lobby as it is announced. */
   readonly announced: Lobby;
   /** Returns whether to start with the people who are present; asked at every change. */
@@ -73,7 +73,7 @@ export interface Opening {
  */
 export async function startRun(
   inLobby: InLobby,
-  { announced, isEnough, onOpen, specOf }: Opening,
+  { announced, isEnough, onOpen, specOf }: LobbyOpening,
 ): Promise<Digest> {
   const { lobby, signal } = inLobby;
   if (!(await lobby.describe(announced))) {

@@ -74,7 +74,7 @@ function assertOpen(lobby: OpenLobby): void {
   });
 }
 
-export interface Attendance {
+export interface LobbyStay {
   readonly connection: Connection;
   /** Work to do until the start, which aborts the signal. */
   meanwhile?(signal: AbortSignal): Promise<void>;
@@ -87,7 +87,7 @@ export interface Attendance {
 /** Stays in a lobby until its run has started and this person may join. Returns the id of the run. */
 export async function attend(
   inLobby: InLobby,
-  { connection, meanwhile, onWait, onShut }: Attendance,
+  { connection, meanwhile, onWait, onShut }: LobbyStay,
 ): Promise<Digest> {
   const { lobby, signal } = inLobby;
   const staying = new AbortController();
@@ -109,7 +109,7 @@ export async function attend(
 async function waitForInvitation(
   run: Digest,
   inLobby: InLobby,
-  { connection, onShut }: Pick<Attendance, 'connection' | 'onShut'>,
+  { connection, onShut }: Pick<LobbyStay, 'connection' | 'onShut'>,
 ): Promise<void> {
   const { invitation, relays, signer, signal } = inLobby;
   const reach = { relays: invitation.relays, connection, signer, signal };
