@@ -13,8 +13,8 @@ import {
 import { createSecretKey, nativeCrypto, nativeSha256 } from 'nostrain/node';
 import { createSlowReporter } from '../../src/base/slow.ts';
 import { publishRun } from '../../src/certified/wire/runs.ts';
-import { dataOfSpec } from '../../src/node/data/spec-data.ts';
 import { withRelays } from '../../src/cli/shared/with-relays.ts';
+import { dataOfSpec } from '../../src/node/data/spec-data.ts';
 import { writeKeyFile } from '../../src/node/files/keys.ts';
 import { openBase, startFrom } from '../../src/node/pretrained/base-model.ts';
 import { roundName, type WorkerId } from '../../src/run/ids.ts';
