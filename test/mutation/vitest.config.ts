@@ -11,7 +11,8 @@ export default defineConfig({
     exclude: [...(room.without ?? [])],
     setupFiles: ['test/mutation/skip-slow.ts'],
     isolate: false,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // the runner ends tests by processor time
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
   },
 });

@@ -63,6 +63,10 @@ class WarmPool {
     };
   }
 
+  get isStarted() {
+    return this.#isStarted;
+  }
+
   async restart() {
     if (!this.#isStarted) return;
     this.#isStarted = false;
@@ -72,6 +76,9 @@ class WarmPool {
 
 /** Processor time, in milliseconds, that the tests of a change may take beyond their usual time. */
 const EXTRA_MS = 1500;
+/** A run that uses less processor time than `BUSY_MS` in `IDLE_MS` waits for something that does not come. */
+const IDLE_MS = 15_000;
+const BUSY_MS = 100;
 /** Visits of the changed place, as a multiple of those without the change, that make an endless loop. Stryker has 100. */
 const ENDLESS = 10;
 
@@ -85,6 +92,8 @@ class WarmTestRunner extends VitestTestRunner {
   /** Milliseconds by test file and by test, and the file that noticed the last change. */
   #durations = new Map();
   #lastToFail = '';
+  /** Processor time of the first run, which loads all modules. */
+  #loadMs = 0;
 
   async init() {
     await super.init();
@@ -101,8 +110,9 @@ class WarmTestRunner extends VitestTestRunner {
   async dryRun(options) {
     const [before, started] = [process.cpuUsage(), performance.now()];
     const result = await super.dryRun(options);
+    this.#loadMs = millisecondsSince(before);
     // a busy machine takes longer for the same work
-    const share = Math.min(1, millisecondsSince(before) / (performance.now() - started));
+    const share = Math.min(1, this.#loadMs / (performance.now() - started));
     for (const { filepath, result } of this.ctx.state.getFiles())
       this.#durations.set(filepath, result?.duration ?? 0);
     for (const { id, timeSpentMs } of result.tests ?? [])
@@ -111,6 +121,9 @@ class WarmTestRunner extends VitestTestRunner {
   }
 
   async mutantRun(options) {
+    const every = Number(process.env.NOSTRAIN_MUTATION_EVERY);
+    if (options.activeMutant.id % every > 0)
+      return { status: 'error', errorMessage: 'not in the sample' };
     const result = await this.#limited(options);
     if (result.status !== 'killed') return result;
     const failed = this.ctx.state.getFiles().find(({ result }) => result?.state === 'fail');
@@ -121,22 +134,26 @@ class WarmTestRunner extends VitestTestRunner {
     return this.#limited(options);
   }
 
-  /** Runs the tests, and ends them after too much processor time, which a busy machine does not change. */
+  /** Runs the tests, and ends them after too much processor time or if they wait for ever; a busy machine is no reason. */
   async #limited(options) {
     const tests = options.testFilter ?? [];
     const usual = tests.reduce((sum, id) => sum + (this.#durations.get(id) ?? 0), 0);
+    const mostMs = EXTRA_MS + usual + (this.#pool.isStarted ? 0 : this.#loadMs);
     const before = process.cpuUsage();
     let isOver = false;
+    let [atMs, usedMs] = [performance.now(), 0];
     const poll = setInterval(() => {
-      if (isOver || millisecondsSince(before) < EXTRA_MS + usual) return;
+      const ms = millisecondsSince(before);
+      if (ms - usedMs > BUSY_MS) [atMs, usedMs] = [performance.now(), ms];
+      if (isOver || (ms < mostMs && performance.now() - atMs < IDLE_MS)) return;
       isOver = true;
       void this.#pool.restart();
-    }, 100);
+    }, 200);
     const hitLimit = options.hitLimit && (options.hitLimit * ENDLESS) / 100;
     const result = await super
       .mutantRun({ ...options, hitLimit })
       .finally(() => clearInterval(poll));
-    return isOver ? { status: 'timeout', reason: 'processor time' } : result;
+    return isOver ? { status: 'timeout', reason: 'too much processor time, or none' } : result;
   }
 
   async dispose() {

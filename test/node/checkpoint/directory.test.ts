@@ -7,8 +7,10 @@ import { systemClock } from 'nostrain/base';
 import { buildHolder, createSigner } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
 import { createAskHttp, packFile, serveFolder } from 'nostrain/node/parts';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { AskHttp } from '../../../src/network/chunks/http-source.ts';
 import { Directory } from '../../../src/network/directory/directory.ts';
+import type { QueryResult } from '../../../src/network/transport/query.ts';
 import {
   announce,
   createDirectoryPort,
@@ -16,7 +18,7 @@ import {
   directoryRoute,
   findHolders,
 } from '../../../src/node/checkpoint/directory.ts';
-import { idOf } from '../../support/directory.ts';
+import { idOf, recordOf } from '../../support/directory.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const inFolder = temporaryFolder();
@@ -107,6 +109,61 @@ describe('the directory between holder servers', () => {
     await expect(port.askAt(away, idOf('x'))).rejects.toThrow();
     expect(asked).toBe(1);
   });
+
+  it('gives up a request after 5 s, and asks the next address of the contact', async () => {
+    vi.useFakeTimers();
+    const asked: string[] = [];
+    const silent: AskHttp = (url, { signal }) => {
+      asked.push(new URL(url).host);
+      return new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    };
+    const signal = new AbortController().signal;
+    const asking = { http: silent, peerHttp: silent, now, signal, crypto: nativeCrypto };
+    const port = createDirectoryPort({ ...asking, allowPrivate: false });
+    const contact = { ...recordOf('a'), contacts: ['https://a.test', 'https://b.test'] };
+    const event = recordOf('b').event;
+    const ends = [
+      port.askAt('https://c.test', idOf('x')).catch((error: Error) => error.message),
+      port.tellAt('https://d.test', event).catch((error: Error) => error.message),
+      port.ask(contact, idOf('x')),
+      port.tell(contact, event),
+    ];
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(asked).toEqual(['c.test', 'd.test', 'a.test', 'a.test']);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(asked.slice(4)).toEqual(['b.test', 'b.test']);
+    await vi.advanceTimersByTimeAsync(5000);
+    const late = 'no answer in 5000 ms';
+    expect(await Promise.all(ends)).toEqual([late, late, undefined, false]);
+    vi.useRealTimers();
+  });
+
+  it.each([false, true])(
+    'of holders on relays, private addresses are left out unless allowed (%s)',
+    async (allowPrivate) => {
+      const object = idOf('object');
+      const offer = { region: 'europe', tier: 'known', weight: 1, classes: [], freeBytes: 0 };
+      const announced = (n: number, contacts: readonly string[]) =>
+        createSigner(new Uint8Array(32).fill(n), nativeCrypto).sign(
+          buildHolder({ ...offer, contacts, held: [object] }, now(), 3600),
+        );
+      const inside = 'http://192.168.1.1:8790';
+      const outside = 'https://holder.example.org';
+      const events = [announced(1, [inside]), announced(2, [inside, outside])];
+      const relays = {
+        query: async () => ({ events }) as unknown as QueryResult,
+        publish: async () => [],
+      };
+      const search = { ...searchOf([], allowPrivate), relays };
+      const { holders, by } = await findHolders(object, 1, search);
+      expect(by).toBe('relays');
+      expect(holders.flatMap(({ contacts }) => contacts).sort()).toEqual(
+        allowPrivate ? [inside, inside, outside] : [outside],
+      );
+    },
+  );
 
   it('takes announcements of at most 8 KiB, and says why not', async () => {
     const { url } = await holder(1, [], []);

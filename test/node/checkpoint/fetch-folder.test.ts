@@ -227,7 +227,7 @@ describe('a holder server', () => {
     const manifest = await pack();
     const pieces = dataOf(manifest);
     const slow = createManualClock();
-    const { server: paced } = await holder(manifest, at('packed'), { rate: 400_000, most: 2, clock: slow }); // biome-ignore format: one line
+    const { server: paced } = await holder(manifest, at('packed'), { rate: 400_000, most: 2, mostPerAddress: 9, clock: slow }); // biome-ignore format: one line
     const all = pieces.slice(0, 3).map(({ sha256 }) => get(`${paced.url}/${sha256}`));
     // two wait for their turn until the clock moves; the third is sent away meanwhile
     expect((await Promise.race(all)).status).toBe(503);

@@ -4,13 +4,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { defaultRetry, systemClock } from 'nostrain/base';
-import { createHttpSource, createSigner, planChunks } from 'nostrain/network';
+import { type ChunkSource, createHttpSource, createSigner, planChunks } from 'nostrain/network';
 import { createSecretKey, nativeSha256 } from 'nostrain/node';
 import { createFolderSource, serveFolder } from 'nostrain/node/parts';
 import { createRelay } from 'nostrain/relay';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createRelaySource } from '../../../src/network/attachments/relay-source.ts';
-import { openSources } from '../../../src/node/checkpoint/sources.ts';
+import { findManifest, openSources } from '../../../src/node/checkpoint/sources.ts';
 import { createAskHttp } from '../../../src/node/net/ask-http.ts';
 import { connectRelays } from '../../../src/node/net/relays.ts';
 import { testSource } from '../../contract/chunk-source.ts';
@@ -120,6 +120,55 @@ describe('sources that strangers name', () => {
         server.close();
       }
     }
+  });
+});
+
+describe('the search for a manifest', () => {
+  afterEach(() => vi.useRealTimers());
+
+  /** A source that sends `size` bytes a second for 40 s, or never answers a request for a manifest. */
+  function slowSource(name: string, size: number | undefined, heard: string[]): ChunkSource {
+    const stopped = (signal: AbortSignal) =>
+      new Promise<never>((_, reject) => {
+        heard.push(`${name} begins`);
+        signal.addEventListener('abort', () => {
+          heard.push(`${name} ends`);
+          reject(signal.reason);
+        });
+      });
+    async function* body(signal: AbortSignal) {
+      const end = stopped(signal);
+      for (let i = 0; i < 40; i++) {
+        await Promise.race([clock.sleep(1000), end]);
+        yield new Uint8Array(size!);
+      }
+    }
+    const read = async (_: unknown, signal: AbortSignal) => body(signal);
+    const findManifest = (_: string, signal: AbortSignal) => stopped(signal);
+    return { name, read, ...(size === undefined && { findManifest }) };
+  }
+
+  it('asks the next source after a second, gives up a slow one after 4 s and a relay after 30 s', async () => {
+    vi.useFakeTimers();
+    const heard: string[] = [];
+    const sources = [
+      slowSource('slow', 16_000, heard),
+      slowSource('relay', undefined, heard),
+      slowSource('fast', 30_000, heard),
+    ];
+    const found = findManifest('ab'.repeat(32), sources, never).catch(({ message }) => message);
+    const heardIn = async (ms: number) => {
+      await vi.advanceTimersByTimeAsync(ms);
+      return heard.splice(0);
+    };
+    expect(await heardIn(999)).toEqual(['slow begins']);
+    expect(await heardIn(1)).toEqual(['relay begins']);
+    expect(await heardIn(3000)).toEqual(['fast begins']);
+    expect(await heardIn(1000)).toEqual(['slow ends']);
+    expect(await heardIn(26_000)).toEqual([]);
+    expect(await heardIn(1000)).toEqual(['relay ends']);
+    await heardIn(20_000);
+    expect(await found).toContain('slow is too slow; relay is too slow; fast sends other bytes');
   });
 });
 
