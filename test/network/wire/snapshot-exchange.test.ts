@@ -10,6 +10,8 @@ import { type StakeSnapshot, snapshotBytes, snapshotId, stakeRows } from 'nostra
 import { expect, test } from 'vitest';
 import { publishSnapshot } from '../../../src/certified/wire/snapshots.ts';
 import { createKeeper } from '../../support/keeper.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
+import { createMemoryRelay } from '../../support/memory-relays.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const createdAt = Math.floor(Date.now() / 1000);
@@ -127,6 +129,23 @@ test('what is published while false claims are looked at is found too', async ()
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(await publishSnapshot(table, sending(relays, 1))).toBeUndefined();
   expect(await finding).toEqual({ ok: true, value: table });
+});
+
+test('of the roots that strangers claim, 32 are tried', async () => {
+  const memory = createMemoryRelay('wss://memory.test');
+  const clock = createManualClock();
+  const id = 'ab'.repeat(32);
+  for (let i = 0; i < 40; i++) {
+    const root = `${i}`.padStart(64, '0');
+    const claim = { id, root, bytes: 90_000, expiration: lifetime.expiresAt };
+    memory.put(signerOf(2).sign(kind.build(claim, createdAt)));
+  }
+  const finding = findSnapshot(id, { ...search(memory.connect()), clock });
+  await clock.advance(120_000);
+  expect(await finding).toMatchObject({
+    ok: false,
+    issue: { message: 'none of 32 claimed roots has chunks with this hash' },
+  });
 });
 
 test('chunks that are another table are named, and the search is over', async () => {
