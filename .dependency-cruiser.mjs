@@ -2,7 +2,7 @@
 const rows = [
   ['base'],
   ['tensor'],
-  ['run'],
+  ['run', 'attest'],
   ['model', 'consensus', 'network'],
   ['worker', 'pretrained'],
   ['formats'],

@@ -29,6 +29,9 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   plan: 'nostrain plan --model char-gpt --workers 4 --round-seconds 60',
   'witness who': 'nostrain witness who --spec naddr1…',
   'witness inspect': 'nostrain witness inspect --keys 1000 --hostile 0.2 -k 64',
+  'attest inspect': 'nostrain attest inspect evidence.json',
+  'attest verify':
+    'nostrain attest verify evidence.json --vendor amd-sev-snp --at 2026-11-24T12:00Z',
   keygen: 'nostrain keygen -o alice.key',
   whoami: 'nostrain whoami',
   replay: `nostrain replay ${EVENTS}`,

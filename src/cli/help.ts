@@ -24,7 +24,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'Runs on this machine:': ['show', 'watch', 'clean', 'keygen', 'whoami'],
   'Relays:': ['relays', 'plan'],
   'Certified runs:': ['replay', 'archive', 'explain', 'scores', 'receipt', 'challenge'],
-  'Committees and stake:': ['witness', 'stake'],
+  'Committees, stake and machines:': ['witness', 'stake', 'attest'],
   'Large files:': ['checkpoint', 'directory', 'placement'],
   'Shell:': ['completion'],
 };

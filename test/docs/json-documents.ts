@@ -68,6 +68,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain stake link', ''],
       ['', ''],
     ],
+    'attest.ts': [['nostrain attest inspect --json`, `nostrain attest verify --json', 'attest']],
     'tiers.ts': [['nostrain tiers inspect --json', 'tiers-inspect']],
     'witness/witness.ts': [
       ['nostrain witness who --json', 'witness-who'],

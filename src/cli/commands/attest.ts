@@ -1,0 +1,144 @@
+/** `nostrain attest`: shows and verifies evidence of a machine that proves what it runs. */
+import { readFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import {
+  type Claims,
+  type MachineEvidence,
+  readEvidence,
+  type TcbStatus,
+  tcbStatuses,
+  vendorNames,
+} from '../../attest/evidence.ts';
+import { judgeEvidence, verifyEvidence } from '../../attest/vendors.ts';
+import { systemClock } from '../../base/async.ts';
+import { ConfigError, type Issue } from '../../base/errors.ts';
+import {
+  choice,
+  commandWith,
+  type FlagValues,
+  parsed,
+  several,
+  text,
+  toggle,
+  withDefault,
+} from '../../terminal/flag-table.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
+
+export const attest = (): Command =>
+  new Command('attest')
+    .description('show and verify evidence of a machine that proves what it runs')
+    .addCommand(inspect())
+    .addCommand(verify());
+
+const inspectFlags = {
+  at: parsed(
+    '<time>',
+    'judge as of this time, for example 2026-11-24T12:00Z (default: now)',
+    timeOf,
+  ),
+  json: toggle('print one JSON document'),
+};
+
+const verifyFlags = {
+  ...inspectFlags,
+  vendor: several('<name>', `accept only this vendor (${vendorNames.join(', ')})`),
+  measurement: several('<hex>', 'accept only this measurement'),
+  userData: text('<hex>', 'what the machine must have bound into its report'),
+  leastStatus: withDefault(
+    choice('<status>', 'worst accepted state of the firmware', tcbStatuses),
+    'UpToDate' satisfies TcbStatus,
+  ),
+  allowSimulated: toggle('accept simulated machines, which prove nothing'),
+};
+
+const inspect = (): Command =>
+  commandWith('inspect', 'show what evidence says, and whether it is genuine', inspectFlags)
+    .argument('<file>', 'evidence document')
+    .action(async (file: string, { at, json }: FlagValues<typeof inspectFlags>) => {
+      const evidence = await evidenceIn(file);
+      const verdict = await verifyEvidence(evidence, at ?? now());
+      show(verdict.ok ? verdict.value : verdict.issue, json);
+    });
+
+const verify = (): Command =>
+  commandWith('verify', 'check evidence against what a run would accept', verifyFlags)
+    .argument('<file>', 'evidence document')
+    .action(async (file: string, flags: FlagValues<typeof verifyFlags>) => {
+      const evidence = await evidenceIn(file);
+      const at = flags.at ?? now();
+      const verified = await verifyEvidence(evidence, at);
+      if (!verified.ok) {
+        show(verified.issue, flags.json);
+        return;
+      }
+      const trusted = vendorNames.filter((name) => name !== 'simulated' || flags.allowSimulated);
+      const policy = {
+        vendors: trusted.filter((name) => flags.vendor?.includes(name) ?? true),
+        measurements: flags.measurement ?? [],
+        leastStatus: flags.leastStatus,
+      };
+      const userData = flags.userData ?? verified.value.userData;
+      const verdict = await judgeEvidence(evidence, { at, policy, userData });
+      show(verdict.ok ? verdict.value : verdict.issue, flags.json);
+    });
+
+/** Returns Unix seconds. */
+const now = (): number => Math.floor(systemClock.now() / 1000);
+
+function timeOf(typed: string, flag: string): number {
+  const time = Date.parse(typed);
+  if (Number.isFinite(time)) return time / 1000;
+  throw new ConfigError('flag/value', `${flag} is ${JSON.stringify(typed)}`, {
+    hint: 'write a time as 2026-11-24T12:00Z',
+  });
+}
+
+async function evidenceIn(file: string): Promise<MachineEvidence> {
+  const written = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new ConfigError('attest/file', `cannot read ${file}`, {
+      hint: 'name a file with an evidence document',
+      cause,
+    });
+  });
+  const read = readEvidence(written);
+  if (read.ok) return read.value;
+  const { at, message } = read.issue;
+  throw new ConfigError('attest/evidence', `${file} holds no evidence: ${at} ${message}`, {
+    hint: 'docs/attestation.md shows the format',
+  });
+}
+
+interface Verdict {
+  readonly ok: boolean;
+  readonly claims?: Claims;
+  readonly issue?: Issue;
+}
+
+/** Prints what genuine evidence says, or why it is refused; then the exit code is 1. */
+function show(result: Claims | Issue, json: boolean | undefined): void {
+  const isGenuine = 'vendor' in result;
+  if (!isGenuine) process.exitCode = exitCodes.failed.code;
+  if (json) {
+    const verdict: Verdict = {
+      ok: isGenuine,
+      ...(isGenuine ? { claims: result } : { issue: result }),
+    };
+    writeOut(asJson(verdict));
+    return;
+  }
+  if (!isGenuine) {
+    writeNote(`refused (${result.code}${result.at && `, ${result.at}`}): ${result.message}`);
+    return;
+  }
+  const { vendor, measurement, measurements, userData, isDebug, status } = result;
+  const rows: readonly (readonly [name: string, value: string])[] = [
+    ['vendor', vendor === 'simulated' ? 'simulated: it proves nothing' : vendor],
+    ['measurement', measurement || 'none'],
+    ['firmware', status],
+    ['memory', isDebug ? 'open to its owner (debug mode)' : 'closed to its owner'],
+    ['user data', userData || 'none'],
+    ...Object.entries(measurements),
+  ];
+  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
+  writeOut(rows.map(([name, value]) => `${name.padEnd(width)}${value}\n`).join(''));
+}
