@@ -1,19 +1,13 @@
 /** Every program of docs/tutorial.md runs as it stands and prints what the page says it prints. */
-import { readFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
 import { runBlock } from './support/run-block.ts';
+import { tutorialPrograms as programs, tutorial } from './support/tutorial.ts';
 import { typeErrors } from './support/type-errors.ts';
-
-const page = readFileSync(new URL('../docs/tutorial.md', import.meta.url), 'utf8');
-const BLOCK = /^```ts\n(.*?)^```\n+```text\n(.*?)^```$/gms;
-const programs = [...page.matchAll(BLOCK)].map(([, code, output], i) => ({
-  ...{ i: i + 1, code: code!, output: output! },
-}));
 
 describe('docs/tutorial.md', () => {
   it('has four programs, and no code that is not run', () => {
     expect(programs).toHaveLength(4);
-    expect(page.match(/^```ts$/gm)).toHaveLength(programs.length);
+    expect(tutorial.match(/^```ts$/gm)).toHaveLength(programs.length);
   });
 
   it.each(programs)('program $i', { timeout: 120_000 }, async ({ i, code, output }) => {

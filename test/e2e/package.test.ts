@@ -10,6 +10,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { DemoDocument } from '../../demos/shared/document.ts';
 import { itWith, type Missing } from '../support/needs.ts';
 import { temporaryFolder } from '../support/processes.ts';
+import { tutorialPrograms } from '../support/tutorial.ts';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -52,8 +53,11 @@ beforeAll(async () => {
   } else {
     await mkdir(installed, { recursive: true });
     await run('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
-    const { dependencies } = await manifestAt(installed);
+    const { bin, dependencies } = await manifestAt(installed);
     for (const name of Object.keys(dependencies)) await link(name);
+    const commands = join(app, 'node_modules', '.bin');
+    await mkdir(commands);
+    await symlink(join(installed, bin.nostrain), join(commands, 'nostrain'));
   }
   await link('@types/node');
 }, 180_000);
@@ -138,11 +142,28 @@ describe('the packed tarball', () => {
     expect(stdout).toContain('both have the same bits');
   });
 
-  it('is a program: nostrain demo linear', { timeout: 120_000 }, async () => {
-    const dir = join(app, 'demo');
-    const { stdout } = await nostrain('demo', 'linear', '--json', '--dir', dir);
+  it('is a program: npx nostrain demo in an empty folder', { timeout: 240_000 }, async () => {
+    const corpus = join(app, 'text.txt');
+    await writeFile(corpus, 'to be or not to be, that is the question\n'.repeat(400));
+    const quick = ['--quick', '--rounds', '1', '--inner-steps', '2', '--json'];
+    const home = { ...plain, NOSTRAIN_HOME: join(app, 'home') };
+    const { stdout } = await run(
+      'npx',
+      ['--no-install', 'nostrain', 'demo', ...quick, '--corpus', corpus],
+      { cwd: app, env: home },
+    );
     const document: DemoDocument = JSON.parse(stdout);
     expect(document.agreed).toBe(true);
+  });
+
+  it('runs the programs of the tutorial, as it says', { timeout: 240_000 }, async () => {
+    await link('tsx');
+    for (const { i, code, output } of tutorialPrograms) {
+      await writeFile(join(app, `program-${i}.ts`), code);
+      const argv = ['--no-install', 'tsx', `program-${i}.ts`];
+      const { stdout } = await run('npx', argv, { cwd: app, env: plain });
+      expect(stdout).toBe(output);
+    }
   });
 
   it('passes a strict consumer’s type check', { timeout: 120_000 }, async () => {

@@ -144,4 +144,4 @@ const demoCommand = (): Command =>
     'demo',
     'train one model with four worker processes over a local relay',
     demoFlags,
-  ).addArgument(new Argument('<name>', 'what to train').choices(Object.keys(demos)));
+  ).addArgument(new Argument('[name]', 'what to train').choices(Object.keys(demos)).default('gpt'));

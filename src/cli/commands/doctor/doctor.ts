@@ -7,12 +7,14 @@ import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
+import { formatBytes } from '../../../base/numbers.ts';
 import { whileSlow } from '../../../base/slow.ts';
 import { MAX_WORK_BITS } from '../../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../../network/transport/limits.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { type DeviceReport, probeDevices } from '../../../node/engine/device.ts';
 import { ENGINE_HINT } from '../../../node/engine/onnxruntime.ts';
+import { type OtherPlatforms, otherPlatforms } from '../../../node/engine/other-platforms.ts';
 import { physicalCores } from '../../../node/engine/trainer.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../node/net/relays.ts';
@@ -136,7 +138,7 @@ async function checkMachine(settings: Settings): Promise<readonly DoctorCheck[]>
   const probing = () => probeDevices(settings);
   return [
     checkNode(process.versions.node),
-    checkEngine(),
+    await checkEngine(),
     ...(await whileSlow('training briefly on each device', writeNote, probing)).map(wordDevice),
     ...checkCores(),
   ].concat(await checkFolder(dataHome()));
@@ -150,14 +152,22 @@ export function checkNode(version: string): DoctorCheck {
   return { name: 'node', level: 'broken', words, hint: 'install a newer Node.js' };
 }
 
-function checkEngine(): DoctorCheck {
+async function checkEngine(): Promise<DoctorCheck> {
   const name = 'onnxruntime-node';
   try {
     const { version } = createRequire(import.meta.url)(`${name}/package.json`);
-    return { name, level: 'ok', words: String(version) };
+    return wordEngine(String(version), await otherPlatforms());
   } catch {
     return { name, level: 'broken', words: 'not installed', hint: ENGINE_HINT };
   }
+}
+
+/** Describes the installed engine, and how to remove its builds for other platforms. */
+export function wordEngine(version: string, { bytes }: Pick<OtherPlatforms, 'bytes'>): DoctorCheck {
+  const name = 'onnxruntime-node';
+  if (bytes === 0) return { name, level: 'ok', words: version };
+  const words = `${version}, with ${formatBytes(bytes)} of builds for other platforms`;
+  return { name, level: 'note', words, hint: '`nostrain clean --engine --yes` removes them' };
 }
 
 /** Describes a device. Only the CPU is required, and only the CPU has been benchmarked. */

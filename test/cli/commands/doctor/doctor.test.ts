@@ -10,6 +10,7 @@ import {
   checkRelays,
   formatChecks,
   wordDevice,
+  wordEngine,
 } from '../../../../src/cli/commands/doctor/doctor.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
@@ -70,6 +71,14 @@ describe('doctor', () => {
     expect(checks[3].words).toContain('(not benchmarked)');
     expect(checks[4].words).toContain('(not benchmarked)');
     expect(await readdir(file())).toEqual([]);
+  });
+
+  it('names the command that removes builds for other platforms', () => {
+    expect(wordEngine('1.30.0', { bytes: 0 }).level).toBe('ok');
+    expect(formatChecks([wordEngine('1.30.0', { bytes: 243_000_000 })])).toBe(
+      'note    onnxruntime-node  1.30.0, with 243.00 MB of builds for other platforms\n' +
+        '                          try: `nostrain clean --engine --yes` removes them\n',
+    );
   });
 
   it('exits 1 and names what is broken', { timeout: 120_000 }, async () => {
