@@ -143,7 +143,7 @@ async function upload(
   const lanes = Math.min(isPatient ? PATIENT_WINDOW : WINDOW, indices.length);
   await Promise.all(Array.from({ length: lanes }, sendSome)).catch((error) => {
     if (error instanceof CheckpointError) throw error;
-    message ||= 'aborted';
+    if (message === '') [message, isTemporary] = ['aborted', true];
   });
   if (isUseless) onUseless?.();
   return { relay, taken, of: indices.length, message, isTemporary };

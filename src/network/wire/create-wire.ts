@@ -73,7 +73,7 @@ export function createWire(
     send(sealed) {
       const sending = profile.send(sealed);
       signs.gradient(sealed, sending);
-      resend.sent(sealed);
+      resend.sent(sealed, sending);
       // counted at once, without waiting for a relay to send it back
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
@@ -295,9 +295,11 @@ const GRADIENTS_KEPT = 2;
 /**
  * Resends the latest gradients to a relay that reconnects: it may have lost them, and late workers would wait for ever.
  */
-function createResender(relays: RelaySet, send: (sealed: Sealed) => unknown, signal: AbortSignal) {
+function createResender(relays: RelaySet, send: (sealed: Sealed) => Sending, signal: AbortSignal) {
   const known = new Set<string>();
   const resending = new Set<string>();
+  /** Event ids of gradients that are on their way: a second upload would abort the first one. */
+  const underWay = new Set<string>();
   let latest: readonly Sealed[] = [];
 
   async function sendMissing(relay: string): Promise<void> {
@@ -305,12 +307,19 @@ function createResender(relays: RelaySet, send: (sealed: Sealed) => unknown, sig
     const events = [...sealed.values()].map(({ event }) => event);
     await republishMissing(relays, relay, events, { signal }, (event) => {
       const one = sealed.get(event.id)!;
-      return one.payload ? send(one) : relays.publish(event, { only: [relay], signal });
+      if (!one.payload) return relays.publish(event, { only: [relay], signal });
+      return underWay.has(event.id) ? undefined : watch(one, send(one));
     });
   }
 
+  function watch({ event }: Sealed, { settled }: Sending): Promise<unknown> {
+    underWay.add(event.id);
+    return settled.finally(() => underWay.delete(event.id));
+  }
+
   return {
-    sent(sealed: Sealed): void {
+    sent(sealed: Sealed, sending: Sending): void {
+      void watch(sealed, sending);
       latest = [...latest.filter(({ event }) => event.id !== sealed.event.id), sealed].slice(
         -GRADIENTS_KEPT,
       );
