@@ -207,7 +207,7 @@ async function drive(
     isSittingOut: member.keyWatch.isSittingOut,
     isGone: hasLeft(before, state),
   });
-  const { pending, head } = before;
+  const { sent: sealed, pending, head } = before;
   const { votes } = head;
   const beginning = beginningOf(before, context, member, clock.now());
   const open: OpenDriven = (opened, from, mayCount) =>
@@ -227,6 +227,8 @@ async function drive(
     ? new FirstRound(ready, entry, member, open)
     : open(ready, entry);
   member.rounds.follow(driven);
+  // relays may have lost what an outcome lists
+  if (sealed) driven.enter(sealed);
   if (pending !== undefined) {
     driven.enter(pending);
     // after a restart it is unknown whether it was sent

@@ -47,11 +47,12 @@ export async function keepRound(
   { me, isOver }: Keeping,
 ): Promise<void> {
   const { round, spec, ledger } = ready.state;
+  // undefined after a restart if relays lost votes that this worker knows from its journal
   const bundle = control.bundle(standsOn(decision, evidence));
-  const record = { round, by: ready.electorate.roster, ...bundle };
+  const record = bundle && { round, by: ready.electorate.roster, ...bundle };
   const { every, keep } = spec.checkpoint;
   const needed = round - every * (keep + 1);
-  if (isOver) return backfill.note(record, needed);
+  if (isOver) return record && backfill.note(record, needed);
   const isDue = isCheckpointDue(decision);
   const isKeeper = keepersOf(ready, decision, evidence).includes(me);
   const stakes = snapshotOf(decision.next.ledger);
@@ -59,13 +60,14 @@ export async function keepRound(
   const keepStakes = async () => {
     const table = isNew ? await refresh.document(round, stakes) : undefined;
     if (table && isKeeper) await refresh.publish(round, table);
+    if (record === undefined) return;
     await backfill.note({ ...record, ...(table && { stakes: formatStakeJson(table) }) }, needed);
   };
   await Promise.all([
     keepStakes(),
     isDue && hold?.(decision.next),
     isDue && publishCheckpoint(ready, decision, { control, reporter }, me),
-    isKeeper && control.archiveVotes(round, bundle),
+    isKeeper && bundle && control.archiveVotes(round, bundle),
     isKeeper && (round === 0 || isDue) && control.publishSpec(spec),
     isKeeper && backfill.republishMissing(decision.next, me),
   ]);
