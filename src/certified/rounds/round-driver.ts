@@ -55,6 +55,8 @@ class RoundDriver implements DrivenRound, JudgeHost {
   readonly #inputs: Input[] = [];
   readonly #pending = new PendingActions();
   readonly #signedEvents: Record<string, SignedEvent>;
+  /** By event id: proposals and prepares that relays may not have yet. */
+  readonly #unsent = new Map<EventId, AbortController>();
   readonly #refusals: Refusals;
   readonly #arrivals: ArrivalTimes;
   #machine: RoundState;
@@ -137,6 +139,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
 
   close(): void {
     this.#stop.abort(new Error('closed'));
+    this.#dropUnsent();
     this.#release();
     this.observer.close();
     this.#listening.close();
@@ -217,7 +220,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         return this.#persist();
       case 'send': {
         const { event, message } = this.#eventOf(effect.message);
-        control.send(event);
+        control.send(event, this.#sendingSignal(event.id, effect.message));
         this.take(message);
         return;
       }
@@ -237,6 +240,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
           ? this.fetchOutcome(effect.digest)
           : this.#listening.resubscribe();
       case 'finalized':
+        this.#dropUnsent(effect.certificate.proposal);
         return this.#pending.attempt('finish', () =>
           this.#finish(effect.outcome, effect.certificate),
         );
@@ -248,6 +252,22 @@ class RoundDriver implements DrivenRound, JudgeHost {
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
     }
+  }
+
+  /** Returns the signal that stops sending a message; undefined if others need the message after the decision. */
+  #sendingSignal(id: EventId, message: Message): AbortSignal | undefined {
+    if (!('step' in message) || message.step === 'commit') return undefined;
+    const stop = new AbortController();
+    this.#unsent.set(id, stop);
+    return stop.signal;
+  }
+
+  /**
+   * Drops prepares and proposals that still wait for a relay's rate limit, except this proposal: the next contribution
+   * would wait behind them.
+   */
+  #dropUnsent(needed?: EventId): void {
+    for (const [id, stop] of this.#unsent) if (id !== needed) stop.abort(new Error('decided'));
   }
 
   /** Called when a view ends without a certificate. */
