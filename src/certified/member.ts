@@ -64,7 +64,12 @@ export function createMember(options: MemberOptions): RunMember {
   const shared = { control, evidence, reporter, refresh, clock, signal };
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });
   const memory = new VoteMemory({ ...shared, me, journal });
-  const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
+  const startedSeconds = clock.now() / 1000;
+  const keyWatch = new KeyWatch(
+    me,
+    (round) => reporter.keyInUse(round),
+    (id) => (control.signedAt(id) ?? startedSeconds) < startedSeconds,
+  );
   const { admission: given = { evidence: '' }, wantsSeats, hold } = options;
   const admission = typeof given === 'function' ? given : () => given;
   const host = {

@@ -37,6 +37,10 @@ it('holds as many entries after thirty rounds as after twelve', { timeout: 180_0
 });
 
 it('uses a single promise in all rounds to wait for a conflicting use of its key', () => {
-  const watch = new KeyWatch('1'.repeat(64), () => undefined);
+  const watch = new KeyWatch(
+    '1'.repeat(64),
+    () => undefined,
+    () => false,
+  );
   expect(watch.conflict).toBe(watch.conflict);
 });

@@ -189,6 +189,7 @@ const MOST_KNOWN = 4096;
 export class KeyWatch {
   readonly #me: WorkerId;
   readonly #onOther: (round: number) => void;
+  readonly #isEarlier: (id: EventId) => boolean;
   readonly #known = new Recent<true>(MOST_KNOWN);
   readonly #stop = deferred<RelayError>();
   /** Rejects when another process plays with this key. A single promise that every round waits for. */
@@ -201,10 +202,14 @@ export class KeyWatch {
   #isSittingOut = false;
   #isReported = false;
 
-  /** Calls `onOther` once if another process signs with this key although this worker came first. */
-  constructor(me: WorkerId, onOther: (round: number) => void) {
+  /**
+   * Calls `onOther` once if another process signs with this key although this worker came first. `isEarlier` reports
+   * whether an event was signed before this session.
+   */
+  constructor(me: WorkerId, onOther: (round: number) => void, isEarlier: (id: EventId) => boolean) {
     this.#me = me;
     this.#onOther = onOther;
+    this.#isEarlier = isEarlier;
     this.conflict.catch(() => undefined);
   }
 
@@ -233,7 +238,8 @@ export class KeyWatch {
   heard(message: ProtocolMessage): void {
     // relays that had events of an earlier session may send more of them
     if (!this.#isClean || !this.#isForeign(message)) return;
-    if (this.#isSittingOut) this.#clash();
+    if (this.#isEarlier(message.id)) this.#isClean = false;
+    else if (this.#isSittingOut) this.#clash();
     else if (!this.#isReported) {
       this.#isReported = true;
       this.#onOther(this.#at!.round);

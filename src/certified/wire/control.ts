@@ -220,15 +220,22 @@ export class Control {
     this.#resending.send(resent, this.#latest);
   }
 
-  /** Sends an event to all relays, after its body if that is sent in chunks. */
-  send(event: SignedEvent): Sending {
-    const { relays, signal } = this.#options;
+  /** Sends an event to all relays until `signal` aborts, after its body if that is sent in chunks. */
+  send(event: SignedEvent, signal = this.#options.signal): Sending {
+    const { relays } = this.#options;
     const sending = this.#bodies.send(event, this.#latest);
     return sending ?? watchOutcomes(relays.send(event, { signal }), relays);
   }
 
-  bundle(ids: readonly EventId[]): Bundle {
+  /** Returns the date of a stored event in Unix seconds. */
+  signedAt(id: EventId): number | undefined {
+    return this.#kept.get(id)?.created_at;
+  }
+
+  /** Returns these events with their bodies; undefined if one is not stored. */
+  bundle(ids: readonly EventId[]): Bundle | undefined {
     const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
+    if (events.length < ids.length) return undefined;
     const bodies = events.flatMap((event) => {
       const apart = apartIn(event);
       return (apart && this.#bodies.get(apart)) ?? [];
