@@ -188,6 +188,11 @@ const bounded: Invariant = {
   check(chronicle) {
     const { world, loads, disks, seconds } = chronicle;
     const minutes = 1 + seconds() / 60;
+    const most = {
+      framesPerMinute: MOST.framesPerMinute * growth(world),
+      bytesPerMinute: MOST.bytesPerMinute * growth(world) + disclosedBytes(chronicle) / minutes,
+      bytesPerRound: MOST.bytesPerRound * growth(world),
+    };
     return honestIn(world).flatMap((worker) => {
       const { framesUp = 0, framesDown = 0, bytesUp = 0, bytesDown = 0 } = loads.get(worker) ?? {};
       const { files } = disks.get(worker)!;
@@ -198,11 +203,20 @@ const bounded: Invariant = {
         bytesPerRound: (kept + JSON.stringify(files.entry?.own ?? {}).length) / world.rounds,
       };
       return (Object.keys(counts) as (keyof typeof counts)[])
-        .filter((name) => counts[name] > MOST[name] * growth(world))
+        .filter((name) => counts[name] > most[name])
         .map((name) => `worker ${worker}: ${name} is ${Math.round(counts[name])}`);
     });
   },
 };
+
+/** Bytes of a parameter in a disclosed state: 8, in base64, and each chunk may be sent twice. */
+const DISCLOSED_BYTES = (2 * 8 * 4) / 3;
+
+/** In a run with a jury, each worker discloses its state of each round, and jurors fetch it; both grow with the model. */
+function disclosedBytes({ spec, world }: Chronicle): number {
+  if (spec.jury === 0) return 0;
+  return DISCLOSED_BYTES * startOf(spec).layout.size * world.rounds * (1 + spec.jury);
+}
 
 /** Each member hears all others over each relay. */
 const growth = ({ workers, relays }: World): number => (workers * relays) / 4;

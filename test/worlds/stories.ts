@@ -62,6 +62,63 @@ export const stories: Readonly<Record<string, World>> = {
       },
     ],
   },
+  'a proposal of a decided round waited for a rate limit before the next update, and a round counted nothing':
+    {
+      ...{ ...world, seed: 191, workers: 3, founders: 3, relays: 1, rounds: 3 },
+      dialects: ['nostream'],
+      document: { foundersDecide: true },
+      trainSeconds: [8.159283405635506, 11.936632822229775],
+      faults: [],
+    },
+  'a worker was killed before it saved a decision, relays lost its own update, and it waited for it for ever':
+    {
+      ...{ ...world, seed: 606, workers: 3, founders: 3, relays: 1, rounds: 3 },
+      dialects: ['strfry'],
+      document: { foundersDecide: true },
+      trainSeconds: [9.724659850355238, 15.250241098206601],
+      faults: [
+        { fault: 'relay-forgets', relay: 0, at: 27.593 },
+        {
+          ...{ fault: 'killed', worker: 0, moment: 'after-write', writes: 3 },
+          ...{ at: 6.726, awaySeconds: 39.696 },
+        },
+      ],
+    },
+  'a late vote of its own earlier session was taken for one of another process, and a worker ended':
+    {
+      ...{ ...world, seed: 872, workers: 5, founders: 5, relays: 1, rounds: 4 },
+      document: { committee: { size: 5 }, late: 'defer' },
+      trainSeconds: [9.87463442189619, 12.970417966332045],
+      faults: [
+        { fault: 'copies', worker: 0, fromRound: 3 },
+        {
+          ...{ fault: 'relay-forges', relay: 0 },
+          ...{ at: 27.669, seconds: 51.95, strength: 0.5436168528045527 },
+        },
+        {
+          ...{ fault: 'relay-closes-reqs', relay: 0 },
+          ...{ at: 17.633, seconds: 37.864, strength: 0.6383095697499812 },
+        },
+        { fault: 'disk-lost', worker: 4, at: 32.054, awaySeconds: 26.212, writes: 0 },
+      ],
+    },
+  'a relay that hung up often got an update again and again, each upload aborted the one before, and workers ended':
+    {
+      ...{ ...world, seed: 20473, workers: 3, founders: 3, relays: 1, rounds: 2 },
+      dialects: ['nostream'],
+      document: { training: { model: 'mlp', hidden: [12_000], packing: 'int8' } },
+      trainSeconds: [16.44113920023665, 25.409602111815357],
+      faults: [
+        {
+          ...{ fault: 'relay-hangs-up', relay: 0 },
+          ...{ at: 34.666, seconds: 22.718, strength: 0.16633379572536794 },
+        },
+        {
+          ...{ fault: 'relay-truncates', relay: 0 },
+          ...{ at: 44.793, seconds: 56.205, strength: 0.16211885064258238 },
+        },
+      ],
+    },
 };
 
 /** Worlds that still break an invariant. */
