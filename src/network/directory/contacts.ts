@@ -66,13 +66,6 @@ export class Contacts {
     this.#localKey = localKey;
   }
 
-  /** Number of records in buckets. */
-  get size(): number {
-    let size = 0;
-    for (const bucket of this.#buckets.values()) size += bucket.size;
-    return size;
-  }
-
   /**
    * Stores a record, or replaces an older one of the same key. A full bucket keeps the records it has had longest,
    * since those holders are likeliest to stay, unless they have expired (`now` is in unix seconds). If the tables of

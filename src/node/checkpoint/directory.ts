@@ -299,6 +299,7 @@ export async function announce(
       },
     });
     asks += lookup.asks;
+    for (const key of lookup.silent) directory.contacts.remove(key);
     for (const record of lookup.nearest) directory.contacts.add(record, now());
     for (const record of lookup.nearest.slice(0, ANNOUNCED_TO)) {
       if (!accepted.has(record.key) && (await port.tell(record, event))) accepted.add(record.key);

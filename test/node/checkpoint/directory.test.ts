@@ -82,6 +82,21 @@ describe('the directory between holder servers', () => {
     expect(nobody.holders).toEqual([]);
   });
 
+  it('forgets a contact that does not answer', async () => {
+    const object = idOf('object');
+    const expiresAt = now() + 3600;
+    const gone = { ...recordOf('gone', [object]), contacts: ['http://127.0.0.1:1'], expiresAt };
+    const first = await holder(1, [], []);
+    first.directory.contacts.add(gone, now());
+    const { directory } = await holder(2, [], [first.url]);
+    directory.contacts.add(gone, now());
+    const search = searchOf([first.url]);
+    const port = { ...search.port, askAt: async () => [gone] };
+    await announce(directory.localRecord!, [object], directory, { ...search, port });
+    const known = directory.contacts.answer(object, now());
+    expect(known.map(({ key }) => key)).toEqual([first.key]);
+  });
+
   it('asks nobody whom a stranger names in this machine or network, unless that is allowed', async () => {
     const object = idOf('object');
     const first = await holder(1, [], []);
