@@ -294,7 +294,6 @@ export function createAssembly(
       }
       if (chunks.has(chunk.index)) return ok(false);
       chunks.set(chunk.index, chunk.data.slice());
-      if (chunks.size === count) return ok(true);
       // zeros need no memory
       for (const index of zeros.beside(chunk)) {
         if (!chunks.has(index)) chunks.set(index, NO_BYTES);

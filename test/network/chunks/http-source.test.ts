@@ -139,6 +139,22 @@ describe('an upload to a Blossom server', () => {
     ]);
   });
 
+  it('is copied from another server, unless the server has the blob', async () => {
+    const server = serverOf({ status: 404 }, stored(blob.sha256), { status: 200 });
+    const source = sourceAt(server);
+    for (let i = 0; i < 2; i++) await source.mirror(blob, 'https://other.test/x/?y#z', signal);
+    const asked = server.requests.map(({ method, url }) => `${method} ${new URL(url).pathname}`);
+    expect(asked).toEqual([`HEAD /${blob.sha256}`, 'PUT /mirror', `HEAD /${blob.sha256}`]);
+    const { body, headers } = server.requests[1]!;
+    expect(JSON.parse(new TextDecoder().decode(body))).toEqual({
+      url: `https://other.test/x/${blob.sha256}`,
+    });
+    expect(headers).toMatchObject({
+      'content-type': 'application/json',
+      'content-length': `${body!.length}`,
+    });
+  });
+
   it('is believed only with the hash of the blob', async () => {
     const answers = [stored('cd'.repeat(32)), { status: 200, body: [utf8('nonsense')] }, { status: 413 }]; // biome-ignore format: one line
     for (const answer of answers) {

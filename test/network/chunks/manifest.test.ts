@@ -5,6 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { canonicalJson } from '../../../src/base/canonical-json.ts';
 import {
   type FileManifest,
+  layoutProblem,
+  MOST_MANIFEST_BYTES,
   manifestDigest,
   manifestText,
   parseManifest,
@@ -74,10 +76,27 @@ describe('the manifest', () => {
     ['names of files', 'chunks', (m) => (m.chunks as unknown[]).splice(0, 1, ['../../etc/passwd', '/etc/shadow'])], // biome-ignore format: one case
     ['another member', 'unknown members', (m) => Object.assign(m, { path: '../x' })],
     ['another format', 'format', (m) => Object.assign(m, { format: 'nostrain/chunks/2' })],
+    ['a root in capitals', 'root', (m) => Object.assign(m, { root: 'A'.repeat(64) })],
+    ['a root that is a number', 'root', (m) => Object.assign(m, { root: 5 })],
+    ['a group of 300', 'stripe', (m) => Object.assign(m, { stripe: { data: 300, parity: 1 } })],
+    ['three hashes of a chunk', 'chunks', (m) => (m.chunks as unknown[][])[0]!.push('ab'.repeat(32))], // biome-ignore format: one case
     ['hashes in capitals', 'sha256', (m) => Object.assign(m, { sha256: 'A'.repeat(64) })],
   ])('is refused with %s', (_, words, change) => {
     const issue = issueOf(textWith(change));
     expect(issue).toContain(words === 'at' ? '1099511627776 bytes' : words);
+  });
+
+  it('has at most 2^18 chunks with parity, and 40 MiB of text', () => {
+    const problem = (bytes: number, erasure: FileManifest['erasure'] = null) =>
+      layoutProblem(bytes, { chunkBytes: 2 ** 14, erasure });
+    expect([problem(2 ** 32), problem(2 ** 31, { data: 2, parity: 2 })]).toEqual([undefined, undefined]); // biome-ignore format: one line
+    expect(problem(2 ** 32 + 1)).toBe('262145 chunks: at most 262144');
+    expect(problem(2 ** 31 + 1, { data: 2, parity: 2 })).toBe('262147 chunks: at most 262144');
+    expect(problem(2 ** 36)).toContain('4194304 chunks');
+    for (const [data, parity] of [[255, 1], [1, 255]] as const) expect(problem(1, { data, parity })).toBeUndefined(); // biome-ignore format: one line
+    for (const [data, parity] of [[256, 1], [1, 256], [128, 129], [1, 0], [1.5, 1]] as const) expect(problem(1, { data, parity })).toContain('a group needs'); // biome-ignore format: one line
+    expect(issueOf(' '.repeat(MOST_MANIFEST_BYTES))).toContain('not JSON');
+    expect(issueOf(' '.repeat(MOST_MANIFEST_BYTES + 1))).toContain('characters');
   });
 
   it('is refused where one SHA-256 names two chunks that differ', () => {
