@@ -17,8 +17,8 @@ interface Notice {
   readonly about?: Cause | undefined;
 }
 
-/** What ends a notice: news of the relays, or the end of the round. */
-type Cause = 'relays' | 'round';
+/** What ends a notice: news of the relays, the end of the start, or the end of the round. */
+type Cause = 'relays' | 'start' | 'round';
 
 export interface View {
   /** Empty until the first `hello` event. */
@@ -29,6 +29,8 @@ export interface View {
   readonly workers: readonly WorkerView[];
   /** Other workers, in the order of their first event. */
   readonly peers: readonly PeerView[];
+  /** Members that left the run and have not joined again; they are not shown. */
+  readonly left: ReadonlySet<WorkerId>;
   /** State digests of others at the start of rounds whose previous round is not finished here, by round. */
   readonly early: ReadonlyMap<number, ReadonlyMap<WorkerId, Digest>>;
   /** Finished rounds, by index. */
@@ -53,6 +55,7 @@ export const createView = (names: readonly string[]): View => ({
   rounds: 0,
   workers: names.map(createWorkerView),
   peers: [],
+  left: new Set(),
   early: new Map(),
   finished: [],
   diverged: new Set(),
@@ -69,7 +72,7 @@ export function fold(view: View, name: string, event: RunEvent): View {
     case 'hello': {
       const { task, parameters, rounds } = event;
       const peers = next.peers.filter((peer) => peer.worker !== event.worker);
-      return { ...next, task, parameters, rounds, peers };
+      return { ...forget(next, name, 'start'), task, parameters, rounds, peers };
     }
     case 'notice':
       return notify(forget(next, name, event.about), name, event.message, event.about);
@@ -91,7 +94,7 @@ export function fold(view: View, name: string, event: RunEvent): View {
       const peers = early.get(event.index + 1) ?? new Map();
       early.delete(event.index + 1);
       const finished = foldRound(view.finished, name, event, peers);
-      return { ...forget(next, name, 'round'), early, finished };
+      return { ...withoutLeavers(forget(next, name, 'round'), event.certified), early, finished };
     }
     case 'stalled':
     case 'voids':
@@ -109,8 +112,16 @@ export function fold(view: View, name: string, event: RunEvent): View {
   }
 }
 
+function withoutLeavers(view: View, round: CertifiedRound | undefined): View {
+  if (round === undefined || round.left.length + round.joined.length === 0) return view;
+  const left = new Set([...view.left, ...round.left]);
+  for (const key of round.joined) left.delete(key);
+  return { ...view, left, peers: view.peers.filter(({ worker }) => !left.has(worker)) };
+}
+
 function hear(view: View, event: Extract<RunEvent, { type: 'peer' }>): View {
   const { worker, round, digest } = event;
+  if (view.left.has(worker)) return view;
   if (view.workers.some((local) => local.worker === worker)) return view;
   const next = { ...view, peers: foldPeer(view.peers, event) };
   if (digest === undefined) return next;

@@ -93,12 +93,13 @@ export const runWorkerSession = <M extends object>(
       options.report(event);
     };
     const onNotice = (message: string) => report({ type: 'notice', message });
+    const onProgress = (message: string) => report({ type: 'notice', message, about: 'start' });
 
     const { settings, task: chosen } = await withTier(options.settings, {
       onNotice,
       signal,
       prepare: (each) => prepareTask(each, { ...options, base: undefined, onNotice }),
-      open: (each) => openSlowly(each, options, onNotice),
+      open: (each) => openSlowly(each, options, onProgress),
     });
     const base = chosen?.base ?? (await baseFor(settings, { ...options, onNotice }));
     const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
@@ -114,7 +115,7 @@ export const runWorkerSession = <M extends object>(
     scope.defer(() => relays.close());
 
     const task = chosen ?? (await prepareTask(settings, { ...options, base, onNotice }));
-    const trainer = await openSlowly(task, options, onNotice);
+    const trainer = await openSlowly(task, options, onProgress);
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
     const { relay } = settings;
@@ -124,7 +125,7 @@ export const runWorkerSession = <M extends object>(
     const { publicOnly } = options.connection;
     await assertRelaysFit(relay, size, erasure, { signal, publicOnly, onNotice });
 
-    const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
+    const first = () => firstState({ ...options, relays, onNotice, onProgress }, task, trainer);
     const state = (await folder.store.load(layout)) ?? (await first());
     const { wire, play: playRounds } = await protocol.open({
       ...sendingOf(settings, task, protocol),
@@ -178,8 +179,8 @@ const reachOf = <M extends object>(
 const openSlowly = (
   task: Task,
   options: Parameters<typeof openTrainer>[1],
-  onNotice: (message: string) => void,
-) => whileSlow('opening the trainer', onNotice, () => openTrainer(task, options));
+  onProgress: (message: string) => void,
+) => whileSlow('opening the trainer', onProgress, () => openTrainer(task, options));
 
 /** Returns the wire options that follow from settings and model. */
 function sendingOf(
@@ -229,6 +230,8 @@ async function lockKey(
 interface Surroundings {
   readonly relays: RelaySet;
   onNotice(message: string): void;
+  /** Called with progress, which is of interest until training begins. */
+  onProgress(message: string): void;
 }
 
 /** Returns the state of a new worker: seeded or given parameters, or the current state of the run. */
@@ -242,10 +245,10 @@ async function firstState<M extends object>(
     base ? await base.first(settings.seed) : initialParameters(storedModel(model), settings.seed);
   const values = start
     ? startingFrom(start, layout)
-    : await whileSlow('reading the first state', options.onNotice, seeded);
+    : await whileSlow('reading the first state', options.onProgress, seeded);
   const lossBefore = await evaluate(values, 'shard', {
     batches: SHARD_BATCHES,
-    onProgress: measuringReporter('the model before training', options.onNotice),
+    onProgress: measuringReporter('the model before training', options.onProgress),
   });
   return protocol.first(genesis({ layout, values }, lossBefore), options);
 }

@@ -58,6 +58,8 @@ export interface Repainter {
   write(line: string): void;
   /** Replaces the last line. */
   repaint(line: string): void;
+  /** Moves below the last line, for what other parts of the program write. */
+  end(): void;
 }
 
 type Stream = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>;
@@ -81,6 +83,10 @@ export function createRepainter(stream: Stream = process.stdout): Repainter {
       const width = (stream.columns || 80) - 1;
       if (stream.isTTY) stream.write(`${CLEAR}${clip(safeLine(line), width)}`);
       else stream.write(`${safeLine(line)}\n`);
+    },
+    end() {
+      if (stream.isTTY && shown !== '') stream.write('\n');
+      shown = '';
     },
   };
 }

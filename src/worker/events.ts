@@ -75,8 +75,11 @@ export type WorkerEvent =
   | {
       readonly type: 'notice';
       readonly message: string;
-      /** The next notice about the relays, or an update that a relay takes, ends this one. */
-      readonly about?: 'relays';
+      /**
+       * What ends the notice: the next one about the relays or an update that a relay takes; or, for progress of the start,
+       * the `hello` event.
+       */
+      readonly about?: 'relays' | 'start';
     }
   | {
       readonly type: 'waiting';

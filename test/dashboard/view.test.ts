@@ -26,6 +26,14 @@ describe('a notice', () => {
     expect(messages([away, other, sent])).toEqual(['a new key']);
   });
 
+  it('about progress of the start ends with it', () => {
+    const slow = { type: 'notice', about: 'start', message: 'opening the trainer' } as const;
+    expect(messages([['alice', slow]])).toEqual(['opening the trainer']);
+    const hello = told.wholeRun.find(([name]) => name === 'alice')!;
+    expect(hello[1].type).toBe('hello');
+    expect(messages([['alice', slow], hello])).toEqual([]);
+  });
+
   it('about a round ends with it', () => {
     const refused = { type: 'refused', round: 0, reason: 'base-mismatch', detail: 'x' } as const;
     const run: readonly told.NamedRunEvent[] = [['alice', refused]];
@@ -193,6 +201,25 @@ describe('others on screens of their own', () => {
     const demo = hear(createView(['me']), { ...peer, state: 'training' }, told.hello(told.bob));
     expect(demo.peers).toEqual([]);
     expect(hear(demo, { ...peer, state: 'sent', eventBytes: 57 }).peers).toEqual([]);
+  });
+
+  it('disappear with the outcome that lists their leave, until they join again', () => {
+    const holds = { ...peer, state: 'training', round: 1, digest: told.digestOf(1) } as const;
+    const certified = {
+      ...{ result: 'final' as const, attempt: 0, view: 0, root: told.digestOf(1), signers: [] },
+      ...{ of: 1, rejected: [], faults: [], joined: [], left: [], late: [] },
+    };
+    const outcome = (
+      index: number,
+      change: { readonly joined?: string[]; readonly left?: string[] },
+    ) => told.round(index, { certified: { ...certified, ...change } });
+    const gone = hear(start, holds, outcome(0, { left: [told.bob] }), outcome(1, {}));
+    expect(gone.peers).toEqual([]);
+    expect(agreementOf(gone, gone.finished[1]!)).toBe('alone');
+    const goodbye = { ...peer, state: 'away', round: 2 } as const;
+    expect(hear(gone, goodbye).peers).toEqual([]);
+    const back = hear(gone, outcome(2, { joined: [told.bob] }), { ...holds, round: 3 });
+    expect(back.peers.map(({ worker }) => worker)).toEqual([told.bob]);
   });
 
   it('confirm a round, whichever of the two is heard of first', () => {

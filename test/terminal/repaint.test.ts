@@ -18,12 +18,14 @@ it('repaints one line on a terminal and keeps the others', () => {
   repainter.repaint('round 1: 2 of 3 contributions');
   repainter.write('round 1 final');
   repainter.repaint('round 2: 0 of 3');
+  repainter.end();
+  repainter.end();
   expect(text()).toBe(
     'run winter\n' +
       '\r\x1b[Kround 1: 0 of 3' +
       '\r\x1b[Kround 1: 2 of 3 co…' +
       '\r\x1b[Kround 1 final\n' +
-      '\r\x1b[Kround 2: 0 of 3',
+      '\r\x1b[Kround 2: 0 of 3\n',
   );
 });
 
@@ -32,5 +34,6 @@ it('writes lines elsewhere, each change once', () => {
   repainter.repaint('round 1: 0 of 3');
   repainter.repaint('round 1: 0 of 3');
   repainter.write('round 1 final');
+  repainter.end();
   expect(text()).toBe('round 1: 0 of 3\nround 1 final\n');
 });

@@ -6,6 +6,8 @@ import { ConfigError, safeJson } from '../../base/errors.ts';
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import { followRun } from '../../dashboard/follow-run.ts';
 import type { OpenRoundPicture, RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
+import { invitationIn } from '../../node/friends/join-line.ts';
+import { runOfLobby } from '../../node/friends/run-of-lobby.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
@@ -42,26 +44,34 @@ export const watch = (): Command =>
     'follow a certified run live: rounds, votes, missing workers; needs no key',
     watchFlags,
   )
-    .argument('<run>', 'run: naddr1…, a link, its id, a spec file, or its name on this machine')
+    .argument('<run>', 'naddr1…, link, id, spec file or name of the run, or the line of its host')
     .action((source: string, flags: WatchFlags) =>
       interruptibly(async (signal) => {
         const { relay, allowPrivateRelays } = flags;
         const options = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
-        const location = await locateRun(source, options);
+        const connection = connectionOf(flags);
+        const invitation = await invitationIn(source, options);
+        const location = invitation
+          ? await runOfLobby(invitation, { connection, signal, onNotice: writeNote })
+          : await locateRun(source, options);
         if (location.relays.length === 0) {
           throw new ConfigError('flag/relay', 'no relay of this run is known', {
             hint: 'name its relays with --relay URL',
           });
         }
         const publicOnly = location.publicOnly ? { publicOnly: true } : {};
-        const reach = { connection: { ...connectionOf(flags), ...publicOnly }, signal };
+        const reach = { connection: { ...connection, ...publicOnly }, signal };
         await withRelays(
           location.relays,
           reach,
           ({ relays, signal }) =>
             new Promise<void>((resolve, reject) => {
-              const print = createPrinter(flags);
-              signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+              const { print, end } = createPrinter(flags);
+              const stop = () => {
+                end();
+                reject(signal.reason);
+              };
+              signal.addEventListener('abort', stop, { once: true });
               followRun(location.run, {
                 relays,
                 clock: systemClock,
@@ -85,30 +95,38 @@ export const watch = (): Command =>
  * Prints the run, each decided round once, and the open round: on a terminal in one line that is repainted, elsewhere
  * in a line whenever it changes.
  */
-function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
-  const { write, repaint } = createRepainter();
-  let printed = -1;
+function createPrinter({ ndjson, once }: WatchFlags) {
+  const { write, repaint, end } = createRepainter();
+  const { isTTY, columns } = process.stdout;
+  const width = isTTY ? columns : Number.POSITIVE_INFINITY;
+  let isBegun = false;
+  let printed = 0;
   let lastLine = '';
-  return (picture) => {
+  const print = (picture: RunPicture): void => {
     if (!picture.isCaughtUp) return;
     if (ndjson) {
       writeOut(`${safeJson(picture)}\n`);
       return;
     }
-    if (printed < 0) write(headOf(picture));
+    if (!isBegun) write(headOf(picture, width));
+    isBegun = true;
     const ready = picture.rounds.length - (isMeasured(picture) ? 0 : 1);
-    for (const round of picture.rounds.slice(Math.max(0, printed), ready)) {
-      write(roundLine(round));
-    }
+    for (const round of picture.rounds.slice(printed, ready)) write(roundLine(round, width));
     printed = Math.max(printed, ready);
     const now = picture.open ? openLine(picture.open) : endLine(picture);
     if (picture.open === undefined || once) {
       if (now !== lastLine) write(now);
     } else repaint(now);
     lastLine = now;
-    if (once && printed >= 0) for (const line of workerLines(picture)) writeNote(line);
+    if (once) for (const line of workerLines(picture)) writeNote(line);
   };
+  return { print, end };
 }
+
+/** Digits of a run id on a narrow terminal. */
+const SHORT_ID = 16;
+/** Columns between two parts of a line. */
+const SPACE = 2;
 
 /**
  * Reports whether the loss of the newest round is known; it arrives with the next heartbeats, so its line waits for it.
@@ -116,14 +134,18 @@ function createPrinter({ ndjson, once }: WatchFlags): (picture: RunPicture) => v
 const isMeasured = ({ rounds, reports, open }: RunPicture): boolean =>
   !reports || open === undefined || rounds.at(-1)?.sharedLoss !== undefined;
 
-const headOf = ({ name, model, planned, tier, run, lossUnit }: RunPicture): string =>
-  `${name}  ${model}, ${planned} rounds, ${tier} tier, run ${run}; losses are ${lossUnit}`;
+function headOf({ name, model, planned, tier, run, lossUnit }: RunPicture, width: number): string {
+  const words = (id: string) =>
+    `${name}  ${model}, ${planned} rounds, ${tier} tier, run ${id}; losses are ${lossUnit}`;
+  return words(run).length <= width ? words(run) : words(run.slice(0, SHORT_ID));
+}
 
-function roundLine(round: RoundPicture): string {
+/** Formats a decided round. A loss that does not fit the width is left out; refusals and changes of the roster stay. */
+function roundLine(round: RoundPicture, width: number): string {
   const { accepted, roster, signers, committee, sent, result } = round;
   const losses = [
-    round.trainingLoss === undefined ? '' : `training ${formatLoss(round.trainingLoss)}`,
     round.sharedLoss === undefined ? '' : `validation ${formatLoss(round.sharedLoss)}`,
+    round.trainingLoss === undefined ? '' : `training ${formatLoss(round.trainingLoss)}`,
     round.bitsPerByte === undefined ? '' : `${round.bitsPerByte.toFixed(2)} bits/byte`,
     round.accuracy === undefined ? '' : `${formatShare(round.accuracy)} right`,
   ];
@@ -134,13 +156,19 @@ function roundLine(round: RoundPicture): string {
     ...round.left.map((key) => `left ${shortName(key)}`),
     ...(round.forks.length > 0 ? ['FORK'] : []),
   ];
-  return [
+  const head = [
     `round ${String(roundNumber(round.round)).padStart(4)}  ${result.padEnd(5)}`,
     `${accepted.length} of ${roster.length} counted`,
     `${signers.length} of ${committee.length} signed`,
     formatBytes(sent.reduce((sum, { bytes }) => sum + bytes, 0)),
-    ...[...losses, notes.join(', ')].filter((each) => each !== ''),
   ].join('  ');
+  let left = width - head.length - (notes.length > 0 ? SPACE + notes.join(', ').length : 0);
+  const fitting = losses.filter((words) => {
+    const isFitting = words !== '' && SPACE + words.length <= left;
+    if (isFitting) left -= SPACE + words.length;
+    return isFitting;
+  });
+  return [head, ...fitting, notes.join(', ')].filter((each) => each !== '').join('  ');
 }
 
 /** Formats the open round. Silent seats are named only once other members have voted. */

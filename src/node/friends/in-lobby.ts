@@ -1,5 +1,6 @@
 /** A person in a lobby, who follows it over the relays of its line. */
 import { type Scope, systemClock } from '../../base/async.ts';
+import { RelayError } from '../../base/errors.ts';
 import { encodeRunAddress } from '../../certified/wire/runs.ts';
 import type { Invitation } from '../../friends/line.ts';
 import { OpenLobby } from '../../friends/open-lobby.ts';
@@ -39,3 +40,9 @@ export async function enterLobby(
 /** Returns the address by which the people of a lobby join its run. */
 export const addressIn = ({ invitation: { host } }: Pick<InLobby, 'invitation'>, run: Digest) =>
   encodeRunAddress({ run, author: host, relays: [] });
+
+/** Returns the error for a line whose relays answer without its lobby. */
+export const unknownLobby = (): RelayError =>
+  new RelayError('lobby/unknown', 'the relays of this line have no such lobby', {
+    hint: 'ask the host for a new line: this one is outdated, or the host has not started yet',
+  });

@@ -6,7 +6,7 @@ import type { OpenLobby, Person } from '../../friends/open-lobby.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { findRun } from '../join/find-run.ts';
 import type { Connection } from '../net/relays.ts';
-import { addressIn, type InLobby } from './in-lobby.ts';
+import { addressIn, type InLobby, unknownLobby } from './in-lobby.ts';
 
 /** Time between two checks of who has gone. */
 const POLL_MS = 5000;
@@ -63,11 +63,7 @@ async function waitForStart(
 }
 
 function assertOpen(lobby: OpenLobby): void {
-  if (lobby.lobby === undefined) {
-    throw new RelayError('lobby/unknown', 'the relays of this line have no such lobby', {
-      hint: 'ask the host for a new line: this one is outdated, or the host has not started yet',
-    });
-  }
+  if (lobby.lobby === undefined) throw unknownLobby();
   if (lobby.isOpenToMe) return;
   throw new RelayError('lobby/secret', 'this line does not open the lobby', {
     hint: 'copy the whole line that the host printed, or ask for a new one',

@@ -1,9 +1,11 @@
+import { buildLobby, joinLineOf, lockOf } from 'nostrain/friends';
 import { createRelay } from 'nostrain/relay';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { publishRaw } from '../../support/publish-raw.ts';
+import { keyOf, signerOf } from '../../support/swarm.ts';
 
 const made = generateRun();
 
@@ -43,6 +45,43 @@ describe('nostrain watch', () => {
     const before = timers().length;
     for (let i = 0; i < 3; i++) await runCommand('watch', made.run, '--relay', url, '--once');
     expect(timers().length).toBeLessThanOrEqual(before);
+  });
+
+  it('follows the run of a lobby by the line of its host, once it has started', async () => {
+    const secret = '0f'.repeat(16);
+    const address = { host: keyOf(0), name: 'winter' };
+    const line = joinLineOf({ ...address, relays: [url], secret });
+    const lobby = { ...address, people: 2, lock: lockOf(secret, address), what: 'linear' };
+    const announce = (run: string | undefined, createdAt: number) =>
+      publishRaw(url, [
+        signerOf(0).sign(buildLobby({ ...lobby, run, names: new Map() }, createdAt)),
+      ]);
+    const now = Math.floor(Date.now() / 1000);
+    expect((await runCommand('watch', line, '--once')).stderr).toContain('lobby/unknown');
+    await announce(undefined, now - 1);
+    expect((await runCommand('watch', line, '--once')).stderr).toContain('lobby/waiting');
+    await announce(made.run, now);
+    const { exitCode, stdout } = await runCommand('watch', `nostr:${line}`, '--once');
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain(`run ${made.run}`);
+  });
+
+  it('names the run once on a terminal, and keeps its lines within the width', async () => {
+    const { stdout: out } = process;
+    const given = { isTTY: out.isTTY, columns: out.columns };
+    Object.assign(out, { isTTY: true, columns: 80 });
+    try {
+      const { stdout } = await runCommand('watch', made.run, '--relay', url, '--once');
+      const lines = stdout.split('\n').filter((line) => line !== '');
+      expect(lines.filter((line) => line.startsWith('made up'))).toHaveLength(1);
+      const plain = lines.filter((line) => /^round +\d+ {2}final/.test(line));
+      expect(plain.length).toBeGreaterThan(0);
+      for (const line of plain.filter((each) => !/\(|joined|left/.test(each))) {
+        expect(line.length).toBeLessThan(81);
+      }
+    } finally {
+      Object.assign(out, given);
+    }
   });
 
   it('says what to do where no relay has the run', async () => {

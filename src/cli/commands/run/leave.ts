@@ -69,7 +69,8 @@ async function leave(source: string, flags: LeaveFlags): Promise<void> {
       const stand = await standOf(spec, { ...relaySession, beacon, tables, crypto: nativeCrypto });
       const last = lastOf(stand, signer.publicKey, flags.last);
       await send(spec, last, signer, relaySession);
-      writeOut(`leaves ${spec.name} after ${roundName(last)}\n`);
+      const outcome = `the first outcome that lists it, of ${roundName(last)} or a later one`;
+      writeOut(`asked to leave ${spec.name}: its worker stops with ${outcome}\n`);
     });
   });
 }
