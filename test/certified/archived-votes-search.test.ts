@@ -8,7 +8,8 @@ async function asked(members: number, times: number): Promise<readonly (readonly
   const roster = Array.from({ length: members }, (_, i) => `key ${i}`);
   const lists: (readonly string[])[] = [];
   let nowMs = 0;
-  const fetchArchivedVotes = async (_: number, keys: readonly string[]) => void lists.push(keys);
+  const fetchArchivedVotes = async (rounds: readonly { readonly by: readonly string[] }[]) =>
+    void lists.push(...rounds.map(({ by }) => by));
   const options = {
     context: { round: 0, roster, committee: { members: ['seated'] } },
     state: { round: 0, before: null },

@@ -112,7 +112,7 @@ describe('C-10: the subscriptions of a worker that only trains', () => {
         asked.push(...filters);
         const onEvent: typeof handlers.onEvent = (event, from) => {
           brought.push(event.kind);
-          handlers.onEvent(event, from);
+          return handlers.onEvent(event, from);
         };
         return plain.subscribe(filters, { ...handlers, onEvent }, options);
       }) satisfies typeof plain.subscribe,

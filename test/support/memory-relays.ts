@@ -77,20 +77,28 @@ export function createMemoryRelay(url: string, options: MemoryRelayOptions = {})
         publish: (event) => Promise.resolve([take(event)]),
         send: (event) => [Promise.resolve(take(event))],
         subscribe(filters, handlers) {
-          const onEvent = (event: SignedEvent) => hears(event) && handlers.onEvent(event, url);
+          const handed = new Set<SignedEvent>();
+          const onEvent = (event: SignedEvent) => {
+            if (handed.has(event) || !hears(event)) return;
+            if (handlers.onEvent(event, url) !== false) handed.add(event);
+          };
           const listener = { filters, onEvent };
-          const stored = events.filter((event) => wants(listener, event));
           listeners.add(listener);
           let caughtUp = false;
-          queueMicrotask(() => {
-            for (const event of stored) onEvent(event);
-            caughtUp = true;
-            handlers.onCaughtUp?.(url);
-          });
+          const renew = () => {
+            const stored = events.filter((event) => wants(listener, event));
+            queueMicrotask(() => {
+              for (const event of stored) onEvent(event);
+              caughtUp = true;
+              handlers.onCaughtUp?.(url);
+            });
+          };
+          renew();
           return {
             get caughtUp() {
               return caughtUp;
             },
+            renew,
             close: () => void listeners.delete(listener),
           };
         },

@@ -23,9 +23,8 @@ function changed(
     ...{ relays: relays.relays, readRelays: relays.readRelays, send },
     publish: (event, options) => Promise.all(send(event, options)),
     subscribe: (filters, handlers, options) => {
-      const onEvent: typeof handlers.onEvent = (event, relay) => {
-        if (hears(event)) handlers.onEvent(event, relay);
-      };
+      const onEvent: typeof handlers.onEvent = (event, relay) =>
+        hears(event) ? handlers.onEvent(event, relay) : undefined;
       return relays.subscribe(filters, { ...handlers, onEvent }, options);
     },
     query: (...args) => relays.query(...args),

@@ -251,9 +251,9 @@ export function createArchivedVotesFetcher(
         MAX_QUERIED_KEYS * ((askCount - 1) % Math.ceil(roster.length / MAX_QUERIED_KEYS));
       const by = (each: number) =>
         askCount === 0 ? seatedIn(options, each) : roster.slice(from, from + MAX_QUERIED_KEYS);
-      const asking = rounds.map((each) => control.fetchArchivedVotes(each, by(each), hearing));
+      const archived = rounds.map((each) => ({ round: each, by: by(each) }));
       askCount++;
-      void Promise.all(asking).finally(() => {
+      void control.fetchArchivedVotes(archived, hearing).finally(() => {
         isAsking = false;
         onAnswered();
       });

@@ -236,9 +236,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         );
       case 'want':
         if (effect.what === 'events') return this.fetch(effect.ids);
-        return effect.what === 'outcome'
-          ? this.fetchOutcome(effect.digest)
-          : this.#listening.resubscribe();
+        return effect.what === 'outcome' ? this.fetchOutcome(effect.digest) : this.#hearAgain();
       case 'finalized':
         this.#dropUnsent(effect.certificate.proposal);
         return this.#pending.attempt('finish', () =>
@@ -268,6 +266,17 @@ class RoundDriver implements DrivenRound, JudgeHost {
    */
   #dropUnsent(needed?: EventId): void {
     for (const [id, stop] of this.#unsent) if (id !== needed) stop.abort(new Error('decided'));
+  }
+
+  /** Requests the messages of the round again, and feeds the machine those that it refused, such as early ones. */
+  #hearAgain(): void {
+    this.#listening.renew();
+    const { evidence } = this.#options.ports;
+    const { votes, ballots } = this.#machine;
+    const known = new Set([...votes, ...ballots].map(({ id }) => id));
+    for (const message of [...evidence.messages()]) {
+      if (isMessage(message) && !known.has(message.id)) this.take(message);
+    }
   }
 
   /** Called when a view ends without a certificate. */

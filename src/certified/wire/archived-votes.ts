@@ -157,13 +157,18 @@ export async function publishArchivedVotes(
   );
 }
 
+/** A round, and the members whose archives of it are queried. */
+export interface ArchivedRound {
+  readonly round: number;
+  readonly by: readonly WorkerId[];
+}
+
 /**
- * Passes the events of a round that these members archived to `take`; resolves when relays have answered. Never
- * rejects.
+ * Passes the events of archived rounds to `take`; resolves when relays have answered. Never rejects.
  */
 export async function findArchivedVotes(
-  { run, round }: RoundOfRun,
-  members: readonly WorkerId[],
+  run: Digest,
+  rounds: readonly ArchivedRound[],
   { relays, attachments, signal, crypto }: ArchivedVotesSearch,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
@@ -178,7 +183,7 @@ export async function findArchivedVotes(
     if ('root' in read.value) pulls.push(pull(read.value));
     else read.value.forEach(take);
   };
-  const filters = archivedVotesFilters(run, members, round);
+  const filters = rounds.flatMap(({ round, by }) => archivedVotesFilters(run, by, round));
   // rejects when the search is aborted
   await relays.query(filters, { waitMs: FIND_MS, signal, onEvent }).catch(() => undefined);
   await Promise.all(pulls);

@@ -20,6 +20,7 @@ import { type FeatureSet, type FeatureValues, withFeatures } from '../../run/spe
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Message, Notice } from '../../run/vote.ts';
 import {
+  type ArchivedRound,
   type Bundle,
   findArchivedVotes,
   findArchivers,
@@ -110,7 +111,7 @@ export class Control {
       get caughtUp() {
         return listening.caughtUp;
       },
-      resubscribe: listening.resubscribe,
+      renew: () => listening.renew(),
       pull: async (manifest) => (await this.#attachments.pull(manifest, stop).done)?.payload,
       close() {
         stop.abort(new Error('closed'));
@@ -153,16 +154,11 @@ export class Control {
     void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false, 1);
   }
 
-  /**
-   * Queries all relays for archives of a round by these members and handles the events inside like originals; resolves
-   * when relays have answered.
-   */
-  fetchArchivedVotes(round: number, by: readonly WorkerId[], hearing: Hearing): Promise<void> {
+  /** Queries for archives of rounds and handles the events inside like originals; resolves when relays have answered. */
+  fetchArchivedVotes(rounds: readonly ArchivedRound[], hearing: Hearing): Promise<void> {
     const hear = { hearing: answering(hearing), keep: this.#keep, wasRequested: true };
     const search = { ...this.#options, attachments: this.#attachments };
-    return findArchivedVotes({ run: search.run, round }, by, search, (event) =>
-      this.#take(event, hear),
-    );
+    return findArchivedVotes(search.run, rounds, search, (event) => this.#take(event, hear));
   }
 
   /** Queries the relays that are read; if they return fewer than `wanted` events, queries the others too. */
@@ -346,18 +342,7 @@ export class Control {
       ...this.#handlersOf({ hearing, keep, wasRequested: false }),
       onCaughtUp: () => hearing.onCaughtUp?.(),
     };
-    const subscribe = () => relays.subscribe([filter], handlers);
-    let subscription = subscribe();
-    return {
-      get caughtUp() {
-        return subscription.caughtUp;
-      },
-      resubscribe() {
-        subscription.close();
-        subscription = subscribe();
-      },
-      close: () => subscription.close(),
-    };
+    return relays.subscribe([filter], handlers);
   }
 
   #handlersOf(hear: Hear) {
@@ -368,20 +353,21 @@ export class Control {
     };
   }
 
-  /** Passes on the message of an event, immediately or once its body has arrived. */
-  #take(event: SignedEvent, hear: Hear): void {
+  /** Passes on the message of an event, immediately or once its body has arrived; returns false while it is missing. */
+  #take(event: SignedEvent, hear: Hear): boolean {
     const rejection = hear.wasRequested ? undefined : refuseShortLived(event, this.#least);
     if (rejection) hear.hearing.refuse?.(rejection, event.id);
-    if (rejection) return;
+    if (rejection) return true;
     const message = this.#read(event);
     if (message !== undefined) {
       if (message.type !== 'unreadable') hear.keep(event, hear.wasRequested);
       hear.hearing.take(message);
-      return;
+      return true;
     }
     const apart = apartIn(event);
-    if (!apart || this.#bodies.get(apart)) return;
-    const onReceived = () => this.#take(event, hear);
+    if (!apart || this.#bodies.get(apart)) return true;
+    const onReceived = () => void this.#take(event, hear);
     this.#bodies.bring({ event, apart, onReceived }, this.#latest, hear.wasRequested);
+    return false;
   }
 }

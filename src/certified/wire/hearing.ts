@@ -17,7 +17,8 @@ export interface Hearing {
 export interface Listening {
   /** True once every reachable relay has sent its stored events. */
   readonly caughtUp: boolean;
-  resubscribe(): void;
+  /** Requests everything again, also on connections that stayed open; only new messages are taken. */
+  renew(): void;
   /** Ends the subscription and its downloads. */
   close(): void;
 }

@@ -55,11 +55,10 @@ interface Standing {
 type Hear = (frame: RelayFrame | undefined) => void;
 
 const THROTTLE_MS = 60_000;
+/** Wait before the recheck: until then, a relay may not have stored all that it accepted. */
+const RECHECK_AFTER_MS = 3000;
+/** The recheck requests events dated this long before the relay caught up. */
 const RECHECK_MS = 60_000;
-/** Wait before the second recheck: a relay may answer the first one before it has stored what it accepted. */
-const SECOND_RECHECK_MS = 3000;
-/** The second recheck requests events dated this long before the relay caught up: clocks of authors differ. */
-const SECOND_RECHECK_FROM_MS = 5000;
 const QUERY_MS = 60_000;
 /** Wait for the end of stored events before a subscription is requested again; doubles each time. */
 const UNANSWERED_MS = 60_000;
@@ -211,7 +210,8 @@ export class RelayReader {
         return undefined;
       case 'new':
         this.counts.events++;
-        feed.handlers.onEvent(received.event, url);
+        if (feed.handlers.onEvent(received.event, url) === false)
+          feed.handed.seen.delete(received.event.id);
         return received.event.created_at;
     }
   }
@@ -246,19 +246,17 @@ export class RelayReader {
     void this.#recheck(standing, asking);
   }
 
-  /** Requests the last minute again, and the last seconds once more after SECOND_RECHECK_MS. */
+  /** Requests the last minute again after RECHECK_AFTER_MS. */
   async #recheck(standing: Standing, asking: Asking): Promise<void> {
     const { clock } = this.#options;
-    const caughtUpMs = clock.now();
-    const { filters } = standing.feed;
-    await this.#query(standing, since(caughtUpMs - RECHECK_MS, filters));
+    const fromMs = clock.now() - RECHECK_MS;
     try {
-      await clock.sleep(SECOND_RECHECK_MS, this.#signal);
+      await clock.sleep(RECHECK_AFTER_MS, this.#signal);
     } catch {
       return; // closed while waiting
     }
     if (!this.#isCurrent(standing, asking)) return;
-    await this.#query(standing, since(caughtUpMs - SECOND_RECHECK_FROM_MS, filters));
+    await this.#query(standing, since(fromMs, standing.feed.filters));
   }
 
   /** Requests new events only, and finds missing stored ones by NIP-77. */

@@ -37,6 +37,8 @@ export interface RelaySetOptions
 /** An open subscription to a relay set. */
 export interface Subscription {
   readonly caughtUp: boolean;
+  /** Requests everything again, also on connections that stayed open; hands over only events that are new. */
+  renew(): void;
   close(): void;
 }
 
@@ -165,16 +167,22 @@ class Relays implements RelaySet {
     options: SubscribeOptions = {},
   ): Subscription {
     const { longLived = false, recheck = true, maxPerAuthor = MAX_PER_AUTHOR } = options;
-    const id = `n${++this.#opened}`;
     const handed = new Handed(maxPerAuthor, this.#settings.clock, longLived);
-    const feed = { id, filters, handlers, handed, longLived, recheck };
-    const queryOptions = this.#named(options.only ?? this.readRelays);
-    const holds = queryOptions.map((connection) => connection.hold());
-    const parts = queryOptions.map((connection) => this.#readers.get(connection)!.subscribe(feed));
+    const connections = this.#named(options.only ?? this.readRelays);
+    const holds = connections.map((connection) => connection.hold());
+    const open = () => {
+      const feed = { id: `n${++this.#opened}`, filters, handlers, handed, longLived, recheck };
+      return connections.map((connection) => this.#readers.get(connection)!.subscribe(feed));
+    };
+    let parts = open();
     return {
       get caughtUp() {
         const caughtUp = parts.map((part) => part.isCaughtUp());
         return caughtUp.includes(true) && !caughtUp.includes(false);
+      },
+      renew() {
+        for (const part of parts) part.close();
+        parts = open();
       },
       close() {
         for (const part of parts) part.close();

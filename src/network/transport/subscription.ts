@@ -6,8 +6,11 @@ import type { Handed } from './inbox.ts';
 
 /** What a subscription reports: events, refusals, and how far each relay has been read. */
 export interface SubscriptionHandlers {
-  /** Called once per verified event. The set of remembered ids is bounded, so an old event may come again. */
-  onEvent(event: SignedEvent, relay: string): void;
+  /**
+   * Called once per verified event, but again for an event for which it returned false. The set of remembered ids is
+   * bounded, so an old event may come again.
+   */
+  onEvent(event: SignedEvent, relay: string): unknown;
   /** Called for an event that does not count. Blame the relay that sent it, not the key that it names. */
   onRefused?(reason: RejectReason, detail: string, relay: string, id: string | undefined): void;
   /** Called if a relay sends an event again that was handed over before, outside of a recheck. */
@@ -26,8 +29,8 @@ export interface SubscribeOptions {
   /** After a reconnect, request only events dated after the loss; for events that are sent when they are created. */
   readonly longLived?: boolean;
   /**
-   * Request the last minute again when a relay has caught up, and 3 s later, for relays that lose events which arrive
-   * between the stored query and the live subscription; default true.
+   * Request the last minute again 3 s after a relay has caught up, for relays that lose events which arrive between the
+   * stored query and the live subscription; default true.
    */
   readonly recheck?: boolean;
   /** Maximum events of one author in ten minutes; default 4096. */

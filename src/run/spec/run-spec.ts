@@ -48,8 +48,14 @@ export function canonicalSpec(spec: RunSpec, table: FeatureTable = features): st
   return canonicalJson(toJson(Object.fromEntries(present)));
 }
 
+const runIds = new WeakMap<RunSpec, Digest>();
+
 /** SHA-256 of the canonical text in UTF-8. */
-export const runIdOf = (spec: RunSpec): Digest => sha256Hex(utf8(canonicalSpec(spec)));
+export function runIdOf(spec: RunSpec): Digest {
+  const run = runIds.get(spec) ?? sha256Hex(utf8(canonicalSpec(spec)));
+  runIds.set(spec, run);
+  return run;
+}
 
 function toJson(value: unknown): Json {
   if (typeof value === 'number' || typeof value === 'string') return value;

@@ -16,6 +16,7 @@ function fakeRelays(...names: readonly string[]) {
   const subscription = {
     caughtUp: false,
     isClosed: false,
+    renew: () => undefined,
     close() {
       this.isClosed = true;
     },
