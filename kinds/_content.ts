@@ -164,8 +164,12 @@ export function canonicalObject<const M extends Members>(
   longest: number,
 ): Content<Needed<M> & Allowed<M>> {
   const fields = Object.entries<Member>(members).sort(([a], [b]) => (a < b ? -1 : 1));
+  const heads = fields.map(([key]) => [key, `${JSON.stringify(key)}:`] as const);
   const write = (value: Readonly<Record<string, unknown>>): string =>
-    canonical(Object.fromEntries(fields.map(([key]) => [key, value[key]])));
+    `{${heads
+      .filter(([key]) => value[key] !== undefined)
+      .map(([key, head]) => head + canonical(value[key]))
+      .join(',')}}`;
   return {
     says: 'canonical JSON object: the members below',
     members: describeMembers(members),

@@ -114,6 +114,7 @@ export function createMember(options: MemberOptions): RunMember {
     clock,
     signal,
     apply: options.apply,
+    sha256: machine.sha256,
     close() {
       for (const feature of features) feature.close?.();
       rounds.close();

@@ -6,7 +6,7 @@ import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
 import { bytes32, sha256, sha256Hex } from '../base/hash.ts';
 import { HASH_BYTES, merklePath, merkleTree, pathLength, rootFrom } from '../base/merkle.ts';
 import type { Digest } from '../run/ids.ts';
-import type { Layout, Params, Vector } from '../tensor/params.ts';
+import { bytesOfVector, type Layout, type Params, type Vector } from '../tensor/params.ts';
 
 /** Parameters and outer momentum, the content of a checkpoint. */
 export interface ModelState {
@@ -41,25 +41,19 @@ export function stateBytes(state: ModelState): Uint8Array {
 }
 
 /** The canonical bytes chunk by chunk; each chunk reuses the buffer of the one before. */
-function* stateChunks(state: ModelState): Generator<Uint8Array> {
-  const { params, momentum } = state;
-  const [total, size, width] = [
-    stateBytesOf(state),
-    params.values.length,
-    params.values.BYTES_PER_ELEMENT,
-  ];
+function* stateChunks({ params, momentum }: ModelState): Generator<Uint8Array> {
   const chunk = new Uint8Array(CHUNK_BYTES);
-  const view = new DataView(chunk.buffer);
-  const perChunk = CHUNK_BYTES / width;
-  for (let from = 0; from * width < total; from += perChunk) {
-    const to = Math.min(from + perChunk, total / width);
-    for (let i = from; i < to; i++) {
-      const value = i < size ? params.values[i]! : momentum[i - size]!;
-      if (width === 4) view.setFloat32((i - from) * 4, value, true);
-      else view.setFloat64((i - from) * 8, value, true);
+  let filled = 0;
+  for (const bytes of [params.values, momentum].map(bytesOfVector)) {
+    for (let from = 0; from < bytes.length; ) {
+      const part = bytes.subarray(from, from + CHUNK_BYTES - filled);
+      chunk.set(part, filled);
+      from += part.length;
+      filled = (filled + part.length) % CHUNK_BYTES;
+      if (filled === 0) yield chunk;
     }
-    yield chunk.subarray(0, (to - from) * width);
   }
+  if (filled > 0) yield chunk.subarray(0, filled);
 }
 
 /** Reads canonical bytes back as f32, the storage type of all trained models. Throws a RangeError on a wrong length. */

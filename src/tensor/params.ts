@@ -91,6 +91,12 @@ export function sameLayout(a: Layout, b: Layout): boolean {
 }
 
 const BLOCK = 8192;
+/** Reports whether no value is infinite or NaN. A loop: `every` would call a function for each of millions of values. */
+export function allFinite(values: Vector): boolean {
+  for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i]!)) return false;
+  return true;
+}
+
 const IS_LITTLE_ENDIAN = new Uint8Array(Float64Array.of(1).buffer)[7] !== 0;
 
 /**
@@ -129,11 +135,19 @@ export function stateDigest(
   return toHex(hash.digest());
 }
 
+/** Returns the values in their own type as little-endian bytes, which share their memory where the machine is so. */
+export function bytesOfVector(values: Vector): Uint8Array {
+  const { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT: width } = values;
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+  if (IS_LITTLE_ENDIAN) return bytes;
+  const turned = bytes.slice();
+  for (let i = 0; i < byteLength; i += width) turned.subarray(i, i + width).reverse();
+  return turned;
+}
+
 /** Returns values as little-endian f64 bytes; writes them into `block` unless they are in that form already. */
 function littleEndian(values: Vector, block: Float64Array): Uint8Array {
-  if (IS_LITTLE_ENDIAN && values instanceof Float64Array) {
-    return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-  }
+  if (values instanceof Float64Array) return bytesOfVector(values);
   if (IS_LITTLE_ENDIAN) block.set(values);
   else {
     const view = new DataView(block.buffer);

@@ -9,7 +9,7 @@ import type { Half } from '../model/graph/lower.ts';
 import { hasGivenUp } from '../model/loss.ts';
 import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
-import type { Vector } from '../tensor/params.ts';
+import { allFinite, type Vector } from '../tensor/params.ts';
 import type {
   EvaluationOptions,
   HalfPhase,
@@ -364,5 +364,5 @@ function keepScaling(scaling: readonly Float32Array[], after: readonly Float32Ar
 }
 
 function requireFiniteParams(params: Float32Array, step: number): void {
-  if (!params.every(Number.isFinite)) throw notFinite(step, 'a parameter');
+  if (!allFinite(params)) throw notFinite(step, 'a parameter');
 }

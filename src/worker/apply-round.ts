@@ -13,7 +13,7 @@ import type { CompletionReason, Sync } from '../run/aggregation.ts';
 import type { Contribution } from '../run/contribution.ts';
 import { type Digest, roundName, type WorkerId } from '../run/ids.ts';
 import { shortName } from '../run/worker-names.ts';
-import { createLayout, type Params, type Vector } from '../tensor/params.ts';
+import { allFinite, createLayout, type Params, type Vector } from '../tensor/params.ts';
 import { CHUNK_LENGTH, type Range, rangeOfPartial } from '../tensor/partial-vector.ts';
 import type { RoundSummary } from './events.ts';
 import { assertCompany, liveWorkers, RELAY_HINT, relaysAreAtFault } from './peers.ts';
@@ -240,7 +240,7 @@ function tellLeftOut(count: number, round: number, { ports: { report } }: Sessio
 
 /** Throws a TrainingError (`round/not-finite`) before a non-finite step is saved. */
 function assertFinite(values: Vector, round: number): void {
-  if (values.every(Number.isFinite)) return;
+  if (allFinite(values)) return;
   throw new TrainingError(
     'round/not-finite',
     `the outer step of ${roundName(round)} is not finite`,

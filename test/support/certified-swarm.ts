@@ -272,7 +272,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     },
     beacon: options.beacon ?? (() => Promise.reject(new Error('no beacon here'))),
     history: createHistory(spec, {
-      ...{ relays, signal, clock, crypto, sha256: nativeSha256 },
+      ...{ relays, signal, clock, crypto, sha256: nativeSha256, parse: options.read },
       genesis: () => genesisIn(spec, layout, options.first),
     }),
     through: options.through,

@@ -136,7 +136,11 @@ const archivesReplay: Invariant = {
       const events = kept.flatMap((round) => round.events);
       const { chain: end } = pathOf(
         start,
-        gather(events, { run, spec }, { crypto: cryptoOf(world) }),
+        gather(
+          events,
+          { run, spec },
+          { crypto: cryptoOf(world), ...(!world.isReal && { parse: chronicle.read }) },
+        ),
       ).tip;
       if (end.parent === state.head.parent) return [];
       return [`the archive of worker ${worker} ends after ${end.round} rounds with ${end.parent}`];

@@ -12,6 +12,7 @@ import { guestTest } from '../../consensus/round/seats.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
+import { allFinite } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { boundedMean } from '../../worker/apply-round.ts';
 import {
@@ -67,7 +68,7 @@ export function completeOutcome(
 }
 
 const isFiniteModel = ({ params, momentum }: ModelStep['model']): boolean =>
-  params.values.every(Number.isFinite) && momentum.every(Number.isFinite);
+  allFinite(params.values) && allFinite(momentum);
 
 const notFinite = () =>
   invalid('not-finite', 'accepted', 'the outer step gives a value that is not finite');

@@ -4,6 +4,7 @@
  */
 import { quorumOf } from '../../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
+import type { Sha256 } from '../../network/event-crypto.ts';
 import { seatNames } from '../../run/founder-seats.ts';
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import type { ListedVotes } from '../../run/listed.ts';
@@ -48,6 +49,7 @@ export function* replay(
   start: Chain | Certified,
   events: Gathered,
   through?: Digest,
+  hash?: Sha256,
 ): Generator<ReplayedRound, ReplayEnd, undefined> {
   let state: Chain | Certified = start;
   const layout = hasModel(start) ? start.params.layout : undefined;
@@ -69,7 +71,7 @@ export function* replay(
     }
     const forks = others.map(({ certificate }) => certificate.digest);
     const before = seatFounders(state, decided.outcome.joins, events);
-    const { next, ...rest } = stepOver(before, decided, events);
+    const { next, ...rest } = stepOver(before, decided, events, hash);
     yield { round: state.round, before, decided, forks, ...rest };
     if (next === undefined) return { state, digests };
     digests.push(certificateDigest(decided));
@@ -113,8 +115,13 @@ interface Stepped extends Pick<ReplayedRound, 'checked' | 'invalid' | 'missing'>
   readonly next?: Chain | Certified;
 }
 
-function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gathered): Stepped {
-  const whole = hasModel(state) ? applyOutcome(state, outcome, events) : undefined;
+function stepOver(
+  state: Chain | Certified,
+  { outcome }: Decided,
+  events: Gathered,
+  hash: Sha256 | undefined,
+): Stepped {
+  const whole = hasModel(state) ? applyOutcome(state, outcome, events, hash) : undefined;
   if (whole?.ok) return { checked: 'full', next: whole.value };
   if (whole !== undefined && 'invalid' in whole) {
     return { checked: 'nothing', invalid: whole.invalid };

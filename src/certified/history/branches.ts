@@ -186,7 +186,7 @@ export function createHistory(spec: RunSpec, options: Options): ReadHistory {
           : [],
       );
       const payloads = await fetchManifests(listed, spec.limits.payloadBytes, options);
-      const playing = replay(point, decisions.with(payloads), end.parent);
+      const playing = replay(point, decisions.with(payloads), end.parent, options.sha256);
       for (;;) {
         const { done, value } = playing.next();
         // yield between model steps

@@ -30,6 +30,7 @@ export interface ReadOptions extends Hashing {
   readonly beacon?: BeaconSource | undefined;
   /** Stake tables from other sources than relays, by id. */
   readonly tables?: GatherOptions['tables'] | undefined;
+  readonly parse?: GatherOptions['parse'];
   /** Other sources of checkpoint chunks, if the run has any. */
   readonly chunks?: CheckpointChunks | undefined;
   readonly limits?: HistoryLimits | undefined;

@@ -45,13 +45,21 @@ export interface GatherOptions {
   readonly crypto?: EventCrypto | undefined;
   /** Cache of parsed events for repeated calls; grows. */
   readonly read?: Map<EventId, ProtocolMessage> | undefined;
+  /** Parses a verified event; default `toProtocolMessage`. */
+  readonly parse?: typeof toProtocolMessage | undefined;
 }
 
 /** Builds the evidence of one run from verified events; ignores events of other runs. */
 export function gather(
   events: Iterable<SignedEvent>,
   { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
-  { beacons, tables: known, crypto = pureCrypto, read }: GatherOptions = {},
+  {
+    beacons,
+    tables: known,
+    crypto = pureCrypto,
+    read,
+    parse = toProtocolMessage,
+  }: GatherOptions = {},
 ): Gathered {
   const messages = new Map<EventId, ProtocolMessage>();
   const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
@@ -62,7 +70,7 @@ export function gather(
   const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES, stateBytes));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {
-    const message = read?.get(event.id) ?? toProtocolMessage(event, run, crypto, chunks, features);
+    const message = read?.get(event.id) ?? parse(event, run, crypto, chunks, features);
     if (message === undefined) continue;
     messages.set(message.id, message);
     read?.set(message.id, message);

@@ -137,8 +137,14 @@ class HistoryReader {
   }
 
   gather(more: readonly SignedEvent[] = []): Gathered {
-    const { crypto, tables } = this.#options;
-    const known = { beacons: this.#beacons, crypto, read: this.#read, ...(tables && { tables }) };
+    const { crypto, tables, parse } = this.#options;
+    const known = {
+      beacons: this.#beacons,
+      crypto,
+      parse,
+      read: this.#read,
+      ...(tables && { tables }),
+    };
     return gather([...this.#events(), ...more], { run: this.#run, spec: this.#spec }, known);
   }
 
@@ -271,14 +277,14 @@ class HistoryReader {
 
   /** Returns the fault proofs and stake tables that outcomes reference. */
   #namedBy(events: readonly SignedEvent[]) {
-    const chunks = heapChunks(this.kept.events(), MOST_BODY_BYTES);
+    const { message } = this.gather();
     const faults = new Map<EventId, Charge>();
     const { stake } = this.#spec;
     const snapshots = new Set<Digest>(stake.source === 'none' ? [] : [stake.snapshot]);
     for (const event of events) {
-      const proposal = toProposal(event, chunks, anyFeatures);
-      if (!proposal?.ok) continue;
-      const { outcome } = proposal.value;
+      const proposal = message(event.id);
+      if (proposal?.type !== 'proposal') continue;
+      const { outcome } = proposal;
       for (const id of outcome.faults) faults.set(id, this.kept.chargeOf(event));
       const id: unknown = outcome.features.stake?.snapshot;
       if (typeof id !== 'string' || !isHex32(id) || snapshots.has(id)) continue;

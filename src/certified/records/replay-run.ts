@@ -97,7 +97,7 @@ export async function replayRun(
   const { run, spec, events, gathered, bad, believed } = await openHistory(archive, options);
   const first = await options.first?.(spec);
   const start = openingOf(spec, { first, sha256: options.sha256 });
-  const playing = replay(start, gathered, options.trust ?? options.through);
+  const playing = replay(start, gathered, options.trust ?? options.through, options.sha256);
   const lines: RoundReport[] = [];
   let next = playing.next();
   for (; !next.done; next = playing.next()) {

@@ -120,7 +120,8 @@ export class Judge {
       snapshot: ports.refresh.offer(state),
       nowMs: ports.clock.now(),
     };
-    const made = completeOutcome(state, draftOf(state, ports.evidence, material), ports.evidence);
+    const { evidence, sha256 } = ports;
+    const made = completeOutcome(state, draftOf(state, evidence, material), evidence, sha256);
     if (!made.ok && 'missing' in made) return this.#lacks(made.missing);
     if (!made.ok) {
       // joins of founders may still arrive
@@ -155,10 +156,10 @@ export class Judge {
   #apply(digest: Digest, outcome: Outcome): Ruling<Certified> {
     const before = this.#nexts.get(digest);
     if (before !== undefined) return { ok: true, value: before };
-    const { apply = applyOutcome, evidence, clock } = this.#options.ports;
+    const { apply = applyOutcome, evidence, clock, sha256 } = this.#options.ports;
     const missing = this.#stillMissing(digest);
     if (missing.length > 0) return lacking(...missing);
-    const verdict = apply(this.#options.state, outcome, evidence);
+    const verdict = apply(this.#options.state, outcome, evidence, sha256);
     if (verdict.ok) this.#nexts.set(digest, verdict.value);
     else if ('missing' in verdict) {
       this.#lacking.set(digest, { missing: verdict.missing, ms: clock.now() });

@@ -256,7 +256,9 @@ export class Backfill {
       this.#next = round + 1;
       const kept = await this.#load(round);
       if (!kept?.by.includes(me)) continue;
-      const archivers = await control.archivers(round, kept.by);
+      // archives are large: most often its own is there, and no other needs to be sent
+      const own = await control.archivers(round, [me]);
+      const archivers = own?.size === 0 ? await control.archivers(round, kept.by) : own;
       if (archivers === undefined) return;
       if (archivers.has(me) || archivers.size >= ENOUGH) {
         if (rounds === 0) return;

@@ -5,6 +5,7 @@
 import type { Clock } from '../../base/async.ts';
 import type { RoundContext } from '../../consensus/round/round-state.ts';
 import type { Beginning } from '../../consensus/round/timing.ts';
+import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -95,6 +96,7 @@ export interface RunMember {
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
   /** Applies outcomes; by default recomputes everything. */
   readonly apply?: typeof applyOutcome | undefined;
+  readonly sha256: Sha256;
   /** Tip of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** Stores what is signed before it is sent. */

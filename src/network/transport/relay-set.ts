@@ -170,11 +170,12 @@ class Relays implements RelaySet {
     const handed = new Handed(maxPerAuthor, this.#settings.clock, longLived);
     const connections = this.#named(options.only ?? this.readRelays);
     const holds = connections.map((connection) => connection.hold());
-    const open = () => {
-      const feed = { id: `n${++this.#opened}`, filters, handlers, handed, longLived, recheck };
+    const open = (rechecks: boolean) => {
+      const id = `n${++this.#opened}`;
+      const feed = { id, filters, handlers, handed, longLived, recheck: rechecks };
       return connections.map((connection) => this.#readers.get(connection)!.subscribe(feed));
     };
-    let parts = open();
+    let parts = open(recheck);
     return {
       get caughtUp() {
         const caughtUp = parts.map((part) => part.isCaughtUp());
@@ -182,7 +183,8 @@ class Relays implements RelaySet {
       },
       renew() {
         for (const part of parts) part.close();
-        parts = open();
+        // a renewal is a recheck itself
+        parts = open(false);
       },
       close() {
         for (const part of parts) part.close();

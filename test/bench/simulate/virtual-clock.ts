@@ -5,6 +5,7 @@
 
 import type { Clock } from 'nostrain/base';
 import { Heap } from '../../../relay/turns.ts';
+import { onAbort } from '../../../src/base/async.ts';
 
 interface Due {
   /** Undefined once it is no longer wanted. */
@@ -95,15 +96,16 @@ export class VirtualClock implements Clock {
         reject(signal.reason);
         return;
       }
-      const stop = () => {
-        due.call = undefined;
-        reject(signal?.reason);
-      };
       const due = this.at(this.#nowMs + ms, () => {
-        signal?.removeEventListener('abort', stop);
+        release?.();
         resolve();
       });
-      signal?.addEventListener('abort', stop, { once: true });
+      const release =
+        signal &&
+        onAbort(signal, () => {
+          due.call = undefined;
+          reject(signal.reason);
+        });
     });
   }
 
