@@ -119,6 +119,16 @@ export const stories: Readonly<Record<string, World>> = {
         },
       ],
     },
+  'two members lost their disks and the only relay all earlier rounds, which were published again only after a round that could not end':
+    {
+      ...{ ...world, seed: 700_001, workers: 4, founders: 4, relays: 1, rounds: 3 },
+      trainSeconds: [9.5, 13],
+      faults: [
+        { fault: 'relay-forgets', relay: 0, at: 40 },
+        { fault: 'disk-lost', worker: 0, at: 38, awaySeconds: 20, writes: -1 },
+        { fault: 'disk-lost', worker: 1, at: 39, awaySeconds: 20, writes: -1 },
+      ],
+    },
 };
 
 /** Worlds that still break an invariant. */

@@ -155,6 +155,8 @@ const ENOUGH = 3;
 /** Limits of one backfill: rounds checked, and bytes published. */
 const MAX_CHECKED_ROUNDS = 64;
 const MOST_BYTES = 8 << 20;
+/** Minimum time between two backfills of a stalled round. */
+const STALLED_MS = 60_000;
 /** Age of a round in seconds from which it counts as lost: before, its keepers may not have published it yet. */
 const SETTLED_SECONDS = 10;
 
@@ -187,6 +189,7 @@ export class Backfill {
   readonly #ports: BackfillPorts;
   /** Next round to check; wraps around to the first stored one. */
   #next = 0;
+  #stalledMs = Number.NEGATIVE_INFINITY;
   /** What the store holds, once it was asked. */
   #stored: Promise<Stored> | undefined;
   /** The last note. Notes follow one another: two at once would count wrongly what the store holds. */
@@ -239,10 +242,21 @@ export class Backfill {
   }
 
   /**
-   * Checks round by round whether relays still have the events of earlier rounds, and republishes lost ones within
-   * limits. Never rejects.
+   * Republishes what relays lost while a round is stalled, at most once a minute: members without a disk may need it
+   * before the round can end. Never rejects.
    */
-  async republishMissing(state: Certified, me: WorkerId): Promise<void> {
+  async stalled(state: Certified, me: WorkerId): Promise<void> {
+    const nowMs = this.#ports.clock.now();
+    if (nowMs - this.#stalledMs < STALLED_MS) return;
+    this.#stalledMs = nowMs;
+    await this.republishMissing(state, me, true);
+  }
+
+  /**
+   * Checks round by round whether relays still have the events of earlier rounds, and republishes lost ones within
+   * limits; after the last round or in a stalled one with a checkpoint. Never rejects.
+   */
+  async republishMissing(state: Certified, me: WorkerId, isStalled = false): Promise<void> {
     const { control, reporter, clock } = this.#ports;
     const settledSeconds = clock.now() / 1000 - SETTLED_SECONDS;
     let bytes = 0;
@@ -272,9 +286,9 @@ export class Backfill {
     }
     if (rounds === 0) return;
     await control.publishSpec(state.spec);
-    // after the last round no checkpoint follows
-    const isWhole = !isPart(state.spec, state.params.layout);
-    if (isWhole && state.round >= state.spec.training.rounds)
+    // no checkpoint follows
+    const isLast = isStalled || state.round >= state.spec.training.rounds;
+    if (isLast && !isPart(state.spec, state.params.layout))
       await publishState(state, [me], this.#ports);
     if (lost > 0) reporter.republished(state.round - 1, lost);
   }

@@ -31,7 +31,10 @@ import type { DrivenRound, DriverOptions } from './round.ts';
 
 /** Minimum time between two clock ticks if the machine asks for the same time again. */
 const TICK_MS = 50;
-/** View from which a fork is suspected: one or two absent proposers are normal, and reading a run's history is slow. */
+/**
+ * View from which a fork or a loss at relays is suspected: one or two absent proposers are normal, and reading a run's
+ * history is slow.
+ */
 const SUSPECT_VIEW = 2;
 /** Longest sleep, within what every platform's timers support. */
 const LONGEST_MS = 60_000;
@@ -284,7 +287,9 @@ class RoundDriver implements DrivenRound, JudgeHost {
     const { context, ports } = this.#options;
     ports.reporter.stalled(context.round, stall);
     ports.membershipListener.stalled(stall);
-    if (stall.attempt > 0 || stall.view >= SUSPECT_VIEW) ports.branches.hint();
+    if (stall.attempt === 0 && stall.view < SUSPECT_VIEW) return;
+    ports.branches.hint();
+    void ports.backfill.stalled(this.#options.state, context.me);
   }
 
   get entry(): Entry {
