@@ -13,10 +13,10 @@ import { nextSizes, rootMeanSquare } from '../../src/consensus/aggregate/norm-bo
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
+import { comparable } from '../../src/run/spec/presets.ts';
 import type { Vector } from '../../src/tensor/params.ts';
 import { addPartial } from '../../src/tensor/partial-vector.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import { deltaOf, takeSent } from '../../src/worker/residual.ts';
 import type { Adversary, Scene } from './adversaries.ts';
 import type { Defence, DefenceScreen } from './defences.ts';
 
@@ -37,7 +37,6 @@ export interface BattlePlan {
   readonly rounds: number;
   readonly innerSteps: number;
   readonly seed: number;
-  readonly packing: 'int8' | 'int4';
   /** Norm bound of the run; the plain mean does not use it. */
   readonly normBound: number;
   readonly signal: AbortSignal;
@@ -64,7 +63,6 @@ interface Fighter {
   readonly index: number;
   readonly trainer: Pick<Trainer, 'train'>;
   moments: readonly Float32Array[];
-  residual: Float64Array;
   readonly earlier: Float64Array[];
   isOut: boolean;
 }
@@ -102,10 +100,6 @@ export async function fight(
       seed: `${plan.seed} ${round}`,
     });
     history = nextSizes(history, typical);
-    // screened contributions are lost; those that the rule left out are returned to their authors
-    for (const fighter of fighters) {
-      sent.settle(fighter, !aggregated.unused.has(fighter.id), aggregated.mean);
-    }
     const outer = { learningRate: aggregated.rate, momentum: 0 };
     ({ values: params, momentum } = nesterovStep(params, momentum, aggregated, outer));
     // two signed contributions in one round prove the fault: the next outcome removes the key
@@ -115,7 +109,7 @@ export async function fight(
 }
 
 async function crewOf(
-  { trainers, layout, poisoned }: Camp,
+  { trainers, poisoned }: Camp,
   { hostile }: BattlePlan,
   adversary: Adversary | undefined,
 ): Promise<readonly Fighter[]> {
@@ -130,7 +124,6 @@ async function crewOf(
       index,
       trainer: isHostile ? theirs[index]! : trainer,
       moments: [],
-      residual: new Float64Array(layout.size),
       earlier: [],
       isOut: false,
     };
@@ -153,7 +146,8 @@ async function sendAll(
   const present = fighters.filter(({ isOut }) => !isOut);
   const { layout } = camp;
   const size = layout.size;
-  const packer = createPacker({ run: RUN, layout, packing: plan.packing, ratio: 1, sha256 });
+  const { eventBudget } = comparable;
+  const packer = createPacker({ run: RUN, layout, packing: 'trellis', eventBudget, sha256 });
   const roster = fighters.map(({ id }) => id);
   const division = { run: RUN, round, base: '0'.repeat(64), owners: 0, fragments: 1 };
   const assignment = assignChunks({ ...division, roster, size });
@@ -167,8 +161,6 @@ async function sendAll(
       );
     }),
   );
-  const before = new Map([...learned].map(([fighter, delta]) => [fighter, delta.slice()]));
-  const left = new Map<Fighter, Float64Array>();
   const rows: Row[] = [];
   const honest: Float64Array[] = [];
   let refused = 0;
@@ -201,18 +193,8 @@ async function sendAll(
     const values = new Float64Array(size);
     addPartial(values, opened.value, 1);
     honest.push(values);
-    left.set(fighter, takeSent(learnedDelta, packed.sent, 'feedback', assignment.moving).residual);
   }
-  return {
-    rows,
-    refused,
-    /** Returns an unused contribution to its author's residual, less what the step moved instead. */
-    settle(fighter: Fighter, isGone: boolean, mean: Float64Array): void {
-      const [unused, used] = [before.get(fighter), left.get(fighter)];
-      if (!unused || !used) return;
-      fighter.residual = isGone ? used : unused.map((value, i) => value - mean[i]!);
-    },
-  };
+  return { rows, refused };
 }
 
 async function trainOne(
@@ -231,8 +213,7 @@ async function trainOne(
   };
   const trained = await fighter.trainer.train(task, () => undefined, signal);
   fighter.moments = trained.moments;
-  const residual = fighter.isHostile ? new Float64Array(params.length) : fighter.residual;
-  return deltaOf(params, trained.params, residual, 'feedback');
+  return Float64Array.from(params, (value, i) => value - trained.params[i]!);
 }
 
 /** Returns a generator of normal draws (Box-Muller). */

@@ -100,8 +100,7 @@ const playSeed = (
 ): Promise<SeedLosses> =>
   withScope(async (scope) => {
     const { corpus, workers, hostile, ...extent } = lab;
-    const rules = { packing: 'int4', normBound: NORM_BOUND } as const;
-    const plan: BattlePlan = { ...extent, ...rules, hostile, signal };
+    const plan: BattlePlan = { ...extent, normBound: NORM_BOUND, hostile, signal };
     let opened: Promise<GptCamp> | undefined;
     const digest = toHex(sha256(corpus));
     const take = (adversary: Adversary | undefined, defence: Defence) => {

@@ -50,7 +50,7 @@ async function work(name: string, from: number): Promise<string> {
   const relays = createRelaySet(settings.relay, { openSocket, clock: systemClock });
   const { layout } = trainer;
   const signer = createSigner(createSecretKey());
-  const limits = { ratio: 1, maxContainerBytes: 10_000 };
+  const limits = { maxContainerBytes: 10_000 };
   const wire = createWire({ run: plan.run, layout, relays, signer, clock: systemClock, ...limits });
   const start = genesis({ layout, values: initialParameters(model, plan.seed) }, 0);
   const final = await runWorker(start, {

@@ -100,7 +100,7 @@ async function work(name: string, first: 0 | 1): Promise<string> {
   const { layout } = trainer;
   const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
   const signer = createSigner(createSecretKey());
-  const limits = { ratio: 1, maxContainerBytes: 100_000 };
+  const limits = { maxContainerBytes: 100_000 };
   const wire = createWire({ run: plan.run, layout, relays, signer, clock: systemClock, ...limits });
   const start = genesis({ layout, values: initialParameters(spirals, plan.seed) }, 0);
   const final = await runWorker(start, {

@@ -77,6 +77,23 @@ export function anySignal(...sources: readonly (AbortSignal | undefined)[]): {
   };
 }
 
+/** Takes steps to their end. */
+export function atOnce<T>(steps: Iterator<unknown, T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** Takes steps to their end. Other work on this thread gets its turn after every `count` of them. */
+export async function inTurns<T>(steps: Iterator<unknown, T>, count: number): Promise<T> {
+  for (let taken = 1; ; taken++) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    if (taken % count === 0) await systemClock.sleep(0);
+  }
+}
+
 /** A promise with its `resolve` function exposed. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;

@@ -166,7 +166,7 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
   const reach = { relays, signal, clock, onNotice, tier: tierOf(spec, layout) };
   const start = (await store.load(layout)) ?? (await firstCertified(options, await loss(), reach));
   const settings = settingsOf(spec, { relay: relays.relays });
-  const { packing, eventBudget, topk: ratio } = settings;
+  const { packing, eventBudget } = settings;
   const wire = createWire({
     run: runIdOf(spec),
     layout,
@@ -178,7 +178,6 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
     features: featureSet(spec.features),
     packing,
     eventBudget,
-    ratio,
     maxContainerBytes: spec.limits.payloadBytes,
     sliceEnds: slicesOfRun(spec)?.slices.map(({ to }) => to),
   });

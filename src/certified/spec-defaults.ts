@@ -14,9 +14,9 @@ import {
 import { type Adaptation, adaptationsOf, type Cause } from '../run/spec/adaptation.ts';
 import {
   adaptedSettings,
+  averaged,
   combineSettings,
-  inHalves,
-  packsForOneEvent,
+  comparable,
   presets,
   requestedModel,
 } from '../run/spec/presets.ts';
@@ -177,19 +177,15 @@ interface Needs extends Cause {
 
 /** Returns the settings that a default rule, screening and scores need; undefined if the preset fits. */
 function needsOf(document: Untyped, preset: PartialSettings, { rule }: Untyped): Needs | undefined {
+  if (preset.packing !== 'trellis') return undefined;
   if (rule !== undefined) {
-    const settings: PartialSettings = {
-      owners: 0,
-      residual: 'feedback',
-      ...(packsForOneEvent(preset) && { packing: 'int4' }),
-    };
     const why = 'the rule compares whole deltas, value by value';
-    return { settings, because: `aggregation.rule ${String(rule)}`, why };
+    return { settings: comparable, because: `aggregation.rule ${String(rule)}`, why };
   }
   const names = ['screening', 'scores'].filter((name) => document[name] === true);
-  if (names.length === 0 || preset.packing !== 'trellis') return undefined;
-  const why = 'they measure contributions one by one, and a single rotated one is mostly noise';
-  return { settings: inHalves, because: names.join(', '), why };
+  if (names.length === 0) return undefined;
+  const why = 'they measure contributions one by one, and a single one in few bits is mostly noise';
+  return { settings: averaged, because: names.join(', '), why };
 }
 
 /** Converts a key to hex; leaves anything else for the spec reader to refuse. */

@@ -22,14 +22,8 @@ export {
 } from './chunks/payload.ts';
 export { encodeGroup, multiply, restoreGroup } from './chunks/reed-solomon.ts';
 export type { ChunkSource } from './chunks/source.ts';
-export {
-  type CodecName,
-  codecs,
-  PAYLOAD_HEADER_BYTES,
-  type Packing,
-  type PayloadScope,
-  payloadBytesAtMost,
-} from './codec/codecs.ts';
+export { type CodecName, codecs, type Packing, payloadBytes } from './codec/codecs.ts';
+export { PAYLOAD_HEADER_BYTES, type PayloadScope } from './codec/header.ts';
 export { decodePayload, encodePayload } from './codec/payload.ts';
 export {
   createSigner,
@@ -65,7 +59,7 @@ export { createWire } from './wire/create-wire.ts';
 export { buildHolder, type HolderOffer } from './wire/holders.ts';
 export { type LocalManifest, type Manifest, readManifest, toManifest } from './wire/manifests.ts';
 export { buildManifest, buildPresence, toPresence } from './wire/native-profile.ts';
-export { choosePacking, createPacker, type Packer, packingFor } from './wire/packer.ts';
+export { createPacker, type Packer, packingFor } from './wire/packer.ts';
 export type { ProfileName, RoundInbox, Wire, WireOptions } from './wire/wire.ts';
 export {
   buildRelayList,

@@ -47,7 +47,7 @@ export interface OpenProtocol<M extends object> {
 /** Event sizes of a protocol that sends each payload in one event. */
 export interface ProtocolSizes extends SingleEventSizes {
   /** Encodes a random delta to measure the event of a round. */
-  largestEvent(run: string, layout: Layout, ratio: number): EventSize;
+  largestEvent(run: string, layout: Layout): EventSize;
   /** Returns the bytes of the checkpoint event after a round; undefined if the state does not fit one event. */
   checkpointBytes(layout: Layout, settings: Settings): number | undefined;
 }

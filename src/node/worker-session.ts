@@ -184,7 +184,7 @@ const openSlowly = (
 
 /** Returns the wire options that follow from settings and model. */
 function sendingOf(
-  { run, peers, topk, packing, eventBudget, tiers, helperRotation }: Settings,
+  { run, peers, packing, eventBudget, tiers, helperRotation }: Settings,
   { model }: Task,
   { maxPayloadBytes }: Pick<Protocol, 'maxPayloadBytes'>,
 ) {
@@ -200,7 +200,6 @@ function sendingOf(
     peers,
     packing,
     eventBudget,
-    ratio: topk,
     maxContainerBytes: maxPayloadBytes ?? mostPayloadBytes(modelLayout(full)),
     ...(tiers > 0 && { sliceEnds: sliceRanges(full).map(({ to }) => to), features: tierFeatures }),
     ...(helpers && { helpers, features: helperFeatures }),

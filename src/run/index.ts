@@ -54,7 +54,7 @@ export {
   type Precision,
   precisions,
 } from './spec/model-spec.ts';
-export { adaptedSettings, combineSettings, inHalves, presets } from './spec/presets.ts';
+export { adaptedSettings, combineSettings, presets } from './spec/presets.ts';
 export {
   completeDocument,
   contradictions,

@@ -21,7 +21,7 @@ import {
   workerKeys,
   yesNo,
 } from './field.ts';
-import { removedPackings } from './removed.ts';
+import { removedPackings, removedResiduals } from './removed.ts';
 import {
   arithmetics,
   forecastErrors,
@@ -32,15 +32,7 @@ import {
 } from './spec/model-spec.ts';
 
 /** Encodings of a delta as a payload of `nostrain/1` (docs/payload.md). */
-export const packingNames = [
-  'auto',
-  'int8',
-  'int4',
-  'q2',
-  'ternary',
-  'topk-sign',
-  'trellis',
-] as const;
+export const packingNames = ['int8', 'trellis'] as const;
 
 const rate = real(0, 1000, 'from');
 
@@ -214,7 +206,7 @@ export const fields = {
       default: 0,
     }),
     packing: row(
-      'codec of deltas; auto and trellis use eventBudget',
+      'codec of deltas: 8 bits a value, or as many as eventBudget allows, at most 2',
       choice(packingNames, removedPackings),
       { default: 'int8', needs: 'native' },
     ),
@@ -227,15 +219,15 @@ export const fields = {
       needs: 'native',
     }),
     fragments: row('parts of the model sent in turn', whole(1), { default: 1, needs: 'native' }),
-    topk: row('share of the values to send, the largest ones', real(0, 1, 'from'), {
+    topk: row('nostrain/0: share of the values to send', real(0, 1, 'from'), {
       flag: '--topk <ratio>',
       python: true,
       default: 1,
-      needs: 'topk',
+      needs: 'reference',
     }),
     residual: row(
-      'learning not sent: add to the next delta, keep locally, keep owned chunks, drop',
-      choice(['feedback', 'local', 'owned', 'none']),
+      'what a payload does not carry: add it to the next delta, or drop it',
+      choice(['feedback', 'none'], removedResiduals),
       { default: 'feedback' },
     ),
     weights: row('weight of a contribution', choice(['examples', 'equal']), {

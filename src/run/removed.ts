@@ -2,15 +2,33 @@
 
 import { ConfigError } from '../base/errors.ts';
 
+const asTrellis = (name: string) => [name, 'trellis'] as const;
+
 /** Replacements of removed packings. */
 export const removedPackings: ReadonlyMap<string, string> = new Map([
-  ['sign', 'ternary'],
-  ['topk-int8', 'topk-sign'],
-  ['topk-q2', 'topk-sign'],
-  ['range', 'trellis'],
-  ['scaled', 'trellis'],
-  ['rotated', 'trellis'],
+  ['int4', 'int8'],
+  ...['auto', 'q2', 'ternary', 'sign', 'topk-int8', 'topk-q2', 'topk-sign'].map(asTrellis),
+  ...['range', 'scaled', 'rotated'].map(asTrellis),
 ]);
+
+/** Replacements of removed values of `residual`. */
+export const removedResiduals: ReadonlyMap<string, string> = new Map([
+  ['local', 'none'],
+  ['owned', 'none'],
+]);
+
+/** Returns in words which version still plays runs with a removed packing or residual rule. */
+export const replayedWith = (name: string): string =>
+  `${name} was removed; nostrain 0.1.0 still replays runs with it`;
+
+/** Throws a ConfigError (`codec/removed`) if only an older version plays such a run. */
+export function assertPlayable({ packing, residual = '' }: { packing: string; residual?: string }) {
+  const old = removedPackings.has(packing) ? packing : residual;
+  if (old === residual && !removedResiduals.has(residual)) return;
+  throw new ConfigError('codec/removed', replayedWith(old), {
+    hint: 'create a new run with `nostrain run create`, which sends deltas otherwise',
+  });
+}
 
 /** A removed setting: its value without effect, and the hint for any other value. */
 interface RemovedSetting {

@@ -43,6 +43,13 @@ const exclusions: readonly Exclusion[] = [
     isBroken: (settings) => isReference(settings) && settings.fragments > 1,
   },
   {
+    code: 'flag/residual',
+    says: 'what a trellis code does not carry is noise, which error feedback would let grow',
+    hint: 'give --set residual=none, or --set packing=int8',
+    isBroken: (settings) =>
+      !isReference(settings) && settings.packing === 'trellis' && settings.residual === 'feedback',
+  },
+  {
     code: 'flag/owners',
     says: 'async workers are in different rounds, so they cannot be assigned parts of the model',
     hint: EVERYTHING,

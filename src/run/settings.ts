@@ -199,12 +199,8 @@ export const requirements: Readonly<Record<Need & string, Requirement>> = {
     holds: ({ innerSeconds }) => innerSeconds > 0,
   },
   budget: {
-    goesWith: '--set packing=auto or trellis, of nostrain/1',
-    holds: (settings) => isNative(settings) && ['auto', 'trellis'].includes(settings.packing),
-  },
-  topk: {
-    goesWith: '--set packing=topk-sign and --set profile=nostrain/0',
-    holds: (settings) => !isNative(settings) || settings.packing === 'topk-sign',
+    goesWith: '--set packing=trellis, of nostrain/1',
+    holds: (settings) => isNative(settings) && settings.packing === 'trellis',
   },
 };
 

@@ -4,6 +4,7 @@
  */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
+import { assertPlayable } from '../run/removed.ts';
 import { aggregationOf, fixedLocalSteps, type LocalSteps, type Settings } from '../run/settings.ts';
 import { type SettingsFingerprint, settingsFingerprint } from '../run/settings-fingerprint.ts';
 import type { Range } from '../tensor/partial-vector.ts';
@@ -117,8 +118,9 @@ export const completePlan = (
   given: Partial<Plan> & Pick<Plan, 'run' | 'rounds' | 'innerSteps'>,
 ): Plan => ({ ...usual, ...given });
 
-/** Makes a plan from settings; `task` fills in the rest. */
+/** Makes a plan from settings; `task` fills in the rest. Throws a ConfigError if only an older version plays it. */
 export function planOf(settings: Settings, task: Partial<Plan>): Plan {
+  assertPlayable(settings);
   const { sync, innerSteps, batchSize } = settings;
   const wanted = sync.strategy === 'strict' ? sync.workers : 1;
   const same = Object.fromEntries(taken.map((name) => [name, settings[name]]));

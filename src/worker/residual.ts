@@ -1,28 +1,12 @@
 /**
- * The residual: the part of a delta that the payload did not carry, kept for later rounds by error feedback (arXiv
- * 2508.15706) or in the local model.
+ * The residual: the part of a delta that the payload did not carry. Error feedback (arXiv 2508.15706) adds it to the next
+ * delta.
  */
 import type { ResidualRule } from '../run/settings.ts';
 import type { Vector } from '../tensor/params.ts';
 import { addPartial, CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
 
-/**
- * Returns the start of the inner steps: the shared parameters, or the local model, which differs from them by the
- * residual.
- */
-export function localStart<T extends Vector>(
-  shared: T,
-  residual: Float64Array,
-  rule: ResidualRule,
-): T {
-  const start = shared.slice() as T;
-  if (rule === 'local' || rule === 'owned') {
-    for (let i = 0; i < start.length; i++) start[i] = shared[i]! - residual[i]!;
-  }
-  return start;
-}
-
-/** Returns shared - after in f64, plus the residual if the local model does not contain it already. */
+/** Returns shared - after in f64, plus the residual under error feedback. */
 export function deltaOf(
   shared: Vector,
   after: Vector,
@@ -46,13 +30,11 @@ export function takeSent(
   delta: Float64Array,
   sent: PartialVector,
   rule: ResidualRule,
-  moving: Uint32Array,
 ): ResidualSplit {
   const before = energy(delta, sent.chunks);
   addPartial(delta, sent, -1);
   const share = before === 0 ? 0 : energy(delta, sent.chunks) / before;
   if (rule === 'none') delta.fill(0);
-  else if (rule === 'owned') adoptOthers(delta, sent.chunks, moving);
   return { residual: delta, share };
 }
 
@@ -111,15 +93,6 @@ export function residualAfter(
     } else residual.set(after.subarray(from, end), from);
   }
   return residual;
-}
-
-/** Clears the chunks that only others sent: there the worker adopts the owners' values. */
-function adoptOthers(delta: Float64Array, sent: Uint32Array, moving: Uint32Array): void {
-  const sentChunks = new Set(sent);
-  for (const chunk of moving) {
-    const from = chunk * CHUNK_LENGTH;
-    if (!sentChunks.has(chunk)) delta.fill(0, from, Math.min(delta.length, from + CHUNK_LENGTH));
-  }
 }
 
 function energy(vector: Float64Array, chunks: Uint32Array): number {

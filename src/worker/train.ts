@@ -13,7 +13,7 @@ import type { Vector } from '../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';
 import type { Plan } from './plan.ts';
 import type { HalfPhase, Keeping, Session, Trainer, TrainingResult, TrainTask } from './ports.ts';
-import { deltaOf, localStart, takeSent } from './residual.ts';
+import { deltaOf, takeSent } from './residual.ts';
 import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
@@ -59,8 +59,8 @@ const innerStart = (state: WorkerState, worker: WorkerId): InnerStart => ({
 
 type PhasePlan = Pick<Plan, 'innerSteps' | 'seed' | 'residual'>;
 
-const taskOf = (start: InnerStart, plan: PhasePlan): TrainTask => ({
-  params: localStart(start.params, start.residual, plan.residual),
+const taskOf = (start: InnerStart, plan: Pick<Plan, 'innerSteps' | 'seed'>): TrainTask => ({
+  params: start.params.slice(),
   moments: start.moments,
   ...stepsOf(start, plan),
 });
@@ -108,7 +108,7 @@ export function remainingStepsIn(
   };
 }
 
-/** Runs the inner phase from the shared parameters or the local model. */
+/** Runs the inner phase from the shared parameters. */
 export async function innerPhase(
   start: InnerStart,
   plan: PhasePlan,
@@ -160,7 +160,7 @@ async function trainAndSeal<S extends WorkerState>(
   const { sent, ...sealed } = await wire.seal({ ...fields, features, prev: state.lastSent, delta });
   // takeSent changes the delta in place
   const unpacked = keepsDelta ? { unpacked: Float64Array.from(delta) } : {};
-  const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
+  const { residual, share } = takeSent(delta, sent, plan.residual);
   return {
     ...state,
     ...unpacked,

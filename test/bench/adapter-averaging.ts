@@ -5,7 +5,7 @@
  *
  *   npm run bench:adapter-averaging -- --corpus tinyshakespeare.txt
  *     [--rate 0.002 --rate 0.005 --rate 0.01] [--rounds 12] [--steps 5] [--rank 8] [--targets all-linear] [--seed 1]
- *     ['{"packing": "int8"}' '{"packing": "scaled", "owners": 1, "residual": "owned", "bits": 0.25}']
+ *     ['{"packing": "int8"}' '{"bits": 0.25}']
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -31,7 +31,7 @@ import {
   type ResidualRule,
 } from 'nostrain/run';
 import { type Params, stateDigest, type Vector } from 'nostrain/tensor';
-import { assignChunks, deltaOf, localStart, takeSent } from 'nostrain/worker';
+import { assignChunks, deltaOf, takeSent } from 'nostrain/worker';
 import type { ChunkAssignment } from '../../src/run/contribution.ts';
 
 const { values: options, positionals } = parseArgs({
@@ -96,10 +96,10 @@ async function pretrain(): Promise<ReadonlyMap<string, Float32Array>> {
 }
 
 const defaults = {
-  packing: 'auto' as PackingName,
+  packing: 'trellis' as PackingName,
   owners: 0,
   fragments: 1,
-  residual: 'feedback' as ResidualRule,
+  residual: 'none' as ResidualRule,
   outerLearningRate: 1,
   momentum: 0,
   /** Bytes of events; what a parameter gets of one of 65,536 where the adapters are SmolLM2's 460,800. */
@@ -157,7 +157,7 @@ async function play(setup: Setup, rate: number, base: Base, text: Tokens): Promi
   const { packing, owners, fragments, bits, momentum } = setup;
   const eventBudget = bits > 0 ? eventsFor((bits * size) / 8) : setup.budget;
   const packer = createPacker({
-    ...{ run: RUN, layout, packing, eventBudget, ratio: 1, sha256: nativeSha256 },
+    ...{ run: RUN, layout, packing, eventBudget, sha256: nativeSha256 },
   });
   const workers = await openWorkers(rate, base, text);
   const { trainer } = workers[0]!;
@@ -213,7 +213,7 @@ async function trainAndPack(
   const trained = await worker.trainer.train(
     {
       ...task,
-      params: localStart(Float32Array.from(params.values), worker.residual, rule),
+      params: Float32Array.from(params.values),
       batchKey: worker.batchKey,
     },
     () => undefined,
@@ -221,7 +221,7 @@ async function trainAndPack(
   );
   const delta = deltaOf(params.values, trained.params, worker.residual, rule);
   const packed = packer.pack(delta, { round, worker: worker.name, assignment });
-  const { residual } = takeSent(delta, packed.sent, rule, assignment.moving);
+  const { residual } = takeSent(delta, packed.sent, rule);
   Object.assign(worker, { moments: trained.moments, residual });
   return packed;
 }

@@ -44,7 +44,7 @@ async function measure(count: number, isCertified: boolean): Promise<Measured> {
   const relay = await createRelay({});
   const spec = certifiedSpec({
     ...{ founders: Array.from({ length: count }, (_, i) => i), rounds },
-    training: { owners: 2, fragments: 2, packing: 'ternary', residual: 'owned' },
+    training: { owners: 2, fragments: 2, packing: 'trellis', residual: 'none' },
     timing: { graceMinMs: trainMs + 10_000, graceMaxMs: 2 * trainMs + 120_000, viewMs: 60_000 },
   });
   const groups = Array.from({ length: Number(values.processes) }, (_, group) =>

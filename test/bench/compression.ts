@@ -4,7 +4,7 @@
  * another size; a run that was stopped starts anew, one that is finished is not repeated. Each argument is a set of
  * settings as JSON over those of the char-gpt's preset, with `workers` and `form` beside them:
  *
- *   npm run bench:compression -- --corpus FILE '{"packing": "ternary"}' '{"packing": "nstr", "topk": 0.3, "owners": 0}'
+ *   npm run bench:compression -- --corpus FILE '{"packing": "int8"}' '{"owners": 0, "eventBudget": 20000}'
  *
  * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text; `"moments": "reset"` starts
  * the inner optimizer anew in every round, as the Python reference does. `"stepSeconds": [0.25, 0.25, 0.25, 0.75]`
@@ -36,7 +36,7 @@ import {
   type Settings,
 } from 'nostrain/run';
 import { type Params, stateDigest } from 'nostrain/tensor';
-import { assignChunks, deltaOf, localStart, takeSent } from 'nostrain/worker';
+import { assignChunks, deltaOf, takeSent } from 'nostrain/worker';
 import { remainingStepsIn, stepsOf } from '../../src/worker/train.ts';
 import { meanDelta } from '../support/mean.ts';
 import { FRONTIER, readFrontier } from './frontier/rows.ts';
@@ -137,14 +137,14 @@ async function openWorkers({ workers, form, own, settings }: Setup): Promise<rea
 
 async function simulate(setup: Setup): Promise<void> {
   const { label, settings } = setup;
-  const { rounds, seed, topk } = settings;
+  const { rounds, seed } = settings;
   const workers = await openWorkers(setup);
   const [{ trainer }] = workers as readonly [Worker];
   const { layout } = trainer;
   const model = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
   const packer = createPacker({
     ...{ run: RUN, layout, packing: settings.packing, eventBudget: settings.eventBudget },
-    ...{ ratio: topk, sha256: nativeSha256 },
+    sha256: nativeSha256,
   });
   let params: Params = { layout, values: initialParameters(model, seed) };
   let momentum = new Float32Array(layout.size) as Params['values'];
@@ -228,9 +228,8 @@ async function play(
   const taken = (step: number) => {
     nowMs = 1000 * step * stepSeconds;
   };
-  const start = localStart(params.values, worker.residual, rule);
   const task = {
-    params: start,
+    params: params.values.slice(),
     moments: worker.moments,
     ...stepsOf({ round, worker: worker.name }, settings),
     ...(settings.innerSeconds > 0 && { remainingSteps: remainingStepsIn(settings, clock) }),
@@ -241,7 +240,7 @@ async function play(
   const delta = deltaOf(params.values, trained.params, worker.residual, rule);
   const assignment = assignChunks({ run: RUN, round, base, roster, owners, fragments, size });
   const { payload, sent } = packer.pack(delta, { round, worker: worker.name, assignment });
-  const kept = takeSent(delta, sent, rule, assignment.moving);
+  const kept = takeSent(delta, sent, rule);
   worker.residual = kept.residual;
   const contribution = {
     ...{ worker: worker.name, eventId: worker.name, round, base, delta: sent },

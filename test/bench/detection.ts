@@ -112,7 +112,7 @@ async function play(
 ): Promise<readonly (readonly ContributionVerdicts[])[]> {
   const lab = { corpus, workers: WORKERS, hostile: HOSTILE, rounds, innerSteps: 12, seed, form };
   const plan: BattlePlan = {
-    ...{ ...lab, packing: 'int4', normBound: 1.5, signal: new AbortController().signal },
+    ...{ ...lab, normBound: 1.5, signal: new AbortController().signal },
   };
   return withScope(async (scope) => {
     const camp = await openCamp(lab, scope);

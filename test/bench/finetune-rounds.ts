@@ -26,7 +26,7 @@ import { createPacker, type Packer } from 'nostrain/network';
 import { nativeSha256 } from 'nostrain/node';
 import type { AdamWSpec, Contribution, PackingName, ResidualRule } from 'nostrain/run';
 import { CHUNK_LENGTH, chunkCount, type PartialVector, stateDigest } from 'nostrain/tensor';
-import { assignChunks, deltaOf, localStart, takeSent } from 'nostrain/worker';
+import { assignChunks, deltaOf, takeSent } from 'nostrain/worker';
 import { learningRateAt } from '../../src/model/optimizers/optimizer.ts';
 import { meanDelta } from '../support/mean.ts';
 import { needSmolLM2 } from '../support/smollm2.ts';
@@ -55,12 +55,11 @@ const defaults = {
   warmupSteps: 5,
   finalShare: 0.1,
   seed: 1,
-  packing: 'auto' as PackingName | 'none',
+  packing: 'trellis' as PackingName | 'none',
   eventBudget: 65_536,
-  owners: 1,
+  owners: 4,
   fragments: 1,
-  topk: 0.3,
-  residual: 'owned' as ResidualRule,
+  residual: 'none' as ResidualRule,
   outerLearningRate: 1,
   momentum: 0,
   /** Whether Adam's moments live through a round. */
@@ -108,7 +107,7 @@ function openWorkers(setup: Setup, training: Tokens, size: number): readonly Loc
 }
 
 async function simulate(label: string, setup: Setup): Promise<void> {
-  const { rounds, batch, context, seed, packing, eventBudget, topk: ratio } = setup;
+  const { rounds, batch, context, seed, packing, eventBudget } = setup;
   const { rank, alpha, targets } = setup;
   const adapter = { rank, alpha, targets };
   const trainer = await openLocal({
@@ -136,7 +135,7 @@ async function simulate(label: string, setup: Setup): Promise<void> {
   const packer =
     packing === 'none'
       ? undefined
-      : createPacker({ run: RUN, layout, packing, eventBudget, ratio, sha256: nativeSha256 });
+      : createPacker({ run: RUN, layout, packing, eventBudget, sha256: nativeSha256 });
   for (let round = at.losses.length - 1; round < rounds; round++) {
     const started = performance.now();
     await playRound(at, { setup, trainer, workers, packer, round });
@@ -172,7 +171,7 @@ async function playRound(at: Progress, played: Round): Promise<void> {
     const delta = await trainOne(at.params, worker, played);
     const packed = played.packer?.pack(delta, { round, worker: worker.name, assignment });
     const sent = packed?.sent ?? whole(delta);
-    if (packed) worker.residual = takeSent(delta, sent, setup.residual, assignment.moving).residual;
+    if (packed) worker.residual = takeSent(delta, sent, setup.residual).residual;
     const payloadBytes = packed?.payload.length ?? 4 * size;
     at.bytes = Math.max(at.bytes, payloadBytes);
     cohort.push({
@@ -212,7 +211,7 @@ async function trainOne(
   const { innerSteps: steps, residual } = setup;
   const key = deriveKey('nostrain/batches', setup.seed, worker.name);
   const rows = rowsOf({ key, round, steps }, setup, worker.shard);
-  const first = localStart(params, worker.residual, residual);
+  const first = params.slice();
   const seen = round * steps;
   if (setup.moments === 'reset')
     worker.moments = worker.moments.map(({ length }) => new Float32Array(length));

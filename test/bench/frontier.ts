@@ -76,11 +76,7 @@ function nameOf(given: Readonly<Record<string, unknown>>, settings: Settings): s
   const words = [
     fragments === 1 ? 'all' : `1/${fragments}`,
     owners === 0 ? 'of everybody' : `of ${owners}`,
-    String(packing) === 'nstr'
-      ? `top ${given.topk}`
-      : packing === 'auto'
-        ? 'ternary'
-        : String(packing),
+    String(packing) === 'nstr' ? `top ${given.topk}` : String(packing),
     ...(momentum > 0 ? [`step ${outerLearningRate}, momentum ${momentum}`] : []),
     ...(residual === 'none' ? ['no residual'] : []),
     ...(given.finalShare === 0 ? ['rate to 0'] : []),

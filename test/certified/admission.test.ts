@@ -54,7 +54,12 @@ function manifest(
 /** The third round of a similar run with three chunks, of which the first two move now. */
 const wide = createLayout([{ name: 'w', shape: [2 * CHUNK_LENGTH + 5] }]);
 const { spec } = roundParameters;
-const fragmented = { ...spec.training, fragments: 2, packing: 'ternary' } as const;
+const fragmented = {
+  ...spec.training,
+  fragments: 2,
+  packing: 'trellis',
+  residual: 'none',
+} as const;
 const inFragments: RoundParameters = {
   ...roundParameters,
   layout: wide,
@@ -67,7 +72,7 @@ function packed(...chunks: readonly number[]): Uint8Array {
   const place = { run: sha256(utf8(run)), round: state.round, roster: new Uint8Array(32) };
   const scope = { ...scopeOf(wide.size, chunks), ...place };
   const delta = new Float64Array(wide.size).fill(0.5);
-  return encodePayload(delta, { codec: 'ternary', kept: 0 }, scope).payload;
+  return encodePayload(delta, { codec: 'trellis', kept: 250 }, scope).payload;
 }
 
 /** The checks of a worker on an event from a relay, in order. */
@@ -91,7 +96,7 @@ const inTheNameOfAMember = { ...manifest({}, stranger), pubkey: member.publicKey
 
 const halves = { layout: wide, values: new Float64Array(wide.size).fill(0.5) };
 const nstrPayload = encodeNstr(halves, { ratio: 1 }).container;
-const inTernary = (payload: Uint8Array) => manifest({ codec: 'ternary' }, member, payload);
+const inTrellis = (payload: Uint8Array) => manifest({ codec: 'trellis-250' }, member, payload);
 
 /** Stages, sealed shards and attestations are tested with the tiers that have them. */
 const cases: readonly (readonly [string, RejectReason, unknown, to?: RoundParameters])[] = [
@@ -99,8 +104,8 @@ const cases: readonly (readonly [string, RejectReason, unknown, to?: RoundParame
   ['a past round', 'wrong-round', manifest({ round: 1 })],
   ['a future round', 'wrong-round', manifest({ round: 3 })],
   ['wrong quantization', 'unknown-codec', manifest({ codec: 'nstr' })],
-  ['a fragment of another round', 'wrong-shape', inTernary(packed(2)), inFragments],
-  ['another kind of payload', 'malformed', inTernary(nstrPayload), inFragments],
+  ['a fragment of another round', 'wrong-shape', inTrellis(packed(2)), inFragments],
+  ['another kind of payload', 'malformed', inTrellis(nstrPayload), inFragments],
   ['no commitment to a history', 'uncommitted', manifest({ parent: undefined })],
   ['a bad signature', 'bad-signature', forgedTwin(manifest())],
   ['the signer is not the worker', 'bad-id', inTheNameOfAMember],
@@ -109,7 +114,7 @@ const cases: readonly (readonly [string, RejectReason, unknown, to?: RoundParame
 describe('T-04: admission to a certified round is fail-closed', () => {
   it('accepts a valid contribution', () => {
     expect(admit(manifest())).toBe('admitted');
-    expect(admit(inTernary(packed(0, 1)), inFragments)).toBe('admitted');
+    expect(admit(inTrellis(packed(0, 1)), inFragments)).toBe('admitted');
   });
 
   it('is decoded once, however often it is judged', () => {
@@ -133,7 +138,7 @@ describe('T-04: admission to a certified round is fail-closed', () => {
     ['another shape', 'wrong-shape', manifest({}, member, payloadOf(layout.size + 3))],
     ['another history', 'base-mismatch', manifest({ parent: 'c'.repeat(64) })],
     ['other bits', 'base-mismatch', manifest({ base: 'c'.repeat(64) })],
-    ['packed otherwise than it says', 'malformed', manifest({ codec: 'int4' })],
+    ['packed otherwise than it says', 'malformed', manifest({ codec: 'int8' })],
     ['another roster', 'other-roster', manifest({ roster: 'c'.repeat(64) })],
     ['too much of it', 'too-large', manifest({}, member, new Uint8Array(40_000))],
     ['unsigned', 'unsigned', { ...manifest(), sig: undefined }],

@@ -32,7 +32,7 @@ const specOf = (rounds: number, founders: number, jury = 2): RunSpec =>
     founders: Array.from({ length: founders }, (_, i) => i),
     rounds,
     training: {
-      ...{ model: 'mlp', hidden: [8], packing: 'topk-sign', topk: 0.1, owners: 0 },
+      ...{ model: 'mlp', hidden: [8], packing: 'int8', owners: 0 },
       residual: 'feedback',
     },
     document: { jury, rerun: { permille: 1000, relays: [relay.url] } },

@@ -124,7 +124,6 @@ it('a payload of another tier than its author has is refused', () => {
   const shared = {
     run: 'run',
     sliceEnds,
-    ratio: 1,
     sha256: nativeSha256,
     packing: 'int8',
   } as const;

@@ -61,8 +61,8 @@ const specOf = (
     founders: Array.from({ length: founders }, (_, i) => i),
     ...{ rounds, timing },
     training: {
-      ...{ model: 'mlp', hidden: [8], packing: 'topk-sign', topk: 0.1, owners: 0 },
-      ...{ residual: 'feedback', ...training, ...(rule && { packing: 'int4' }) },
+      ...{ model: 'mlp', hidden: [8], packing: 'int8', owners: 0 },
+      ...{ residual: 'feedback', ...training },
     },
     document: {
       rerun: { permille, relays: [relay.url] },
@@ -136,10 +136,7 @@ describe('T-21: honest workers', { timeout: 240_000 }, () => {
   });
 
   it.each([
-    [
-      'owners of chunks',
-      { training: { owners: 1, residual: 'owned', topk: 1, packing: 'ternary' } },
-    ],
+    ['owners of chunks', { training: { owners: 1, residual: 'none', packing: 'trellis' } }],
     ['a rule that leaves rows out', { rule: 'krum' }],
     ['everything sent in every round', { training: { residual: 'none', packing: 'int8' } }],
   ] as const)('are not with %s', async (_, { training = {}, rule }: Change) => {

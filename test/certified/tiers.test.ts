@@ -37,7 +37,7 @@ const ofBase =
     tieredBaseSpec(founders, targets, more);
 
 const ofOwners: SpecOf = (founders, more = {}) =>
-  tieredSpec(founders, { ...more, training: { owners: 1, residual: 'owned' } });
+  tieredSpec(founders, { ...more, training: { owners: 1, residual: 'none' } });
 
 const kinds: readonly (readonly [string, SpecOf])[] = [
   ['a model of our own', tieredSpec],

@@ -110,10 +110,10 @@ describe('a flag that would do nothing', () => {
       [...train, 'linear', '--set', 'weightDecay=0.1'],
       '--set weightDecay goes with --optimizer adamw',
     ],
-    [[...train, 'mlp', '--topk', '0.1'], '--topk goes with --set packing=topk-sign'],
+    [[...train, 'mlp', '--topk', '0.1'], '--topk goes with --set profile=nostrain/0'],
     [
       [...train, 'linear', '--set', 'eventBudget=4096'],
-      '--set eventBudget goes with --set packing=auto',
+      '--set eventBudget goes with --set packing=trellis',
     ],
     [
       [...train, 'linear', '--set', 'leastSteps=3'],

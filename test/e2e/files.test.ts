@@ -96,9 +96,9 @@ describe('training data and base models by the door of checkpoints', () => {
         '--set',
         'fragments=1',
         '--set',
-        'packing=topk-sign',
+        'packing=int8',
       ],
-      ...['--topk', '0.3', '--set', 'residual=feedback', '--sync', 'strict:1'],
+      ...['--set', 'residual=feedback', '--sync', 'strict:1'],
     ];
     const more = [...less, '--corpus', digest, '--report', 'ndjson', '--device', 'cpu'];
     const other = temporaryFolder();

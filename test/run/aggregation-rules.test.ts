@@ -52,10 +52,10 @@ describe('tiers', () => {
         corpus: async () => ({ sha256: 'ab'.repeat(32), bytes: 100_000 }),
       });
 
-    it('it is what costs least in the lab, with a quarter hostile and whole rows in 4 bits', async () => {
+    it('it is what costs least in the lab, with a quarter hostile and whole rows in 2 bits a value', async () => {
       const { spec } = await gpt(list);
       expect(spec.aggregation).toMatchObject({ rule: 'trimmed-mean', before: 'nnm', hostile: 2 });
-      expect(spec.training).toMatchObject({ owners: 0, packing: 'int4', residual: 'feedback' });
+      expect(spec.training).toMatchObject({ owners: 0, packing: 'trellis', residual: 'none' });
       const work = { tier: 'verified', admission: { kind: 'work', bits: 10 } };
       const three = await gpt({ ...work, aggregation: { hostile: 3 } }, { packing: 'int8' });
       expect(three.spec.aggregation).toMatchObject({ rule: 'trimmed-mean', hostile: 3 });

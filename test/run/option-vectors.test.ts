@@ -88,8 +88,8 @@ it('a spec with a removed packing keeps its id, but plays only in an older versi
   const spec = parseRunSpec(old);
   expect(canonicalSpec(spec)).toBe(old);
   expect(runIdOf(spec)).not.toBe(runIdOf(parseRunSpec(text)));
-  const { packing, eventBudget, topk: ratio } = spec.training;
-  expect(() => packingFor({ run: 'r', packing, eventBudget, ratio }, { most: 204 })).toThrow(
+  const { packing, eventBudget } = spec.training;
+  expect(() => packingFor({ run: 'r', packing, eventBudget }, { most: 204 })).toThrow(
     'rotated was removed; nostrain 0.1.0 still replays runs with it',
   );
   expect(() => readSettings({ packing: 'rotated' }, 'vector')).toThrow(

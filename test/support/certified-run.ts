@@ -396,9 +396,9 @@ function manifestOf(
   const { round, parent, modelRoot: base, params } = state;
   const roundParameters = value(roundParametersOf(state, gather(at.events, at, at)));
   const assignment = assignmentOf(roundParameters);
-  const { packing, eventBudget, topk } = spec.training;
+  const { packing, eventBudget } = spec.training;
   const packer = createPacker({
-    ...{ run, layout: params.layout, packing, eventBudget, ratio: topk, sha256 },
+    ...{ run, layout: params.layout, packing, eventBudget, sha256 },
   });
   const { size } = params.layout;
   const factor = empty?.includes(number) ? 0 : hostile?.includes(number) ? -1e6 : 1;

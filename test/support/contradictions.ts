@@ -33,7 +33,7 @@ export const ballot = (prepared: PreparedClaim | null, change: Position = {}): E
 };
 export const manifest = (payload: string, more: Partial<LocalManifest> = {}): EventDraft => {
   const { run, round, parent } = position();
-  const own = { run, round, parent, base: hash('base'), codec: 'ternary', examples: 3, steps: 2 };
+  const own = { run, round, parent, base: hash('base'), codec: 'int8', examples: 3, steps: 2 };
   return buildManifest({ ...own, ...more }, utf8(payload), lifetime).draft;
 };
 export const worked = (draft: EventDraft, count: string): EventDraft => ({

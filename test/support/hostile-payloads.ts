@@ -28,24 +28,26 @@ function nspl(name: string, refused: string, bytes: Uint8Array): HostilePayload 
 function compact(): HostilePayload[] {
   const delta = drawn(HOSTILE_SIZE, 1);
   const encode = (packing: Packing) => encodePayload(delta, packing, scope).payload;
-  const ternary = encode({ codec: 'ternary', kept: 0 });
-  const topk = encode({ codec: 'topk-sign', kept: 256 });
+  const int8 = encode({ codec: 'int8', kept: 0 });
+  const trellis = encode({ codec: 'trellis', kept: 256 });
   const edited = (payload: Uint8Array, at: number, ...bytes: number[]) => {
     const copy = payload.slice();
     copy.set(bytes, at);
     return copy;
   };
-  // 834,048 leave 2,560 values for the last chunk: 514 bytes of ternary
-  const lastLevel = ternary.length - 514;
+  // 834,048 leave 2,560 values for the last chunk
+  const lastLevel = int8.length - 2 - 2560;
   return [
-    nspl('2^32 - 1 parameters', 'wrong-shape', edited(ternary, 12, 255, 255, 255, 255)),
-    nspl('2^32 - 1 chunks', 'wrong-shape', edited(ternary, 16, 255, 255, 255, 255)),
-    nspl('a level of NaN', 'bad-level', edited(ternary, lastLevel, 0xc0, 0x7f)),
-    nspl('an infinite level', 'bad-level', edited(ternary, lastLevel, 0x80, 0x7f)),
-    nspl('an index out of range', 'bad-index', topk.slice().fill(255, topk.length - 80)),
-    nspl('the last byte missing', 'truncated', ternary.subarray(0, -1)),
-    nspl('a header alone', 'truncated', topk.subarray(0, PAYLOAD_HEADER_BYTES)),
-    nspl('16 MB behind it', 'trailing-bytes', Buffer.concat([ternary, Buffer.alloc(16 << 20)])),
+    nspl('2^32 - 1 parameters', 'wrong-shape', edited(int8, 12, 255, 255, 255, 255)),
+    nspl('2^32 - 1 chunks', 'wrong-shape', edited(int8, 16, 255, 255, 255, 255)),
+    nspl('a level of NaN', 'bad-level', edited(int8, lastLevel, 0xc0, 0x7f)),
+    nspl('an infinite level', 'bad-level', edited(int8, lastLevel, 0x80, 0x7f)),
+    nspl('a code of −128', 'bad-value', edited(int8, int8.length - 1, 128)),
+    nspl('a scale above the largest', 'bad-level', edited(trellis, 84, 0x81, 0x77)),
+    nspl('a removed codec', 'unsupported-codec', edited(int8, 5, 4)),
+    nspl('the last byte missing', 'truncated', int8.subarray(0, -1)),
+    nspl('a header alone', 'truncated', trellis.subarray(0, PAYLOAD_HEADER_BYTES)),
+    nspl('16 MB behind it', 'trailing-bytes', Buffer.concat([int8, Buffer.alloc(16 << 20)])),
   ];
 }
 

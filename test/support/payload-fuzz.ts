@@ -4,26 +4,18 @@
  */
 
 import type { Result } from 'nostrain/base';
-import {
-  type CodecName,
-  codecs,
-  decodePayload,
-  encodePayload,
-  PAYLOAD_HEADER_BYTES,
-  type Packing,
-} from 'nostrain/network';
+import { decodePayload, encodePayload, PAYLOAD_HEADER_BYTES, type Packing } from 'nostrain/network';
 import { decodeNstr, encodeNstr } from 'nostrain/python/parts';
 import { CHUNK_LENGTH, createLayout, type PartialVector, partialOf } from 'nostrain/tensor';
 import { inflate } from 'pako';
 import { sealContainer } from '../../src/python/codec/container.ts';
 import { drawnDelta, scopeOf } from './drawn-delta.ts';
 
-/** Every codec, the ones that keep some with a few, many and nearly all. */
-export const packings: readonly Packing[] = (Object.keys(codecs) as CodecName[]).flatMap((codec) =>
-  ({ largest: [1, 300, 4000], bits: [1, 250, 1024], all: [0] })[codecs[codec].sends].map(
-    (kept) => ({ codec, kept }),
-  ),
-);
+/** Every codec, trellis codes with few, many and the most bits. */
+export const packings: readonly Packing[] = [
+  { codec: 'int8', kept: 0 },
+  ...[40, 250, 1024].map((kept) => ({ codec: 'trellis' as const, kept })),
+];
 
 /** Integers from 0 to below the number given. */
 type Draw = (below: number) => number;

@@ -1,12 +1,10 @@
 /** Rounds of several workers on one linear model, without a network: the worker's own deltas, payloads, mean and outer step. */
 import { philox, unit } from 'nostrain/base';
 import { nesterovStep } from 'nostrain/consensus';
-import { createPacker } from 'nostrain/network';
-import { nativeSha256 } from 'nostrain/node';
-import type { PackingName, ResidualRule } from 'nostrain/run';
-import { createLayout, type Vector } from 'nostrain/tensor';
-import { assignChunks, deltaOf, localStart, takeSent } from 'nostrain/worker';
-import type { Normalization } from '../../src/run/settings.ts';
+import { encodeNstr } from 'nostrain/python/parts';
+import type { ResidualRule } from 'nostrain/run';
+import { createLayout, partialOf, type Vector } from 'nostrain/tensor';
+import { deltaOf, takeSent } from 'nostrain/worker';
 import { contribution } from './contributions.ts';
 import { meanDelta } from './mean.ts';
 
@@ -19,11 +17,9 @@ const uniform = (key: number, i: number): number => 2 * unit(philox([key, 17], i
 const truth = Float64Array.from({ length: FEATURES }, (_, i) => uniform(0, i));
 
 export interface Recipe {
-  readonly packing: PackingName;
-  /** Share of the values sent. */
+  /** Share of the values sent, the largest ones. */
   readonly ratio: number;
   readonly residual: ResidualRule;
-  readonly normalize?: Normalization;
   readonly innerSteps: number;
   readonly learningRate: number;
 }
@@ -62,41 +58,24 @@ function train(start: Float32Array, worker: number, round: number, recipe: Recip
 
 /** Plays so many rounds, or fewer when the error is down to `until`. */
 export function playRounds(recipe: Recipe, rounds: number, until: number): readonly Played[] {
-  const { packing, ratio, residual: rule, normalize = 'workers' } = recipe;
-  const packer = createPacker({
-    ...{ run: 'r', layout, packing, ratio, sha256: nativeSha256 },
-  });
+  const { ratio, residual: rule } = recipe;
   const names = Array.from({ length: WORKERS }, (_, i) => `${i}`.repeat(64));
-  const assignment = assignChunks({
-    run: 'r',
-    round: 0,
-    base: '0'.repeat(64),
-    roster: names,
-    owners: 0,
-    fragments: 1,
-    size: FEATURES,
-  });
   let params: Vector = new Float32Array(FEATURES);
   let momentum: Vector = new Float32Array(FEATURES);
   const residuals: Float64Array[] = names.map(() => new Float64Array(FEATURES));
   const played: Played[] = [];
   for (let round = 0; round < rounds; round++) {
     const kept = names.map((worker, i) => {
-      const after = train(
-        Float32Array.from(localStart(params, residuals[i]!, rule)),
-        i,
-        round,
-        recipe,
-      );
+      const after = train(Float32Array.from(params), i, round, recipe);
       const delta = deltaOf(params, after, residuals[i]!, rule);
-      const { sent } = packer.pack(delta, { round, worker, assignment });
-      const { residual, share } = takeSent(delta, sent, rule, assignment.moving);
+      const sent = partialOf(encodeNstr({ layout, values: delta }, { ratio }).sent);
+      const { residual, share } = takeSent(delta, sent, rule);
       residuals[i] = residual;
       return { share, cohort: contribution(worker, [], { delta: sent }) };
     });
     const mean = meanDelta(
       kept.map(({ cohort }) => cohort),
-      { size: FEATURES, weights: 'equal', cap: 1, normalize },
+      { size: FEATURES, weights: 'equal', cap: 1, normalize: 'workers' },
     );
     const next = nesterovStep(params, momentum, mean, { learningRate: 1, momentum: 0 });
     params = next.values;

@@ -3,7 +3,6 @@
 import {
   features,
   type Group,
-  inHalves,
   presets,
   type SettingName,
   specRules,
@@ -83,12 +82,9 @@ const training = (): readonly (readonly string[])[] =>
   Object.entries<Group[string]>(trainingFields).map(([name, { accepted, help }]) => {
     const of = (preset: Nested) => (preset[name] === undefined ? 'char-gpt' : String(preset[name]));
     const [text, linear] = [of(presets.gpt), of(presets.linear)];
-    const large = inHalves[name as keyof typeof inHalves];
     const fallback = [
       text,
-      ...(large === undefined || String(large) === text
-        ? []
-        : [`${large} for a GPT of more than a million parameters`]),
+      ...(name === 'fragments' ? ['2 for a GPT of more than a million parameters'] : []),
       ...(text === linear ? [] : [`${linear} for linear and mlp`]),
     ].join('; ');
     return [`\`training.${name}\``, fallback, accepted, help];

@@ -1,4 +1,4 @@
-import { combineSettings, inHalves, type PartialSettings, presets } from 'nostrain/run';
+import { combineSettings, type PartialSettings, presets, type Settings } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 
 const asked = { run: 'r', relay: ['ws://127.0.0.1:1'], model: 'char-gpt' } as const;
@@ -27,38 +27,29 @@ describe('settings of a run', () => {
     });
   });
 
-  it('send a small GPT rotated, with all of its settings or none', () => {
-    const rotated = {
-      owners: 4,
-      fragments: 1,
-      packing: 'trellis',
-      residual: 'none',
-      momentum: 0.5,
-    };
+  it('send a trellis code, the larger GPT in halves, and everything where single contributions matter', () => {
+    const whole = { owners: 4, fragments: 1, packing: 'trellis', residual: 'none' };
     const plain = { outerLearningRate: 1, momentum: 0 };
-    const sent = (more: PartialSettings, model: 'gpt' | 'pretrained' = 'gpt') =>
+    const sent = (more: PartialSettings, model: Settings['model'] = 'gpt') =>
       combineSettings(presets[model], { ...asked, ...strict(3), model, ...more });
-    expect(inHalves).toMatchObject({ owners: 2, fragments: 2, packing: 'auto', ...plain });
-    for (const innerSteps of [25, 100]) expect(sent({ innerSteps })).toMatchObject(rotated);
-    expect(sent({ width: 64, layers: 2, ffn: 256 })).toMatchObject(rotated);
-    expect(sent({ width: 384, layers: 6, ffn: 1536 })).toMatchObject(inHalves);
-    for (const choice of [{ owners: 2 }, { packing: 'auto' }, { momentum: 0 }] as const)
-      expect(sent(choice)).toMatchObject(inHalves);
-    for (const choice of [{ optimizer: 'adamw' }, { eventBudget: 16_384 }] as const)
-      expect(sent(choice)).toMatchObject(inHalves);
+    const large = { width: 384, layers: 6, ffn: 1536 };
+    for (const choice of [{ innerSteps: 100 }, { optimizer: 'adamw' }] as const)
+      expect(sent(choice)).toMatchObject({ ...whole, momentum: 0.5 });
+    expect(sent({ width: 64, layers: 2, ffn: 256 })).toMatchObject(whole);
+    expect(sent(large)).toMatchObject({ ...whole, fragments: 2, momentum: 0.5 });
+    expect(sent({ ...large, eventBudget: 500_000 })).toMatchObject(whole);
+    for (const model of ['pretrained', 'forecaster', 'vit'] as const)
+      expect(sent({}, model)).toMatchObject({ ...whole, ...plain });
     expect(sent({ ...strict(1) })).toMatchObject({ packing: 'int8', ...plain });
     expect(sent({ tiers: 2 })).toMatchObject({ packing: 'int8', owners: 0, ...plain });
-    expect(sent({ rule: 'krum' })).toMatchObject({ packing: 'int4', owners: 0, ...plain });
-    expect(sent({ profile: 'nostrain/0' })).toMatchObject({
-      owners: 0,
-      residual: 'feedback',
-      ...plain,
-    });
-    expect(sent({}, 'pretrained')).toMatchObject({ packing: 'auto', momentum: 0 });
+    const budget = 1_000_000_000;
+    expect(sent({ rule: 'krum' })).toMatchObject({ ...whole, owners: 0, eventBudget: budget });
+    expect(sent({ packing: 'trellis' }, 'mlp')).toMatchObject({ owners: 0, residual: 'none' });
+    expect(sent({ profile: 'nostrain/0' })).toMatchObject({ residual: 'feedback', ...plain });
   });
 
   it('are those asked for, whatever would be chosen', () => {
-    const own = { packing: 'ternary', owners: 2 } as const;
+    const own = { packing: 'trellis', owners: 2 } as const;
     expect(combineSettings(presets.gpt, { ...asked, ...strict(1), ...own })).toMatchObject(own);
   });
 });

@@ -38,11 +38,11 @@ function problemOf(work: () => unknown): string {
 
 describe('--set', () => {
   it('takes a value of each form, as its flag would', () => {
-    const typed = set('owners=2', 'hidden=8,4', 'packing=int4', 'stripe=2/3', 'helper=true');
+    const typed = set('owners=2', 'hidden=8,4', 'packing=int8', 'stripe=2/3', 'helper=true');
     expect(settings(...typed, '--rounds', '3', '--no-evaluate')).toEqual({
       owners: 2,
       hidden: [8, 4],
-      packing: 'int4',
+      packing: 'int8',
       stripe: { need: 2, of: 3 },
       helper: true,
       rounds: 3,
@@ -80,8 +80,9 @@ describe('--set', () => {
     ['owners=x', 'flag/value: --set owners is "x"; it must be a whole number of at least 0'],
     ['owners=-1', 'flag/value: --set owners is "-1"; it must be'],
     ['helper=yes', 'flag/value: --set helper is "yes"; it must be true or false'],
-    ['packing=zip', 'flag/value: --set packing is "zip"; it must be one of auto, int8'],
-    ['packing=sign', 'sign was removed: use ternary'],
+    ['packing=zip', 'flag/value: --set packing is "zip"; it must be one of int8, trellis'],
+    ['packing=int4', 'int4 was removed: use int8'],
+    ['residual=owned', 'owned was removed: use none'],
     ['owners', 'flag/set: --set owners has no value; use --set owners=VALUE'],
     ['rounds=5', 'flag/set: rounds has a flag of its own: --rounds 5'],
     ['recompute=true', 'flag/set: recompute has a flag of its own: --recompute'],

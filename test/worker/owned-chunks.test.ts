@@ -19,13 +19,13 @@ const start = (index: number, url: string, more: Partial<MemberOptions> = {}): M
   const plan: MemberOptions['plan'] = {
     rounds: 4,
     owners: 1,
-    residual: 'owned',
+    residual: 'none',
     sync: { strategy: 'strict', workers: 3 },
     waitFor: 3,
     ...more.plan,
   };
   return stage.start({
-    ...{ index, relays: [url], layout: largeLayout, packing: 'ternary', ...more },
+    ...{ index, relays: [url], layout: largeLayout, packing: 'trellis', ...more },
     plan,
   });
 };
@@ -37,12 +37,11 @@ const digests = (member: Member) => roundsOf(member).map(({ digest }) => digest)
 
 describe('owned chunks', () => {
   it.each<[PackingName, number, number]>([
-    ['ternary', 1, 1],
-    ['auto', 1, 1],
+    ['trellis', 1, 1],
     ['int8', 2, 1],
-    ['topk-sign', 0, 1],
-    ['ternary', 0, 2],
-    ['ternary', 2, 2],
+    ['trellis', 0, 1],
+    ['trellis', 0, 2],
+    ['trellis', 2, 2],
   ])(
     '%s with %i owners, in %i fragments: the same bits on every worker, in one event each',
     async (packing, owners, fragments) => {
@@ -107,7 +106,7 @@ describe('owned chunks', () => {
     const url = relay();
     const mirror = relay();
     const stranger = stage.start({
-      ...{ index: 9, relays: [mirror], layout: largeLayout, packing: 'ternary' },
+      ...{ index: 9, relays: [mirror], layout: largeLayout, packing: 'trellis' },
       plan: { rounds: 1, waitFor: 9, joinTimeoutMs: 60_000 },
     });
     await stranger.wire.changed.next(AbortSignal.timeout(10_000));

@@ -6,7 +6,6 @@ import { genesis, type Plan, runWorker, type WorkerState } from 'nostrain/worker
 import { describe, expect, it } from 'vitest';
 import {
   deltaOf,
-  localStart,
   residualAfter,
   restoreSent,
   takeSent,
@@ -54,8 +53,6 @@ const rules: readonly {
 }[] = [
   // not counted: all 0.5 is due again, in addition to the 0.5 of the next round
   { rule: 'feedback', counted: 0.25, refused: 0.5, sentNext: 0.5 },
-  { rule: 'local', counted: 0.25, refused: 0.5, sentNext: 0.5 },
-  { rule: 'owned', counted: 0.25, refused: 0.5, sentNext: 0.5 },
   { rule: 'none', counted: 0, refused: 0, sentNext: 0.25 },
 ];
 
@@ -105,7 +102,7 @@ it('returns exactly what was taken if the difference is exact', () => {
     fc.property(steps, fc.constantFrom(...fields.residual.words), (values, rule) => {
       const delta = Float64Array.from(values);
       const sent = dense(values.map((value) => Math.round(value / 3)));
-      const { residual } = takeSent(delta.slice(), sent, rule, sent.chunks);
+      const { residual } = takeSent(delta.slice(), sent, rule);
       const back = numbers(restoreSent(residual, sent, rule));
       expect(back).toEqual(rule === 'none' ? values.map(() => 0) : values);
       const again = withdrawSent(restoreSent(residual, sent, rule), sent, rule);
@@ -115,12 +112,10 @@ it('returns exactly what was taken if the difference is exact', () => {
   );
 });
 
-it('a residual is either in the start of the next inner steps or in their delta, never in both', () => {
+it('a residual is in the next delta, or nothing if it was dropped', () => {
   const [shared, residual] = [Float32Array.of(1, 2), Float64Array.of(0.5, -0.25)];
   for (const rule of fields.residual.words) {
-    const start = localStart(shared, residual, rule);
-    // nothing learned: the residual is due, or nothing if it was dropped
-    const due = numbers(deltaOf(shared, start, residual, rule));
+    const due = numbers(deltaOf(shared, shared, residual, rule));
     expect(due).toEqual(rule === 'none' ? [0, 0] : [0.5, -0.25]);
   }
 });
@@ -135,30 +130,18 @@ const sent: PartialVector = {
   },
   weighChunk: () => undefined,
 };
-/** First value of each chunk's residual for a delta of 3 everywhere, if chunks 0 and 1 moved. */
-const kept = (rule: 'feedback' | 'local' | 'owned' | 'none') => {
-  const { residual } = takeSent(new Float64Array(size).fill(3), sent, rule, Uint32Array.of(0, 1));
+/** First value of each chunk's residual for a delta of 3 everywhere. */
+const kept = (rule: ResidualRule) => {
+  const { residual } = takeSent(new Float64Array(size).fill(3), sent, rule);
   return [0, 1, 2].map((chunk) => residual[chunk * CHUNK_LENGTH]);
 };
 
 it('keeps what was not sent', () => {
   expect(kept('feedback')).toEqual([2, 3, 3]);
-  expect(kept('local')).toEqual([2, 3, 3]);
-});
-
-it('with owned chunks: adopts what others sent, and keeps the rest', () => {
-  expect(kept('owned')).toEqual([2, 0, 3]);
 });
 
 it('drops everything without a residual', () => {
   expect(kept('none')).toEqual([0, 0, 0]);
-});
-
-it('starts ahead of the shared parameters by the residual in the local model', () => {
-  const shared = new Float32Array(4).fill(1);
-  const residual = new Float64Array(4).fill(0.25);
-  expect([...localStart(shared, residual, 'owned')]).toEqual([0.75, 0.75, 0.75, 0.75]);
-  expect([...localStart(shared, residual, 'feedback')]).toEqual([1, 1, 1, 1]);
 });
 
 it('after a round takes what it learned for chunks that moved or counted, and keeps the rest', () => {

@@ -89,10 +89,10 @@ const startFour = (
 ): readonly Member[] =>
   Array.from({ length: WORKERS }, (_, index) => {
     const member = startMember({
-      ...{ index, clock, relays: [relay.url], layout: largeLayout, packing: 'ternary' },
+      ...{ index, clock, relays: [relay.url], layout: largeLayout, packing: 'trellis' },
       ...{ trainMs: trainSeconds * 1000, eventsPerMinute },
       plan: {
-        ...{ rounds: ROUNDS, owners: 1, residual: 'owned', waitFor: WORKERS, peers },
+        ...{ rounds: ROUNDS, owners: 1, residual: 'none', waitFor: WORKERS, peers },
         sync: { strategy: 'strict', workers: WORKERS },
         ...{ heartbeatSeconds: HEARTBEAT, roundTimeoutMs: 600_000, joinTimeoutMs: 600_000 },
       },

@@ -92,7 +92,7 @@ export const features: readonly WorldFeature[] = [
   fixed('scores', 0.2, { scores: true }),
   fixed('fragments', 0.08, { training: { ...PARTS, fragments: 2 } }),
   fixed('chunks', 0.03, { training: CHUNKED }),
-  fixed('owners', 0.08, { training: { ...PARTS, owners: 2, residual: 'owned' } }),
+  fixed('owners', 0.08, { training: { ...PARTS, owners: 2, residual: 'none' } }),
   {
     name: 'checkpoints',
     chance: 0.5,

@@ -364,13 +364,12 @@ function judgePayloadOf(
   if (!judged.ok) return judged;
   const untrue = judgePayload(manifest, payload, hash);
   if (untrue) return { ok: false, rejection: untrue };
-  const { packing, eventBudget, topk } = roundParameters.spec.training;
+  const { packing, eventBudget } = roundParameters.spec.training;
   const packer = createPacker({
     run: roundParameters.run,
     layout: roundParameters.layout,
     packing,
     eventBudget,
-    ratio: topk,
     sliceEnds: slicesOfRun(roundParameters.spec)?.slices.map(({ to }) => to),
     sha256: hash,
   });

@@ -9,6 +9,7 @@ import { seatNames } from '../../run/founder-seats.ts';
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { Outcome } from '../../run/outcome.ts';
+import { removedPackings } from '../../run/removed.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
 import type { Certified, Chain } from './chain.ts';
@@ -42,7 +43,7 @@ export interface ReplayEnd {
 export const hasModel = (state: Chain | Certified): state is Certified => 'params' in state;
 
 /**
- * Yields each round once it is checked. Ends with the run, at the first invalid outcome, or when evidence is missing.
+ * Yields each round once it is checked; without the model if this version cannot decode the payloads of the run. Ends with the run, at the first invalid outcome, or when evidence is missing.
  * At a fork it follows the branch that contains `through`, else the one that the fork rule prefers.
  */
 export function* replay(
@@ -51,8 +52,9 @@ export function* replay(
   through?: Digest,
   hash?: Sha256,
 ): Generator<ReplayedRound, ReplayEnd, undefined> {
-  let state: Chain | Certified = start;
-  const layout = hasModel(start) ? start.params.layout : undefined;
+  const isRemoved = removedPackings.has(start.spec.training.packing);
+  let state: Chain | Certified = isRemoved ? withoutModel(start) : start;
+  const layout = hasModel(state) ? state.params.layout : undefined;
   const digests: Digest[] = [];
   const following: Following = { events, through, decided: new Map(), chains: new Map() };
   for (;;) {

@@ -273,10 +273,9 @@ function residualAfter(
   const roundParameters = unwrapRuling(roundParametersOf(state, evidence));
   const judged = judgeSubmission(manifest, payload, roundParameters);
   if (!judged.ok) return undefined;
-  const { moving } = assignmentOf(roundParameters);
   const delta = Float64Array.from(disclosed.delta);
   const rule = state.spec.training.residual;
-  const { residual } = takeSent(delta, judged.value.delta, rule, moving);
+  const { residual } = takeSent(delta, judged.value.delta, rule);
   const { eventId: id, worker } = manifest;
   const learned = { id, worker, unpacked: disclosed.delta, residual, waits: false };
   return residualLeft(learned, state, outcome, evidence, taken);
@@ -346,7 +345,6 @@ function isPackedFrom(
     run,
     layout: params.layout,
     sha256,
-    ratio: spec.training.topk,
     eventBudget: spec.training.eventBudget,
   });
   const assignment = assignmentOf(unwrapRuling(roundParametersOf(state, evidence)));

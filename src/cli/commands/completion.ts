@@ -65,7 +65,7 @@ const flagOf = (option: Option, command: Command): Flag => ({
       : (option.argChoices ?? choicesIn(option.description)),
 });
 
-/** Returns what `--set` takes: `owners=`, or `packing=auto` for a choice. */
+/** Returns what `--set` takes: `owners=`, or `packing=int8` for a choice. */
 const assignmentsOf = (command: Command): readonly string[] =>
   [...setOptionsOf(command)].flatMap(([name, { words = [], accepted }]) => {
     const values = accepted === SWITCH ? ['true', 'false'] : words;

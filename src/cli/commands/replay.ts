@@ -16,6 +16,7 @@ import { prepareTask } from '../../node/data/task.ts';
 import { createTrainer } from '../../node/engine/trainer.ts';
 import { type BaseModel, openFullBaseOf } from '../../node/pretrained/base-model.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
+import { removedPackings, replayedWith } from '../../run/removed.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { shortName } from '../../run/worker-names.ts';
@@ -127,6 +128,8 @@ function modelIn({ base: path, corpus }: ReplayFlags, signal: AbortSignal) {
   let last: { readonly spec: RunSpec; readonly params: Params } | undefined;
   return {
     first: async (spec: RunSpec) => {
+      const { packing } = spec.training;
+      if (removedPackings.has(packing)) writeNote(`${replayedWith(packing)}; ${CHAIN}`);
       if (options) base = await openBaseIn(spec, options);
       else if (spec.start !== null) writeNote(spec.start.root === null ? ADAPTERS : WHOLE);
       return spec.start?.root ? await base?.first(spec.training.seed) : undefined;
@@ -141,6 +144,7 @@ function modelIn({ base: path, corpus }: ReplayFlags, signal: AbortSignal) {
   };
 }
 
+const CHAIN = 'here votes and roots are checked but the model is not';
 const ADAPTERS =
   'adapter roots are computed from the events alone, so the base is not needed; with --base ' +
   'PATH the model is also evaluated';

@@ -3,5 +3,9 @@ import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
 import { pythonProtocol } from '../../python/node/protocol.ts';
 import type { Settings } from '../../run/settings.ts';
 
-export const protocolOf = ({ profile, codec }: Pick<Settings, 'profile' | 'codec'>): Protocol =>
-  profile === 'nostrain/0' ? pythonProtocol(codec) : averagingProtocol;
+export const protocolOf = ({
+  profile,
+  codec,
+  topk,
+}: Pick<Settings, 'profile' | 'codec' | 'topk'>): Protocol =>
+  profile === 'nostrain/0' ? pythonProtocol({ codec, ratio: topk }) : averagingProtocol;

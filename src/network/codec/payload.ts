@@ -1,7 +1,8 @@
 /**
- * Encodes and decodes compact payloads (docs/payload.md): a header, then the chunks that a worker owns. Decoding
- * accepts only the canonical encoding.
+ * Encodes and decodes compact payloads (docs/payload.md): a header, then the chunks that a worker owns, each in a fixed
+ * number of bytes. Decoding accepts only the canonical encoding.
  */
+import { atOnce } from '../../base/async.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
@@ -11,72 +12,53 @@ import {
   type PartialVector,
   weighAll,
 } from '../../tensor/partial-vector.ts';
+import { assertPacking, codecs, type Packing, packingOf } from './codecs.ts';
 import {
-  assertPacking,
-  type ChunkPacking,
-  chunkBytesAtMost,
-  codecs,
-  type EncodedPayload,
-  isChunkPacking,
-  keptOf,
   PAYLOAD_HEADER_BYTES,
-  type Packing,
   type PayloadScope,
-  packingOf,
-  payloadBytesAtMost,
   readPayloadHeader,
   writePayloadHeader,
-} from './codecs.ts';
-import {
-  createSelectionBuffers,
-  readRice,
-  riceParameter,
-  selectInChunk,
-  writeRice,
-} from './largest.ts';
-import { decodeTrellis, encodeTrellis } from './trellis.ts';
-import { addUp, chunkValues, loadChunk } from './value-code.ts';
+} from './header.ts';
+import { loadChunk, type Place } from './value-code.ts';
 
-/** Encodes the owned chunks of a delta. Throws a TrainingError if a value is not finite as f32. */
-export function encodePayload(
+export interface EncodedPayload {
+  readonly payload: Uint8Array;
+  /** Exactly what a receiver decodes; the delta minus this is the residual. */
+  readonly sent: PartialVector;
+}
+
+/**
+ * Encodes the owned chunks of a delta, one per step. Throws a TrainingError if a value is not finite as f32, or too
+ * large.
+ */
+export function* encodeSteps(
   delta: Vector,
   packing: Packing,
   scope: PayloadScope,
-): EncodedPayload {
+): Generator<undefined, EncodedPayload> {
   assertPacking(packing);
   assertScope(scope);
   if (delta.length !== scope.size && !isPrefix(delta, scope)) {
     throw new RangeError(`${delta.length} values for ${scope.size} parameters`);
   }
-  if (!isChunkPacking(packing)) return encodeTrellis(delta, packing, scope);
-  const { values: code, sends } = codecs[packing.codec];
-  const { size, chunks } = scope;
-  const out = new Uint8Array(payloadBytesAtMost(packing, chunks.length));
-  writePayloadHeader(out, { code: codecs[packing.codec].code, kept: packing.kept }, scope);
-  const table = sends === 'all' ? undefined : createIndexTable(packing, size, chunks);
-  const buffers = createSelectionBuffers();
-  const [all, few] = [chunkValues(CHUNK_LENGTH), chunkValues(CHUNK_LENGTH)];
-  const indices = new Uint16Array(CHUNK_LENGTH);
-  let at = PAYLOAD_HEADER_BYTES;
-  for (let position = 0; position < chunks.length; position++) {
-    const n = chunkLength(size, chunks[position]!);
-    loadChunk(delta, chunks[position]! * CHUNK_LENGTH, n, all);
-    if (table === undefined) {
-      code.write(all, n, out, at);
-      at += code.bytes(n);
-      continue;
-    }
-    const k = keptOf(packing.kept, n);
-    selectInChunk(all, n, k, buffers, indices);
-    for (let i = 0; i < k; i++) few.floats[i] = all.floats[indices[i]!]!;
-    addUp(few, k);
-    code.write(few, k, out, at);
-    table.offsets[position] = at;
-    table.indices.set(indices.subarray(0, k), table.firsts[position]);
-    at = writeRice(indices, k, riceParameter(n, k), out, at + code.bytes(k));
+  const { code, values } = codecs[packing.codec];
+  const places = placesOf(packing, scope);
+  const payload = new Uint8Array(endOf(places));
+  writePayloadHeader(payload, { code, kept: packing.kept }, scope);
+  for (const place of places) {
+    values.write(loadChunk(delta, place.chunk, place.n), place, scope, payload);
+    yield;
   }
-  const payload = out.slice(0, at);
-  return { payload, sent: view(payload, packing, scope, table) };
+  return { payload, sent: view(payload, packing, places, scope) };
+}
+
+/** Encodes the owned chunks of a delta at once. Throws like `encodeSteps`. */
+export function encodePayload(
+  delta: Vector,
+  packing: Packing,
+  scope: PayloadScope,
+): EncodedPayload {
+  return atOnce(encodeSteps(delta, packing, scope));
 }
 
 /** Reports whether a delta is a prefix of full chunks that contains all owned chunks. */
@@ -99,115 +81,49 @@ export function decodePayload(
     const { code, kept } = header.value;
     return refuse('unsupported-codec', 'header.code', `no codec ${code} that keeps ${kept}`);
   }
-  if (payload.length > payloadBytesAtMost(packing, scope.chunks.length)) {
-    return refuse('trailing-bytes', 'payload', `${payload.length} bytes are more than it can hold`);
+  const places = placesOf(packing, scope);
+  const end = endOf(places);
+  if (payload.length !== end) {
+    const why = payload.length < end ? 'truncated' : 'trailing-bytes';
+    return refuse(why, 'payload', `${payload.length} bytes instead of ${end}`);
   }
-  if (!isChunkPacking(packing)) return decodeTrellis(payload, packing, scope);
-  const { sends } = codecs[packing.codec];
-  const table = sends === 'all' ? undefined : createIndexTable(packing, scope.size, scope.chunks);
-  const end = checkChunks(payload, packing, scope, table);
-  if (!end.ok) return end;
-  if (end.value !== payload.length) {
-    return refuse(
-      'trailing-bytes',
-      'payload',
-      `${payload.length} bytes, the last chunk ends at ${end.value}`,
-    );
+  for (const place of places) {
+    const flaw = codecs[packing.codec].values.flaw(payload, place);
+    const { chunk } = place;
+    if (flaw !== undefined) return refuse(flaw, `chunks.${chunk}`, `chunk ${chunk}: ${flaw}`);
   }
-  return ok({ packing, delta: view(payload, packing, scope, table) });
+  return ok({ packing, delta: view(payload, packing, places, scope) });
 }
 
-/** Byte offset and indices of each chunk in a top-k payload. */
-interface IndexTable {
-  readonly offsets: Uint32Array;
-  /** Position of each chunk's first index in `indices`. */
-  readonly firsts: Uint32Array;
-  readonly indices: Uint16Array;
-}
-
-function createIndexTable({ kept }: ChunkPacking, size: number, chunks: Uint32Array): IndexTable {
-  const firsts = new Uint32Array(chunks.length);
-  let total = 0;
-  for (let i = 0; i < chunks.length; i++) {
-    firsts[i] = total;
-    total += keptOf(kept, chunkLength(size, chunks[i]!));
-  }
-  return { offsets: new Uint32Array(chunks.length), firsts, indices: new Uint16Array(total) };
-}
-
-/** Checks every chunk and fills in the table; returns the end offset of the last chunk. */
-function checkChunks(
-  payload: Uint8Array,
-  packing: ChunkPacking,
-  { size, chunks }: PayloadScope,
-  table: IndexTable | undefined,
-): Result<number> {
-  const code = codecs[packing.codec].values;
+function placesOf({ codec, kept }: Packing, { size, chunks }: PayloadScope): readonly Place[] {
   let at = PAYLOAD_HEADER_BYTES;
-  for (let position = 0; position < chunks.length; position++) {
-    const chunk = chunks[position]!;
+  return Array.from(chunks, (chunk) => {
     const n = chunkLength(size, chunk);
-    const k = table === undefined ? n : keptOf(packing.kept, n);
-    const wrong = (why: string) => refuse(why, `chunks.${chunk}`, `chunk ${chunk}: ${why}`);
-    const end = at + code.bytes(k);
-    if (end > payload.length) return wrong('truncated');
-    const flaw = code.flaw(payload, at, k);
-    if (flaw !== undefined) return wrong(flaw);
-    if (table === undefined) {
-      at = end;
-      continue;
-    }
-    table.offsets[position] = at;
-    const counts = { n, k, r: riceParameter(n, k) };
-    const read = readRice(payload, end, counts, table.indices, table.firsts[position]!);
-    if (typeof read === 'string') return wrong(read);
-    at = read;
-  }
-  return ok(at);
+    const place = { chunk, n, at, bytes: codecs[codec].values.bytes(n, kept) };
+    at += place.bytes;
+    return place;
+  });
+}
+
+function endOf(places: readonly Place[]): number {
+  const last = places.at(-1);
+  return last === undefined ? PAYLOAD_HEADER_BYTES : last.at + last.bytes;
 }
 
 function view(
   payload: Uint8Array,
-  packing: ChunkPacking,
-  { size, chunks }: PayloadScope,
-  table: IndexTable | undefined,
+  { codec }: Packing,
+  places: readonly Place[],
+  scope: PayloadScope,
 ): PartialVector {
-  const { values: code } = codecs[packing.codec];
-  const stride = chunkBytesAtMost(packing, CHUNK_LENGTH);
-  if (table === undefined) {
-    return {
-      size,
-      chunks,
-      addChunk(position, weight, target, at) {
-        const n = chunkLength(size, chunks[position]!);
-        code.add(payload, PAYLOAD_HEADER_BYTES + position * stride, n, weight, target, at);
-      },
-      weighChunk: weighAll(chunks, size),
-    };
-  }
-  const { offsets, firsts, indices } = table;
-  const few = new Float64Array(keptOf(packing.kept, CHUNK_LENGTH));
+  const { size, chunks } = scope;
+  const { values } = codecs[codec];
   return {
     size,
     chunks,
-    addChunk(position, weight, target, at) {
-      const k = keptOf(packing.kept, chunkLength(size, chunks[position]!));
-      const first = firsts[position]!;
-      few.fill(0);
-      code.add(payload, offsets[position]!, k, weight, few, 0);
-      for (let i = 0; i < k; i++) {
-        const to = at + indices[first + i]!;
-        target[to] = target[to]! + few[i]!;
-      }
-    },
-    weighChunk(position, weight, target, at) {
-      const k = keptOf(packing.kept, chunkLength(size, chunks[position]!));
-      const first = firsts[position]!;
-      for (let i = first; i < first + k; i++) {
-        const to = at + indices[i]!;
-        target[to] = target[to]! + weight;
-      }
-    },
+    addChunk: (position, weight, target, at) =>
+      values.add(payload, places[position]!, scope, weight, target, at),
+    weighChunk: weighAll(chunks, size),
   };
 }
 

@@ -3,8 +3,7 @@
  * it all values have a similar size, so rounding adds noise instead of zeroing small values. Same bits on every engine.
  */
 import { type Key, philox } from '../../base/rng.ts';
-import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
-import type { PayloadScope } from './codecs.ts';
+import type { PayloadScope } from './header.ts';
 
 /** Length of a rotated chunk of n values (1 to 4096): the smallest power of two that is at least n. */
 export function rotatedLength(n: number): number {
@@ -23,25 +22,6 @@ export function rotate(values: Float64Array, chunk: number, scope: PayloadScope)
 export function inverseRotate(values: Float64Array, chunk: number, scope: PayloadScope): void {
   transform(values, Math.floor);
   flip(values, chunk, scope);
-}
-
-const workBuffer = new Float64Array(CHUNK_LENGTH);
-
-/** Wraps a delta whose chunks are rotated: `addChunk` adds the values before the rotation. */
-export function inverseRotated(
-  rotated: Pick<PartialVector, 'addChunk'>,
-  scope: PayloadScope,
-): Pick<PartialVector, 'addChunk'> {
-  return {
-    addChunk(position, weight, target, at) {
-      const chunk = scope.chunks[position]!;
-      const n = chunkLength(scope.size, chunk);
-      const values = workBuffer.subarray(0, rotatedLength(n)).fill(0);
-      rotated.addChunk(position, 1, values, 0);
-      inverseRotate(values, chunk, scope);
-      for (let i = 0; i < n; i++) target[at + i] = target[at + i]! + weight * values[i]!;
-    },
-  };
 }
 
 /** Walsh-Hadamard transform in place, two levels at a time, scaled by 2^-half(k / 2) for a length of 2^k. */

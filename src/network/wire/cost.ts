@@ -6,12 +6,7 @@ import type { ShardCounts } from '../../run/field.ts';
 import type { PackingName } from '../../run/settings.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { chunkCount, planChunks } from '../chunks/payload.ts';
-import {
-  chunkBytesAtMost,
-  isChunkPacking,
-  PAYLOAD_HEADER_BYTES,
-  payloadBytesAtMost,
-} from '../codec/codecs.ts';
+import { payloadBytes } from '../codec/codecs.ts';
 import { signedEventBytes } from '../event.ts';
 import { insideOf } from './dense-text.ts';
 import { buildManifest, buildPresence } from './native-profile.ts';
@@ -226,8 +221,6 @@ export interface Measured {
   readonly eventBudget: number;
   readonly size: number;
   readonly most: number;
-  /** Share of the values that is sent, for top-k packings. */
-  readonly ratio: number;
 }
 
 const SAMPLE = { round: 9999, base: ZEROS, steps: 1000 };
@@ -236,19 +229,15 @@ const FRAME_BYTES = 256;
 
 /** Returns the largest event of a run: the manifest with the payload inside, or a chunk. */
 export function estimateEventSize(run: Measured): EventSize {
-  const packing = packingFor(run, run);
-  const payloadBytes =
-    run.size < CHUNK_LENGTH && isChunkPacking(packing)
-      ? PAYLOAD_HEADER_BYTES + chunkBytesAtMost(packing, run.size)
-      : payloadBytesAtMost(packing, run.most);
-  return { payloadBytes, eventBytes: largestOf(run, payloadBytes) };
+  const bytes = payloadBytes(packingFor(run, run), run.most, Math.min(run.size, CHUNK_LENGTH));
+  return { payloadBytes: bytes, eventBytes: largestOf(run, bytes) };
 }
 
 function largestOf({ run }: Measured, payloadBytes: number): number {
   const payload = new Uint8Array(payloadBytes);
   const lifetime = { createdAt: TIME, expiresAt: 2 * TIME };
   if (payloadBytes > INSIDE_BYTES) return signedEventBytes(planChunks(payload, lifetime).draft(0));
-  const named = { codec: 'topk-sign-1000', examples: 1000, prev: ZEROS };
+  const named = { codec: 'trellis-1000', examples: 1000, prev: ZEROS };
   return buildManifest({ ...SAMPLE, run, roster: ZEROS, ...named }, payload, lifetime).eventBytes;
 }
 

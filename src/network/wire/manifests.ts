@@ -39,7 +39,7 @@ export interface LocalManifest {
   readonly parent?: Digest | undefined;
   /** Digest of the state from which the worker started the round; in a certified run, of its model root. */
   readonly base: Digest;
-  /** Packing of the payload, for example `ternary`. */
+  /** Packing of the payload, for example `trellis-250`. */
   readonly codec: string;
   /** Digest of the roster that owns the parameters; absent if every worker sends all of them. */
   readonly roster?: Digest | undefined;

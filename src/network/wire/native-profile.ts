@@ -59,7 +59,7 @@ export function createNativeProfile(options: ProfileOptions): Profile {
     readHeartbeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }, features),
     async seal({ delta, assignment, features: values, ...find }) {
       const context = { round: find.round, worker: signer.publicKey, assignment };
-      const { payload, codec, sent } = packer.pack(delta, context);
+      const { payload, codec, sent } = await packer.packInTurns(delta, context);
       const createdAt = Math.floor(clock.now() / 1000);
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, erasure };
       const added = withFeatures(named(values, features));

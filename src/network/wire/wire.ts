@@ -151,10 +151,8 @@ export interface WireOptions {
   /** Called with a message when the wire has to wait, such as for time to work. */
   readonly onNotice?: ((message: string) => void) | undefined;
   readonly packing?: PackingName | undefined;
-  /** `auto`: maximum bytes of events per worker and round; default 65536, one event. */
+  /** `trellis`: maximum bytes of events per worker and round; default 65536, one event. */
   readonly eventBudget?: number | undefined;
-  /** `nstr` and topk codecs: share of the delta values that is sent, in (0, 1]. */
-  readonly ratio: number;
   readonly maxContainerBytes: number;
 }
 

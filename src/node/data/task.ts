@@ -127,8 +127,8 @@ export function largestEvent(
     workers = expectedWorkers(settings),
   }: Pick<Protocol, 'sizes'> & { readonly workers?: number },
 ): EventSize {
-  const { run, packing, eventBudget, owners, fragments, topk: ratio } = settings;
-  if (sizes) return sizes.largestEvent(run, layout, ratio);
+  const { run, packing, eventBudget, owners, fragments } = settings;
+  if (sizes) return sizes.largestEvent(run, layout);
   const most = mostChunks({ size: layout.size, owners, fragments }, workers);
-  return estimateEventSize({ run, size: layout.size, packing, eventBudget, most, ratio });
+  return estimateEventSize({ run, size: layout.size, packing, eventBudget, most });
 }

@@ -68,9 +68,11 @@ interface ReferenceWire {
   readonly advertised?: readonly string[] | undefined;
 }
 
-interface PythonWireSettings {
+export interface PythonWireSettings {
   /** Absent if the worker trains another model, or keeps no records of the Python reference. */
   readonly reference?: ReferenceWire | undefined;
+  /** Share of the delta values that is sent, the largest ones, in (0, 1]. */
+  readonly ratio: number;
   /** Compression of payloads; default zlib. */
   readonly codec?: BlockCodec | undefined;
   /** The zstd codec, to read zstd payloads and to write them if `codec` is zstd; without it they are refused. */
@@ -91,10 +93,16 @@ type ReferenceProfileOptions = ProfileOptions & PythonWireSettings;
 export function createPythonWire(
   options: Omit<WireOptions, 'packing' | 'erasure' | 'eventBudget'> & PythonWireSettings,
 ): { readonly wire: Wire; readonly events: PythonEvents } {
-  const { reference, codec, zstd } = options;
+  const { reference, ratio, codec, zstd } = options;
   let events: PythonEvents | undefined;
   const wire = createWire(options, (wired) => {
-    const { profile, ...fields } = createReferenceProfile({ ...wired, reference, codec, zstd });
+    const { profile, ...fields } = createReferenceProfile({
+      ...wired,
+      reference,
+      ratio,
+      codec,
+      zstd,
+    });
     events = fields;
     return profile;
   });

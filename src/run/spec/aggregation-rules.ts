@@ -146,7 +146,7 @@ export function assertTrustTier({ tier, aggregation: { rule }, admission }: RunS
 
 /** The parts of a run that an aggregation rule depends on. */
 export interface Rows extends Pick<RunSpec, 'aggregation'> {
-  readonly training: Pick<RunSpec['training'], 'owners' | 'packing' | 'normalize'>;
+  readonly training: Pick<RunSpec['training'], 'owners' | 'normalize'>;
 }
 
 const rowsForm = ({ aggregation }: Rows) => ruleForms[aggregation.rule];
@@ -154,21 +154,12 @@ const isMean = (spec: Rows): boolean => rowsForm(spec) === 'mean';
 
 const MEAN: Condition<Rows> = { words: 'the rule is mean or clipped-mean', holds: isMean };
 const NO_MEAN: Condition<Rows> = { words: 'the rule is no mean', holds: (spec) => !isMean(spec) };
-const BY_VALUE: Condition<Rows> = {
-  words: 'the rule is trimmed-mean or coordinate-median',
-  holds: (spec) => rowsForm(spec) === 'values',
-};
-const KRUM: Condition<Rows> = {
-  words: 'the rule is krum or multi-krum',
-  holds: ({ aggregation }) => aggregation.rule.endsWith('krum'),
-};
 const BY_ROW: Condition<Rows> = {
   words:
     'a rule compares whole rows ' +
     '(krum, multi-krum, geometric-median, centered-clip, nnm, bucketing)',
   holds: (spec) => rowsForm(spec) === 'rows' || spec.aggregation.before !== 'nothing',
 };
-const PACKED = 'take --set packing=int4, or --set rule=geometric-median';
 const EVERYTHING = '--set owners=0, so that everybody sends everything';
 
 /** Rules between an aggregation rule and what workers send, in runs with and without a spec. */
@@ -204,20 +195,6 @@ export const rowRules: readonly SpecRule<Rows>[] = [
     },
     `take more owners, or ${EVERYTHING}`,
   ),
-  ...when(BY_VALUE, {
-    'training.packing': {
-      only: ['int8', 'int4'],
-      why: 'of values that are mostly sent as zero the middle one is zero',
-      nearest: `${PACKED}, which looks at whole rows`,
-    },
-  }),
-  ...when(KRUM, {
-    'training.packing': {
-      only: ['int8', 'int4', 'q2', 'ternary'],
-      why: 'rows of different values (top-k, and what auto may choose) are all equally far apart',
-      nearest: `${PACKED}, which top-k does not hurt so`,
-    },
-  }),
   ...when(NO_MEAN, { 'training.normalize': { only: ['workers'] } }),
 ];
 

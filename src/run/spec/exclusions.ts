@@ -125,6 +125,13 @@ const roundRules: readonly SpecRule[] = [
       },
     },
   ),
+  ...when(field('training.packing', 'is', 'trellis'), {
+    'training.residual': {
+      only: ['none'],
+      why: 'what a trellis code does not carry is noise, which would grow from round to round',
+      nearest: 'take --set residual=none, or --set packing=int8',
+    },
+  }),
   ...when(field('data.kind', 'is', 'own'), {
     'rerun.permille': {
       only: [0],

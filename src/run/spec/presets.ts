@@ -17,36 +17,21 @@ import { defaultsOf } from './spec-table.ts';
 const common: PartialSettings = defaultsOf(fields);
 
 /**
- * Exchange settings of a small GPT: four workers send each chunk of the full model, rotated, so that coding errors are
- * noise that averages out. The outer step is shorter and has momentum (docs/decisions/0038-trellis-code.md).
+ * Exchange settings: four workers send each chunk of the model in as many bits as fit. Coding errors are noise that
+ * averages out, so nothing is kept of them (docs/decisions/0038-trellis-code.md).
  */
-const rotated = {
+const exchange = {
   owners: 4,
-  fragments: 1,
   packing: 'trellis',
   residual: 'none',
-  outerLearningRate: 0.6,
-  momentum: 0.5,
 } as const satisfies PartialSettings;
 
 const plainAveraging = { outerLearningRate: 1, momentum: 0 } as const;
 
-/**
- * Exchange settings of a larger GPT, of which one event carries too little: two workers send each part, one half of the
- * model per round.
- */
-export const inHalves = {
-  owners: 2,
-  fragments: 2,
-  packing: 'auto',
-  residual: 'owned',
-  ...plainAveraging,
-} as const satisfies PartialSettings;
-
-/** Settings that were not measured with rotated chunks: a run that sets one of them uses `inHalves` instead. */
-const unmeasuredWithRotated = ['eventBudget', 'optimizer'] as const;
-/** Largest model whose chunks are rotated by default, in parameters without embeddings. */
-const MAX_ROTATED_PARAMETERS = 1_000_000;
+/** Larger models send one half per round: at a few hundredths of a bit a value, noise hides what was learned. */
+const inHalves = { fragments: 2 } as const satisfies PartialSettings;
+/** Largest model that is sent whole, in parameters without embeddings. */
+const MOST_SENT_WHOLE = 1_000_000;
 
 const gpt: PartialSettings = {
   ...common,
@@ -59,7 +44,9 @@ const gpt: PartialSettings = {
   finalShare: 0.1,
   weightDecay: 0.1,
   clipNorm: 1,
-  ...rotated,
+  ...exchange,
+  outerLearningRate: 0.6,
+  momentum: 0.5,
   topk: 0.3,
   roundTimeout: 600,
 };
@@ -76,9 +63,7 @@ const pretrained: PartialSettings = {
   warmupSteps: 5,
   finalShare: 0.1,
   clipNorm: 1,
-  packing: 'auto',
-  owners: 1,
-  residual: 'owned',
+  ...exchange,
   roundTimeout: 600,
 };
 
@@ -91,7 +76,7 @@ const regression: PartialSettings = {
   localLearningRate: 0.03,
 };
 
-/** Small transformers over patches: two workers send each part of the full model, so all of it moves from round 1. */
+/** Small transformers over patches. */
 const patches: PartialSettings = {
   ...common,
   width: 64,
@@ -105,10 +90,8 @@ const patches: PartialSettings = {
   finalShare: 0.1,
   weightDecay: 0.01,
   clipNorm: 1,
-  packing: 'auto',
-  owners: 2,
+  ...exchange,
   topk: 0.3,
-  residual: 'owned',
   roundTimeout: 600,
 };
 
@@ -145,12 +128,18 @@ const referenceWire: PartialSettings = {
  */
 const alone: PartialSettings = { ...referenceWire, packing: 'int8' };
 
-/** Settings for rules that compare contributions: all workers send all values. */
-const comparable: PartialSettings = { ...alone, packing: 'int4' };
+/**
+ * Settings for rules that compare contributions: all workers send all values. No model needs as large a budget, so each
+ * value gets 2 bits, and noise is a twelfth of a contribution's energy.
+ */
+export const comparable = {
+  owners: 0,
+  fragments: 1,
+  eventBudget: 1_000_000_000,
+} as const satisfies PartialSettings;
 
-/** Reports whether the packing fits its payload into one event. */
-export const packsForOneEvent = ({ packing }: PartialSettings): boolean =>
-  packing === 'auto' || packing === 'trellis';
+/** Settings for rules and checks of single contributions without a measured outer step. */
+export const averaged: PartialSettings = { ...comparable, ...plainAveraging };
 
 /** Initial settings by model; `completeSettings` puts further layers over them. */
 export const presets = {
@@ -176,16 +165,14 @@ const spelled = (requested: PartialSettings, names: readonly SettingName[]): str
     .join(', ');
 
 const WHOLE_DELTAS = 'every worker sends all of its values';
-const UNMEASURED =
-  "rotated chunks were measured only with the preset's exchange settings, optimizer and event " +
-  'budget, and up to a million parameters; set these yourself for other values';
+const FEW_BITS = 'one event has too few bits for all values of a larger model';
 
 /**
  * Returns how requested settings change the preset: the reference's wire format, a single worker, tiers, or a large
  * model. Only presets that pack into one event are adapted. Returns undefined if the preset fits.
  */
 function fitting(preset: PartialSettings, requested: PartialSettings): Fitting | undefined {
-  const isPacked = packsForOneEvent(preset);
+  const isPacked = preset.packing === 'trellis';
   const because = (...names: readonly SettingName[]) => spelled(requested, names);
   if (requested.profile === 'nostrain/0') {
     const settings = isPacked ? { optimizer: 'adamw' as const, ...referenceWire } : referenceWire;
@@ -194,26 +181,22 @@ function fitting(preset: PartialSettings, requested: PartialSettings): Fitting |
   const isAlone = requested.sync?.strategy === 'strict' && requested.sync.workers === 1;
   const { tiers = 0, rule = usualAggregation.rule } = requested;
   if (ruleForms[rule] !== 'mean') {
-    const settings = { ...(isPacked && comparable), hostile: hostileOf(requested, rule) };
+    const settings = { ...(isPacked && averaged), hostile: hostileOf(requested, rule) };
     return { settings, because: because('rule'), why: 'the rule compares whole deltas' };
   }
   if (isPacked && (isAlone || tiers > 0)) {
     const name = tiers > 0 ? 'tiers' : 'sync';
     return { settings: alone, because: because(name), why: WHOLE_DELTAS };
   }
-  // a run that names this packing keeps the settings that go with it
-  const keepsPacking = requested.packing === rotated.packing;
-  const cause = preset === gpt && !keepsPacking ? unmeasured(requested) : '';
-  return cause === '' ? undefined : { settings: inHalves, because: cause, why: UNMEASURED };
-}
-
-/** Names the requested settings with which rotated chunks were not measured; empty if there are none. */
-function unmeasured(requested: PartialSettings): string {
+  if (requested.packing === 'trellis' && !isPacked) {
+    const settings = { residual: exchange.residual };
+    return { settings, because: because('packing'), why: 'what it does not carry is noise' };
+  }
   const { width = 0, layers = 0, ffn = 0 } = { ...gpt, ...requested };
-  // without embeddings, which are few
   const parameters = layers * width * (4 * width + 2 * ffn);
-  if (parameters > MAX_ROTATED_PARAMETERS) return `${formatCount(parameters)} parameters`;
-  return spelled(requested, [...(Object.keys(rotated) as SettingName[]), ...unmeasuredWithRotated]);
+  const isLarge = preset === gpt && requested.eventBudget === undefined;
+  if (!isLarge || parameters <= MOST_SENT_WHOLE) return undefined;
+  return { settings: inHalves, because: `${formatCount(parameters)} parameters`, why: FEW_BITS };
 }
 
 /** Returns a quarter of the named or awaited workers, at least one; 0 if their number is unknown. */

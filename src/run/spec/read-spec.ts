@@ -5,7 +5,7 @@ import { ConfigError } from '../../base/errors.ts';
 import type { Group } from '../field.ts';
 import { inputSettings } from '../input.ts';
 import { fields } from '../options.ts';
-import { removedFeatures, removedPackings } from '../removed.ts';
+import { removedFeatures, removedPackings, removedResiduals } from '../removed.ts';
 import {
   completeSettings,
   namesIn,
@@ -168,17 +168,24 @@ function readOwned(value: Untyped, table: FeatureTable, names: readonly string[]
 }
 
 /**
- * Parses a spec from JSON text. A removed packing stays as it is: id, votes and roots of its run are checked without
- * decoding payloads. Throws like `readSpec`.
+ * Parses a spec from JSON text. A removed packing or residual rule stays as it is: id, votes and roots of its run are
+ * checked without decoding payloads. Throws like `readSpec`.
  */
 export function parseRunSpec(text: string, from = 'the spec'): RunSpec {
   try {
     const value: unknown = JSON.parse(text);
-    const training = isObject(value) && isObject(value.training) ? value.training : {};
-    const packing = training.packing as RunSpec['training']['packing'];
-    if (!isObject(value) || !removedPackings.has(packing)) return readSpec(value);
-    const spec = readSpec({ ...value, training: { ...training, packing: 'int8' } });
-    return { ...spec, training: { ...spec.training, packing } };
+    if (!isObject(value) || !isObject(value.training)) return readSpec(value);
+    const { packing, residual } = value.training as RunSpec['training'];
+    const old = {
+      ...(removedPackings.has(packing) && { packing }),
+      ...(removedResiduals.has(residual) && { residual }),
+    };
+    const instead = {
+      ...(old.packing && { packing: 'int8' }),
+      ...(old.residual && { residual: 'none' }),
+    };
+    const spec = readSpec({ ...value, training: { ...value.training, ...instead } });
+    return { ...spec, training: { ...spec.training, ...old } };
   } catch (error) {
     throw error instanceof SyntaxError ? notJson(from, error) : error;
   }

@@ -37,8 +37,7 @@ export function printReference(
     }
     for (const packing of [
       { codec: 'int8', kept: 0 },
-      { codec: 'ternary', kept: 0 },
-      { codec: 'topk-sign', kept: 64 },
+      { codec: 'trellis', kept: 256 },
     ] as const) {
       print(nameOf(packing), measurePacking(packing, delta, runs));
     }

@@ -200,7 +200,7 @@ class Simulation {
       founders: Array.from({ length: Math.min(workers, founders, MOST_KEYS) }, (_, i) => i),
       rounds,
       training: {
-        packing: 'ternary',
+        packing: 'trellis',
         model: 'mlp',
         hidden: [Math.max(1, Math.round(params / HIDDEN))],
       },

@@ -23,7 +23,7 @@ const SMALL = [
     '16',
   ],
   ...['--set', 'ffn=32', '--rounds', '3', '--inner-steps', '5', '--batch-size', '4'],
-  ...['--set', 'packing=topk-sign', '--topk', '0.2'],
+  ...['--set', 'packing=int8'],
 ];
 
 it('T-21: the steps of two workers are recomputed bit for bit', { timeout: 240_000 }, async () => {

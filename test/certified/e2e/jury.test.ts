@@ -37,16 +37,7 @@ const SMALL = [
     '16',
   ],
   ...['--set', 'ffn=32', '--rounds', String(ROUNDS), '--inner-steps', '200', '--batch-size', '4'],
-  ...[
-    '--set',
-    'packing=topk-sign',
-    '--topk',
-    '0.2',
-    '--set',
-    'owners=0',
-    '--set',
-    'residual=feedback',
-  ],
+  ...['--set', 'packing=int8', '--set', 'owners=0', '--set', 'residual=feedback'],
 ];
 
 /** It sends half of its delta as if that were all. */

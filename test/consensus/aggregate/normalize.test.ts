@@ -9,7 +9,6 @@ import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { fakePorts, layout, plan } from '../../support/fake-ports.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { meanDelta } from '../../support/mean.ts';
-import { valuesOf } from '../../support/vectors.ts';
 
 const sparse = (size: number, indices: readonly number[], values: readonly number[]) =>
   partialOf({ size, indices: Uint32Array.from(indices), values: Float64Array.from(values) });
@@ -53,28 +52,8 @@ it('a coordinate that both sent is their weighted mean under either', () => {
 
 describe('payloads', () => {
   const size = 2 * CHUNK_LENGTH + 100;
-  const all = [0, 1, 2];
-  const sentBy = (worker: number, codec: 'topk-sign' | 'ternary', chunks: readonly number[]) => {
-    const packing = { codec, kept: codec === 'ternary' ? 0 : 200 };
-    return encodePayload(drawnDelta(size, worker), packing, scopeOf(size, [...chunks])).sent;
-  };
-
-  it('with indices: each value is divided by the weight of its senders', () => {
-    const sent = [0, 1, 2].map((worker) => sentBy(worker, 'topk-sign', all));
-    const cohort = sent.map((delta, i) => contribution(`${i}`, [], { delta }));
-    const { mean } = meanDelta(cohort, { size, ...equal, normalize: 'senders' });
-    const values = sent.map(valuesOf);
-    const off = mean.map((found, i) => {
-      const own = values.map((of) => of[i]!).filter((value) => value !== 0);
-      return own.length === 0 ? found : found - own.reduce((a, b) => a + b) / own.length;
-    });
-    expect(Math.max(...off.map(Math.abs))).toBeLessThan(1e-12);
-    const reversed = meanDelta(cohort.toReversed(), { size, ...equal, normalize: 'senders' });
-    expect(reversed.mean).toEqual(mean);
-  });
-
   it('of all values say zero where they send zero: both rules give the same bits', () => {
-    const cohort = [[0, 1], [1, 2], [0, 2]].map((chunks, i) => contribution(`${i}`, [], { delta: sentBy(i, 'ternary', chunks) })); // biome-ignore format: one cohort
+    const cohort = [[0, 1], [1, 2], [0, 2]].map((chunks, i) => contribution(`${i}`, [], { delta: encodePayload(drawnDelta(size, i), { codec: 'int8', kept: 0 }, scopeOf(size, chunks)).sent })); // biome-ignore format: one cohort
     const byWorkers = meanDelta(cohort, { size, ...equal, normalize: 'workers' });
     expect(meanDelta(cohort, { size, ...equal, normalize: 'senders' })).toEqual(byWorkers);
   });

@@ -185,7 +185,7 @@ describe('a payload of the right length', () => {
 
 describe('a packer', () => {
   const layout = createLayout([{ name: 'a', shape: [834_048] }]);
-  const options = { run: 'r', layout, packing: codec, ratio: 1 } as const;
+  const options = { run: 'r', layout, packing: codec } as const;
 
   test('uses the budget to the last byte that every chunk can have', () => {
     for (const eventBudget of [4096, 20_000, 65_536, 200_000]) {

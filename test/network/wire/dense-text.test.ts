@@ -95,7 +95,7 @@ describe('a manifest', () => {
     const layout = createLayout([{ name: 'a', shape: [834_048] }]);
     const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest();
     for (const run of ['gpt', 'a run with a long name, of friends in winter', '"\\é']) {
-      const packer = createPacker({ run, layout, packing: 'trellis', ratio: 1, sha256 });
+      const packer = createPacker({ run, layout, packing: 'trellis', sha256 });
       const chunks = Uint32Array.from({ length: 204 }, (_, i) => i);
       const assignment = { most: 204, digest: undefined, chunksOf: () => chunks };
       const context = { round: 1, worker: signer.publicKey, assignment } as never;

@@ -17,9 +17,8 @@ const { size } = largeLayout;
 const delta = Float64Array.from({ length: size }, (_, i) => unit(philox([1, 2], i, 0, 0, 0)[0]) - 0.5); // biome-ignore format: one line
 
 it.each<[ProfileName, PackingName | undefined, number]>([
-  ['nostrain/1', 'ternary', 2],
-  ['nostrain/1', 'topk-sign', 1],
-  ['nostrain/1', 'int4', 0],
+  ['nostrain/1', 'trellis', 2],
+  ['nostrain/1', 'trellis', 0],
   ['nostrain/1', 'int8', 0],
   ['nostrain/0', undefined, 0],
 ])('%s, %s, %i owners', async (profile, packing, owners) => {

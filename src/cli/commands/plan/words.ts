@@ -237,7 +237,7 @@ function adviseSize({ whole, payloadBytes }: CostInput, floorOf: Floor): readonl
   const small = floorOf({ payloadBytes: INSIDE_BYTES });
   const duration = Number.isFinite(small) ? `: ${within(small)}` : '';
   return [
-    `--set packing=auto --set eventBudget=${USUAL_BYTES}: one event per worker and ` +
+    `--set packing=trellis --set eventBudget=${USUAL_BYTES}: one event per worker and ` +
       `round${duration}`,
   ];
 }

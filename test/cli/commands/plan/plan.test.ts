@@ -73,25 +73,14 @@ describe('the numbers', () => {
       'a round: the full model, each value from 4 workers, packing trellis; outer step 0.6, momentum 0.5',
     );
     expect(small.adaptations).toEqual([]);
-    const budget = ['--set', 'eventBudget=16384'];
-    const halves = { packing: 'auto', owners: 2, fragments: 2 };
-    expect((await planned(...asked, ...budget)).adaptations).toMatchObject([
-      { because: 'eventBudget 16384', changed: halves },
+    const larger = ['--set', 'width=384', '--set', 'layers=6', '--set', 'ffn=1536'];
+    const large = await planned(...asked, ...larger);
+    expect(large.adaptations).toMatchObject([
+      { because: '10,616,832 parameters', changed: { fragments: 2 } },
     ]);
-    const words = (await runCommand('plan', ...asked, ...budget)).stdout.replace(/\s+/g, ' ');
-    expect(words).toContain('eventBudget 16384 → owners 2, fragments 2, packing auto, residual ');
-    const large = await planned(
-      ...asked,
-      '--set',
-      'width=384',
-      '--set',
-      'layers=6',
-      '--set',
-      'ffn=1536',
-    );
-    expect(large.sharing).toEqual({
-      ...{ owners: 2, fragments: 2, packing: 'auto', outerLearningRate: 1, momentum: 0 },
-    });
+    const words = (await runCommand('plan', ...asked, ...larger)).stdout.replace(/\s+/g, ' ');
+    expect(words).toContain('10,616,832 parameters → fragments 2: ');
+    expect(large.sharing).toEqual({ ...small.sharing, fragments: 2 });
     expect((await planned(...HUNDRED.slice(1))).sharing).toBeUndefined();
   });
 
@@ -220,7 +209,7 @@ describe('relays', () => {
     for (const words of [
       /longer rounds: at least \d+ s, with more --inner-steps/,
       /--heartbeat-interval 120: rounds of \d+ s/,
-      /--set packing=auto --set eventBudget=65536: one event per worker and round/,
+      /--set packing=trellis --set eventBudget=65536: one event per worker and round/,
       /--set stripe=\d\/\d over \d relays/,
       /run your own relay, which accepts any rate/,
     ]) {

@@ -35,19 +35,18 @@ async function create(document: object, ...flags: readonly string[]) {
 it('run create says which settings other ones changed', async () => {
   const ofGpt = (...sets: readonly string[]) =>
     create({}, '--corpus', file('text.txt'), ...sets.flatMap((each) => ['--set', each]));
-  const halves = { packing: 'auto', owners: 2, fragments: 2, residual: 'owned' };
   const averaged = { outerLearningRate: 1, momentum: 0 };
   expect((await ofGpt()).changes).toEqual([]);
-  const small = await ofGpt('eventBudget=16384');
-  expect(small.changes).toEqual([['eventBudget 16384', { ...halves, ...averaged }]]);
-  expect(small.spec.training).toMatchObject({ ...halves, ...averaged });
+  const large = await ofGpt('width=384', 'layers=6', 'ffn=1536', 'heads=6');
+  expect(large.changes).toEqual([['10,616,832 parameters', { fragments: 2 }]]);
+  expect(large.spec.training).toMatchObject({ packing: 'trellis', owners: 4, fragments: 2 });
   const screened = await create(
     { screening: true, training: { fragments: 1 } },
     '--corpus',
     file('text.txt'),
   );
   expect(screened.changes).toEqual([
-    ['screening', { packing: 'auto', owners: 2, residual: 'owned', ...averaged }],
+    ['screening', { owners: 0, eventBudget: 1_000_000_000, ...averaged }],
   ]);
 });
 
@@ -61,7 +60,7 @@ it('run create says which rule a verified run has by default, and the settings t
   const ofGpt = await create(document, '--corpus', file('text.txt'));
   expect(ofGpt.changes).toContainEqual([
     'aggregation.rule trimmed-mean',
-    expect.objectContaining({ owners: 0, packing: 'int4', residual: 'feedback' }),
+    expect.objectContaining({ owners: 0, eventBudget: 1_000_000_000 }),
   ]);
 });
 
