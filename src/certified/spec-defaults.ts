@@ -14,7 +14,6 @@ import {
 import { type Adaptation, adaptationsOf, type Cause } from '../run/spec/adaptation.ts';
 import {
   adaptedSettings,
-  averaged,
   combineSettings,
   comparable,
   presets,
@@ -185,7 +184,7 @@ function needsOf(document: Untyped, preset: PartialSettings, { rule }: Untyped):
   const names = ['screening', 'scores'].filter((name) => document[name] === true);
   if (names.length === 0) return undefined;
   const why = 'they measure contributions one by one, and a single one in few bits is mostly noise';
-  return { settings: averaged, because: names.join(', '), why };
+  return { settings: comparable, because: names.join(', '), why };
 }
 
 /** Converts a key to hex; leaves anything else for the spec reader to refuse. */

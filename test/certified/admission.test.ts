@@ -138,7 +138,7 @@ describe('T-04: admission to a certified round is fail-closed', () => {
     ['another shape', 'wrong-shape', manifest({}, member, payloadOf(layout.size + 3))],
     ['another history', 'base-mismatch', manifest({ parent: 'c'.repeat(64) })],
     ['other bits', 'base-mismatch', manifest({ base: 'c'.repeat(64) })],
-    ['packed otherwise than it says', 'malformed', manifest({ codec: 'int8' })],
+    ['packed otherwise than it says', 'malformed', manifest({ codec: 'trellis-250' })],
     ['another roster', 'other-roster', manifest({ roster: 'c'.repeat(64) })],
     ['too much of it', 'too-large', manifest({}, member, new Uint8Array(40_000))],
     ['unsigned', 'unsigned', { ...manifest(), sig: undefined }],

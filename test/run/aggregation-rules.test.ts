@@ -77,13 +77,13 @@ describe('tiers', () => {
       }
     });
 
-    it('what members measure one by one is sent in halves, since a rotated contribution is mostly noise', async () => {
-      const packing = async (typed: Record<string, unknown>, training = {}) =>
-        (await gpt(typed, training)).spec.training.packing;
-      expect(await packing({})).toBe('trellis');
+    it('what members measure one by one is sent in 2 bits a value, since one of fewer is mostly noise', async () => {
+      const budget = async (typed: Record<string, unknown>, training = {}) =>
+        (await gpt(typed, training)).spec.training.eventBudget;
+      expect(await budget({})).toBe(65_536);
       for (const typed of [{ screening: true }, { scores: true }]) {
-        expect(await packing(typed)).toBe('auto');
-        expect(await packing(typed, { packing: 'trellis' })).toBe('trellis');
+        expect(await budget(typed)).toBe(1_000_000_000);
+        expect(await budget(typed, { eventBudget: 131_072 })).toBe(131_072);
       }
     });
 

@@ -105,13 +105,28 @@ describe('the fingerprint of settings', () => {
 });
 
 describe('a folder of an earlier version', () => {
-  it.each(stored)('$name', async ({ asked, file }) => {
+  const isRemoved = ({ file }: StoredCase) => file.includes('"packing": "auto"');
+
+  const folderWith = async (file: string) => {
     const dir = temporaryFolder();
     await mkdir(dir, { recursive: true });
     const layout = createLayout([{ name: 'w', shape: [2] }]);
     const state = genesis({ layout, values: new Float32Array(2) }, 1);
     await writeFile(join(dir, 'state.safetensors'), encodeState(state, noMembers));
     await writeFile(join(dir, 'settings.json'), file);
+    return dir;
+  };
+
+  it.each(stored.filter(isRemoved))('$name, with a removed packing', async ({ file }) => {
+    const dir = await folderWith(file);
+    await expect(keptSettings(dir)).rejects.toMatchObject({
+      message: expect.stringContaining('packing is "auto"'),
+      hint: expect.stringContaining('auto was removed: use trellis'),
+    });
+  });
+
+  it.each(stored.filter((each) => !isRemoved(each)))('$name', async ({ asked, file }) => {
+    const dir = await folderWith(file);
     const settings = settingsOf(asked);
     expect(settings).toMatchObject(await keptSettings(dir));
     await agreeOnSettings(dir, JSON.parse(file));

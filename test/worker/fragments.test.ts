@@ -26,10 +26,10 @@ async function play(fragments: number) {
   relay = await createRelay();
   const members = [0, 1, 2].map((index) =>
     startMember({
-      ...{ index, layout, packing: 'int8', relays: [relay.url] },
+      ...{ index, layout, packing: 'trellis', relays: [relay.url] },
       start: genesis({ layout, values: new Float32Array(layout.size).fill(0.5) }, 1),
       plan: {
-        ...{ fragments, rounds: SHARDS, residual: 'feedback', waitFor: 3 },
+        ...{ fragments, rounds: SHARDS, residual: 'none', waitFor: 3 },
         sync: { strategy: 'strict', workers: 3 },
       },
     }),

@@ -19,7 +19,7 @@ export const int8: ChunkCode = {
 
   write(values, { at }, _scope, out) {
     let largest = 0;
-    for (const value of values) largest = Math.max(largest, Math.abs(value));
+    for (let i = 0; i < values.length; i++) largest = Math.max(largest, Math.abs(values[i]!));
     const level = levelBits(largest / MOST);
     if (level === 0) return;
     writeLevelBits(out, at, level);

@@ -85,9 +85,11 @@ export const nearest = (value: number): number => (value + ROUNDER - ROUNDER) | 
 /** Returns the values of a chunk as f32. Throws a TrainingError if one is not finite. */
 export function loadChunk(delta: Vector, chunk: number, n: number): Float32Array {
   const from = chunk * CHUNK_LENGTH;
-  const values = Float32Array.from(delta.subarray(from, from + n));
-  const wrong = values.findIndex((value) => !Number.isFinite(value));
-  if (wrong < 0) return values;
-  const at = from + wrong;
+  const values = new Float32Array(delta.subarray(from, from + n));
+  // f32 magnitudes of one chunk cannot overflow the f64 sum
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += Math.abs(values[i]!);
+  if (Number.isFinite(sum)) return values;
+  const at = from + values.findIndex((value) => !Number.isFinite(value));
   throw new TrainingError('codec/not-finite', `value ${at} of the delta is ${delta[at]}`, DIVERGED);
 }

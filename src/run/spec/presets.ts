@@ -129,17 +129,15 @@ const referenceWire: PartialSettings = {
 const alone: PartialSettings = { ...referenceWire, packing: 'int8' };
 
 /**
- * Settings for rules that compare contributions: all workers send all values. No model needs as large a budget, so each
- * value gets 2 bits, and noise is a twelfth of a contribution's energy.
+ * Settings for rules and checks of single contributions: all workers send all values. No model needs as large a budget,
+ * so each value gets 2 bits, and noise is a twelfth of a contribution's energy.
  */
 export const comparable = {
   owners: 0,
   fragments: 1,
   eventBudget: 1_000_000_000,
+  ...plainAveraging,
 } as const satisfies PartialSettings;
-
-/** Settings for rules and checks of single contributions without a measured outer step. */
-export const averaged: PartialSettings = { ...comparable, ...plainAveraging };
 
 /** Initial settings by model; `completeSettings` puts further layers over them. */
 export const presets = {
@@ -181,7 +179,7 @@ function fitting(preset: PartialSettings, requested: PartialSettings): Fitting |
   const isAlone = requested.sync?.strategy === 'strict' && requested.sync.workers === 1;
   const { tiers = 0, rule = usualAggregation.rule } = requested;
   if (ruleForms[rule] !== 'mean') {
-    const settings = { ...(isPacked && averaged), hostile: hostileOf(requested, rule) };
+    const settings = { ...(isPacked && comparable), hostile: hostileOf(requested, rule) };
     return { settings, because: because('rule'), why: 'the rule compares whole deltas' };
   }
   if (isPacked && (isAlone || tiers > 0)) {
