@@ -298,23 +298,25 @@ const GRADIENTS_KEPT = 2;
 function createResender(relays: RelaySet, send: (sealed: Sealed) => Sending, signal: AbortSignal) {
   const known = new Set<string>();
   const resending = new Set<string>();
-  /** Event ids of gradients that are on their way: a second upload would abort the first one. */
-  const underWay = new Set<string>();
+  /** Gradients on their way, by event id. Another upload waits for the end of the one before, or might abort it. */
+  const underWay = new Map<string, Promise<unknown>>();
   let latest: readonly Sealed[] = [];
 
   async function sendMissing(relay: string): Promise<void> {
     const sealed = new Map(latest.map((one) => [one.event.id, one]));
     const events = [...sealed.values()].map(({ event }) => event);
-    await republishMissing(relays, relay, events, { signal }, (event) => {
+    await republishMissing(relays, relay, events, { signal }, async (event) => {
       const one = sealed.get(event.id)!;
       if (!one.payload) return relays.publish(event, { only: [relay], signal });
-      return underWay.has(event.id) ? undefined : watch(one, send(one));
+      await underWay.get(event.id);
+      signal.throwIfAborted();
+      return watch(one, send(one));
     });
   }
 
   function watch({ event }: Sealed, { settled }: Sending): Promise<unknown> {
-    underWay.add(event.id);
-    return settled.finally(() => underWay.delete(event.id));
+    underWay.set(event.id, settled);
+    return settled.finally(() => underWay.get(event.id) === settled && underWay.delete(event.id));
   }
 
   return {
