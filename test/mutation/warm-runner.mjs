@@ -76,8 +76,12 @@ class WarmPool {
 
 /** Processor time, in milliseconds, that the tests of a change may take beyond their usual time. */
 const EXTRA_MS = 1500;
-/** A run that uses less processor time than `BUSY_MS` in `IDLE_MS` waits for something that does not come. */
-const IDLE_MS = 15_000;
+const POLL_MS = 200;
+/**
+ * A run that uses less processor time than `BUSY_MS` during so many polls waits for something that does not come. Polls
+ * that are late do not count: others have the processor.
+ */
+const IDLE_POLLS = 75;
 const BUSY_MS = 100;
 /** Visits of the changed place, as a multiple of those without the change, that make an endless loop. Stryker has 100. */
 const ENDLESS = 10;
@@ -141,14 +145,17 @@ class WarmTestRunner extends VitestTestRunner {
     const mostMs = EXTRA_MS + usual + (this.#pool.isStarted ? 0 : this.#loadMs);
     const before = process.cpuUsage();
     let isOver = false;
-    let [atMs, usedMs] = [performance.now(), 0];
+    let [idle, usedMs, atMs] = [0, 0, performance.now()];
     const poll = setInterval(() => {
       const ms = millisecondsSince(before);
-      if (ms - usedMs > BUSY_MS) [atMs, usedMs] = [performance.now(), ms];
-      if (isOver || (ms < mostMs && performance.now() - atMs < IDLE_MS)) return;
+      const isOnTime = performance.now() - atMs < 2 * POLL_MS;
+      if (ms - usedMs > BUSY_MS) [idle, usedMs] = [0, ms];
+      else if (isOnTime) idle++;
+      atMs = performance.now();
+      if (isOver || (ms < mostMs && idle < IDLE_POLLS)) return;
       isOver = true;
       void this.#pool.restart();
-    }, 200);
+    }, POLL_MS);
     const hitLimit = options.hitLimit && (options.hitLimit * ENDLESS) / 100;
     const result = await super
       .mutantRun({ ...options, hitLimit })
