@@ -45,9 +45,9 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
     ],
     tests: [
       'test/certified/{admission*,delegation,ejected,evidence-bytes,leave-holds,model-step,outcome-checks}.test.ts',
-      'test/certified/{receipt,refresh,replay,rules,scoring,screening,slices}.test.ts',
+      'test/certified/{judging,receipt,records,refresh,replay,rules,scoring,screening,senders,slices}.test.ts',
     ],
-    slow: /lose no view|lose none|detects any changed byte|larger than their|any run replays|owners and moves|across a restart|the old join of|lists it is invalid|marks a worker below/,
+    slow: /lose no view|lose none|detects any changed byte|larger than their|any run replays|owners and moves|across a restart|the old join of|lists it is invalid|marks a worker below|waited for in each|every round changes|owns no chunk/,
     target: 85,
   },
   worker: {
