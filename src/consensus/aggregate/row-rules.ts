@@ -4,7 +4,6 @@
  */
 
 import { utf8 } from '../../base/bytes.ts';
-import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { BUCKET_ROWS } from '../../run/aggregation.ts';
 import { type Distances, lowerMedian, type Mixes, othersOf, squaresToMean } from './distances.ts';
@@ -18,15 +17,15 @@ export const krum = (distances: Distances, hostile: number): Float64Array =>
 export const multiKrum = (distances: Distances, hostile: number): Float64Array =>
   weightsOf(distances, byScore(distances, hostile).slice(0, distances.count - hostile));
 
+/** Returns the indices of at least 2 f + 3 rows by Krum score; at equal scores the earlier row comes first. */
 function byScore(distances: Distances, hostile: number): readonly number[] {
   const { count } = distances;
-  if (count < 2 * hostile + 3) throw tooFew(count, hostile);
   const scores = Array.from({ length: count }, (_, i) => {
     let sum = 0;
     for (const square of othersOf(distances, i).subarray(0, count - hostile - 2)) sum += square;
     return sum;
   });
-  return scores.map((_, i) => i).sort((a, b) => scores[a]! - scores[b]! || a - b);
+  return scores.map((_, i) => i).sort((a, b) => scores[a]! - scores[b]!);
 }
 
 function weightsOf({ count }: Distances, chosen: readonly number[]): Float64Array {
@@ -34,16 +33,6 @@ function weightsOf({ count }: Distances, chosen: readonly number[]): Float64Arra
   for (const i of chosen) weights[i] = 1;
   return weights;
 }
-
-const tooFew = (rows: number, hostile: number): ConfigError =>
-  new ConfigError(
-    'rule/too-few-rows',
-    `krum with ${hostile} hostile rows needs ${2 * hostile + 3} rows, there are ${rows}`,
-    {
-      hint: 'a trimmed mean or geometric median needs two fewer',
-      data: { rows, required: 2 * hostile + 3 },
-    },
-  );
 
 /** Iterations of the Weiszfeld algorithm; a fixed number, so that all workers get the same bits. */
 const WEISZFELD_STEPS = 32;
@@ -79,7 +68,7 @@ const typicalDistance = (distances: Distances): number =>
 function onSame(distances: Distances): Float64Array {
   const { count, squared } = distances;
   const rows = Array.from({ length: count }, (_, i) => i);
-  const first = rows.find((i) => lowerMedian(othersOf(distances, i)) === 0) ?? 0;
+  const first = rows.find((i) => lowerMedian(othersOf(distances, i)) === 0)!;
   const isSame = rows.map((i) => squared[first * count + i] === 0);
   const same = isSame.filter(Boolean).length;
   return Float64Array.from(isSame, (is) => (is ? 1 / same : 0));
@@ -120,7 +109,7 @@ export function nearestNeighbors({ count, squared }: Distances, hostile: number)
   return Array.from({ length: count }, (_, i) => {
     const distance = (j: number) => (j === i ? -1 : squared[i * count + j]!);
     const order = Array.from({ length: count }, (_, j) => j).sort(
-      (a, b) => distance(a) - distance(b) || a - b,
+      (a, b) => distance(a) - distance(b),
     );
     const weights = new Float64Array(count);
     for (const j of order.slice(0, near)) weights[j] = 1 / near;

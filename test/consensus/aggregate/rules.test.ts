@@ -3,8 +3,6 @@ import { usualAggregation } from 'nostrain/run';
 import { CHUNK_LENGTH, prefixOfPartial } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { agreementOf, rateFor } from '../../../src/consensus/aggregate/agreement.ts';
-import { distancesOf } from '../../../src/consensus/aggregate/distances.ts';
-import { krum } from '../../../src/consensus/aggregate/row-rules.ts';
 import { aggregate } from '../../../src/consensus/aggregate/rules.ts';
 import { testRule } from '../../contract/rule.ts';
 import { ruleRow } from '../../support/rule-rows.ts';
@@ -49,11 +47,20 @@ describe('Krum', () => {
     expect([...mean]).toEqual(chosen[0]!.values);
   });
 
-  it('T-02: refuses to choose among too few', () => {
-    const rows = Array.from({ length: 6 }, (_, i) => ruleRow(i, [i]));
-    expect(() => krum(distancesOf(rows), 2)).toThrow(
-      expect.objectContaining({ code: 'rule/too-few-rows', data: { rows: 6, required: 7 } }),
-    );
+  it('T-02: chooses none of too few', () => {
+    const aggregation = { ...usualAggregation, rule: 'krum', hostile: 2 } as const;
+    for (const before of ['nothing', 'bucketing'] as const) {
+      const least = before === 'bucketing' ? 13 : 7;
+      const unusedOf = (count: number) => {
+        const rows = Array.from({ length: count }, (_, i) => ruleRow(i, [1 + i * i]));
+        const options = { size: 1, normalize: 'workers', seed: 'x' } as const;
+        const result = aggregate(rows, { ...options, aggregation: { ...aggregation, before } });
+        expect(result.mean[0]! > 0).toBe(count === least);
+        return result.unused.size;
+      };
+      expect(unusedOf(least - 1)).toBe(least - 1);
+      expect(unusedOf(least)).toBeLessThan(least);
+    }
   });
 });
 
