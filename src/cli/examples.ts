@@ -49,7 +49,10 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   scores: `nostrain scores ${EVENTS}`,
   receipt: `nostrain receipt ${EVENTS} --sign -o receipt.json`,
   challenge: 'nostrain challenge --run naddr1… --round 12 --worker npub1…',
-  explain: `nostrain explain ${EVENTS} --round 12 --worker npub1…`,
+  explain: [
+    'nostrain explain winter --round 12',
+    `nostrain explain ${EVENTS} --round 12 --worker npub1…`,
+  ],
   runs: 'nostrain runs',
   show: 'nostrain show friends --html friends.html',
   watch: `nostrain watch naddr1… ${RELAY}`,

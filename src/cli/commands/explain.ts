@@ -39,24 +39,27 @@ export const explain = (): Command =>
     'explain',
     'print why contributions to a round were or were not counted',
     explainFlags,
-  ).action(async (flags: ExplainFlags, command: Command) => {
-    refuseUnused(command, [askingRule(flags)]);
-    await interruptibly(async (signal) => {
-      const source = await sourceOf(flags, signal);
-      const archive = await openSource(flags, source);
-      const question = { ...source.options, round: flags.round };
-      const print = flags.worker === undefined ? printAll : printOne;
-      const isThere = await whileSlow('replaying the run', writeNote, () =>
-        print(archive, question, flags),
-      );
-      if (isThere) return;
-      throw new ConfigError(
-        'flag/round',
-        `${roundName(flags.round)} of the run is not in these events`,
-        { hint: '`nostrain replay` with the same flags lists the rounds that they have' },
-      );
+  )
+    .argument('[run]', 'the same as --run')
+    .action(async (run: string | undefined, typed: ExplainFlags, command: Command) => {
+      const flags = { ...typed, run: run ?? typed.run };
+      refuseUnused(command, [askingRule(flags)]);
+      await interruptibly(async (signal) => {
+        const source = await sourceOf(flags, signal);
+        const archive = await openSource(flags, source);
+        const question = { ...source.options, round: flags.round };
+        const print = flags.worker === undefined ? printAll : printOne;
+        const isThere = await whileSlow('replaying the run', writeNote, () =>
+          print(archive, question, flags),
+        );
+        if (isThere) return;
+        throw new ConfigError(
+          'flag/round',
+          `${roundName(flags.round)} of the run is not in these events`,
+          { hint: '`nostrain replay` with the same flags lists the rounds that they have' },
+        );
+      });
     });
-  });
 
 type Archive = Awaited<ReturnType<typeof openSource>>;
 
@@ -84,7 +87,10 @@ async function printAll(
   const { round } = question;
   const workers = await explainWorkers(archive, question);
   if (!workers) return false;
-  const lines = workers.map(({ worker, why }) => `${shortName(worker)}  ${why[0]}\n`);
+  const lines = workers.map(({ worker, why }) => `${shortName(worker)}  ${shortened(why[0]!)}\n`);
   writeOut(flags.json ? asJson({ round, workers }) : lines.join(''));
   return true;
 }
+
+/** Returns the words with digests cut to eight digits; with --worker and in JSON they are whole. */
+const shortened = (words: string): string => words.replace(/\b([0-9a-f]{8})[0-9a-f]{56}\b/g, '$1');

@@ -54,7 +54,7 @@ function listWords(localRuns: readonly LocalRun[], home: string): string {
   const bytes = localRuns.reduce((sum, run) => sum + run.bytes, 0);
   const many = `${localRuns.length} run${localRuns.length === 1 ? '' : 's'}`;
   const total = `${many}, ${formatBytes(bytes)} in ${home}`;
-  const more = 'nostrain show NAME: its curve and rounds; nostrain clean: free disk space';
+  const more = '`nostrain show NAME` shows curve and rounds, `nostrain clean` frees disk space';
   return `${[...alignColumns([heading, ...rows], width), '', total, more].join('\n')}\n`;
 }
 

@@ -119,8 +119,8 @@ async function localRounds(worker: string): Promise<FinishedRounds | undefined> 
   const { first, last } = finished;
   const earlier = first > 0 ? `; rounds before ${roundNumber(first)} need a relay` : '';
   writeNote(
-    `${worker} has what decided rounds ${roundNumber(first)} to ${roundNumber(last)}` +
-      `${earlier}; payloads come from relays`,
+    `reading rounds ${roundNumber(first)} to ${roundNumber(last)} from ${worker}${earlier}; ` +
+      'payloads come from relays',
   );
   return finished;
 }

@@ -176,8 +176,8 @@ export function wordDevice({ device, works, message, halves }: DeviceReport): Do
   const why = message.replace(`${device} does not work here: `, '').split(' was false. ').at(-1)!;
   const words = works ? `works: ${message}` : `not available: ${why.trim().replace(/\s+/g, ' ')}`;
   if (device !== 'cpu') {
-    const half = works ? `; half precision: ${halves.join(', ') || 'none'}` : '';
-    return { name, level: works ? 'ok' : 'absent', words: `${words}${half} (not benchmarked)` };
+    const half = `; half precision: ${halves.join(', ') || 'none'} (not benchmarked)`;
+    return { name, level: works ? 'ok' : 'absent', words: works ? `${words}${half}` : words };
   }
   if (works) return { name, level: 'ok', words };
   return { name, level: 'broken', words, hint: 'reinstall onnxruntime-node' };
