@@ -164,8 +164,12 @@ describe('nostrain explain --events', () => {
     const one = await runCommand(...asked, '--worker', start);
     const all = await runCommand(...asked);
     expect(all.exitCode, all.stderr).toBe(0);
-    expect(all.stdout.split('\n')).toContain(`${start}  ${one.stdout.split('\n')[0]}`);
-    expect(all.stdout).toMatch(/^npub1\w{7} {2}Counted: outcome /m);
+    // one line per worker, with digests that fit it
+    const short = one.stdout.split('\n')[0]!.replace(/([0-9a-f]{8})[0-9a-f]{56}/g, '$1');
+    expect(all.stdout.split('\n')).toContain(`${start}  ${short}`);
+    expect(all.stdout).toMatch(/^npub1\w{7} {2}Counted: outcome [0-9a-f]{8} of /m);
+    const named = await runCommand('explain', made.run, ...asked.slice(1));
+    expect(named).toEqual(all);
     const { round, workers } = JSON.parse((await runCommand(...asked, '--json')).stdout);
     expect(round).toBe(4);
     const { worker, counted, why } = workers.find((each: { worker: string }) => each.worker === signerOf(5).publicKey); // biome-ignore format: one line
