@@ -42,7 +42,7 @@ export const explain = (): Command =>
   )
     .argument('[run]', 'the same as --run')
     .action(async (run: string | undefined, typed: ExplainFlags, command: Command) => {
-      const flags = { ...typed, run: run ?? typed.run };
+      const flags = run === undefined ? typed : { ...typed, run };
       refuseUnused(command, [askingRule(flags)]);
       await interruptibly(async (signal) => {
         const source = await sourceOf(flags, signal);
