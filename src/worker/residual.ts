@@ -1,6 +1,6 @@
 /**
- * The residual: the part of a delta that the payload did not carry. Error feedback (arXiv 2508.15706) adds it to the next
- * delta.
+ * The residual: the part of a delta that the payload did not carry. Error feedback (arXiv 2508.15706) adds it to the
+ * next delta.
  */
 import type { ResidualRule } from '../run/settings.ts';
 import type { Vector } from '../tensor/params.ts';

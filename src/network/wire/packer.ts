@@ -151,8 +151,8 @@ export function packingFor(
 }
 
 /**
- * Returns the payload bytes that fit in this many bytes of events, for a run of this name: one manifest with the payload
- * inside, as dense text if base64 is too long, or chunks.
+ * Returns the payload bytes that fit in this many bytes of events, for a run of this name: one manifest with the
+ * payload inside, as dense text if base64 is too long, or chunks.
  */
 export function payloadBudget(run: string, eventBudget: number): number {
   if (eventBudget > ONE_EVENT) return Math.floor((eventBudget - ENVELOPE_BYTES) * CHUNKED_SHARE);
