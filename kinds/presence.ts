@@ -4,6 +4,7 @@ import { defineKind } from './_define.ts';
 import { runScopeRule } from './_shared.ts';
 import {
   count,
+  displayName,
   expiration,
   hex32,
   index,
@@ -25,6 +26,7 @@ const LONGEST_CONTENT = 49_152;
 
 const members = {
   run: member(name, 'name of the run'),
+  name: optionalMember(displayName, 'what people call the worker; informative'),
   round: member(index, 'current round of the worker'),
   interval: member(integer(1, DAY), 'seconds until the next presence is due'),
   base: optionalMember(hex32, 'digest of the state from which the worker starts the round'),

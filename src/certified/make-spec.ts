@@ -22,6 +22,7 @@ import type { RunSpec } from '../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import type { Evaluation } from '../run/spec/spec-table.ts';
 import { readStart, type Start } from '../run/spec/start.ts';
+import { fullName } from '../run/worker-names.ts';
 import { guardsOf, isShared, keyOf, membersOf, specDefaults } from './spec-defaults.ts';
 
 /** The shared training data as a spec names it, with the sizes of series and pictures. */
@@ -227,7 +228,7 @@ export function assertNoContradiction(spec: RunSpec, requested: PartialSettings)
 export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): void {
   const isIn = admission.kind !== 'list' || founders.includes(me) || admission.keys.includes(me);
   if (isIn) return;
-  throw new ConfigError('run/not-invited', `the run does not admit the key ${me}`, {
+  throw new ConfigError('run/not-invited', `the run does not admit the key ${fullName(me)}`, {
     hint: 'join with an invited key (--key-file FILE), or ask for a new run that admits yours',
   });
 }

@@ -294,6 +294,7 @@ function workersOf(
     const report = heartbeat?.features?.telemetry ?? last?.features?.telemetry;
     return {
       worker,
+      ...(heartbeat?.name !== undefined && { name: heartbeat.name }),
       inRoster: member !== undefined,
       hasSeat: seats.has(worker),
       ...(principal !== worker && principal !== undefined && { principal }),

@@ -77,6 +77,8 @@ export interface OpenRoundPicture {
 /** A key that is or was a worker of the run. */
 export interface WorkerPicture {
   readonly worker: WorkerId;
+  /** What people call it, as it says. */
+  readonly name?: string | undefined;
   readonly inRoster: boolean;
   readonly hasSeat: boolean;
   /** The key it acts for, if that is another one. */

@@ -2,7 +2,7 @@
 
 import type { CertifiedRound, RunEvent } from '../certified/rounds/events.ts';
 import { type Digest, roundName, roundNumber, type WorkerId } from '../run/ids.ts';
-import { shortName } from '../run/worker-names.ts';
+import { shortName, withNames } from '../run/worker-names.ts';
 import {
   createWorkerView,
   foldPeer,
@@ -138,8 +138,14 @@ function hear(view: View, event: Extract<RunEvent, { type: 'peer' }>): View {
 /** Adds a notice about the run (`name` empty) or one worker. */
 export const notify = (view: View, name: string, message: string, about?: Cause): View => ({
   ...view,
-  notices: [...view.notices, { name, message, about }].slice(-MAX_NOTICES),
+  notices: [...view.notices, { name, message: withNames(message, namesIn(view)), about }].slice(
+    -MAX_NOTICES,
+  ),
 });
+
+/** Returns the names of the other workers, by key. */
+export const namesIn = ({ peers }: View): ReadonlyMap<WorkerId, string> =>
+  new Map(peers.flatMap(({ worker, name }) => (name === undefined ? [] : [[worker, name]])));
 
 /** Removes the notices of one worker whose cause is gone. */
 const forget = (view: View, name: string, cause: Cause | undefined): View => ({
@@ -257,7 +263,7 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
   switch (event.type) {
     case 'stalled': {
       const attempt = event.attempt === 0 ? '' : ` in recovery epoch ${event.attempt}`;
-      const silent = event.missing.map(short).join(', ');
+      const silent = event.missing.map(shortName).join(', ');
       const why = silent === '' ? '' : `: no vote from ${silent}`;
       return `Round ${roundNumber(event.round)} is not decided yet${attempt}${why}. Trying again.`;
     }

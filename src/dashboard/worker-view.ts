@@ -33,6 +33,8 @@ export interface WorkerView {
 /** A worker on another screen. */
 export interface PeerView {
   readonly worker: WorkerId;
+  /** What people call it. */
+  readonly name?: string | undefined;
   readonly state: 'training' | 'sent' | 'away';
   readonly round: number;
   /** State digest at the start of that round. */
@@ -115,7 +117,7 @@ function helloOf(
 /** Adds an event of another worker. A known gradient is not replaced by a heartbeat of the same round. */
 export function foldPeer(
   peers: readonly PeerView[],
-  { worker, state, round, digest, eventBytes }: Extract<RunEvent, { type: 'peer' }>,
+  { worker, name, state, round, digest, eventBytes }: Extract<RunEvent, { type: 'peer' }>,
 ): readonly PeerView[] {
   const at = peers.findIndex((peer) => peer.worker === worker);
   const before = peers[at];
@@ -125,6 +127,7 @@ export function foldPeer(
     ...(isOld && state === 'sent'
       ? { worker, state: before.state, round: before.round }
       : { worker, state: keeps ? 'sent' : state, round }),
+    name: name ?? before?.name,
     digest: digest ?? before?.digest,
     sentBytes: eventBytes ?? before?.sentBytes,
   };

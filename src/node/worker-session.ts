@@ -47,6 +47,8 @@ import type { Protocol } from './protocol.ts';
 export interface WorkerSessionOptions<M extends object = object> {
   readonly settings: Settings;
   readonly dir: string;
+  /** What people call this worker. */
+  readonly displayName?: string | undefined;
   readonly corpus?: string | undefined;
   /** Rows of a regression, as CSV or JSON; in a CSV `target` names the column to predict. */
   readonly dataset?: string | undefined;
@@ -75,6 +77,8 @@ export interface WorkerSessionOptions<M extends object = object> {
 
 /** Batches of validation windows evaluated after each round; the last round evaluates all. */
 const EVALUATE_BATCHES = 8;
+/** Tokens that the loss before training is measured on: it varies little between windows then, and training waits. */
+const FIRST_LOSS_TOKENS = 4096;
 /** Characters of the text sample after each round. */
 const SAMPLE_LENGTH = 160;
 /** Average of published tokenizers. */
@@ -140,7 +144,8 @@ export const runWorkerSession = <M extends object>(
       advertise: options.advertise,
     });
     scope.defer(() => wire.close());
-    const plan = planOf(settings, taskPlan(settings, task, trainer));
+    const { displayName: name } = options;
+    const plan = planOf(settings, { ...taskPlan(settings, task, trainer), name });
     const tier = tierShown(task);
     if (tier) onNotice(tierBanner(tier, options.settings.tier));
     report(hello(plan, trainer, wire.me, state, tier));
@@ -236,17 +241,18 @@ interface Surroundings {
 /** Returns the state of a new worker: seeded or given parameters, or the current state of the run. */
 async function firstState<M extends object>(
   options: WorkerSessionOptions<M> & Surroundings,
-  { model, base }: Task,
+  { model, base, tokensPerExample }: Task,
   { layout, evaluate }: Trainer,
 ): Promise<WorkerState & M> {
   const { settings, start, protocol } = options;
+  const batches = Math.ceil(FIRST_LOSS_TOKENS / (settings.batchSize * tokensPerExample));
   const seeded = async () =>
     base ? await base.first(settings.seed) : initialParameters(storedModel(model), settings.seed);
   const values = start
     ? startingFrom(start, layout)
     : await whileSlow('reading the first state', options.onProgress, seeded);
   const lossBefore = await evaluate(values, 'shard', {
-    batches: SHARD_BATCHES,
+    batches: Math.min(SHARD_BATCHES, batches),
     onProgress: measuringReporter('the model before training', options.onProgress),
   });
   return protocol.first(genesis({ layout, values }, lossBefore), options);

@@ -73,6 +73,8 @@ export interface Rejection {
 /** What a worker reports between contributions. */
 export interface Heartbeat {
   readonly worker: WorkerId;
+  /** What people call the worker. */
+  readonly name?: string | undefined;
   readonly round: number;
   /** Promised interval until the next heartbeat, in seconds. */
   readonly intervalSeconds: number;

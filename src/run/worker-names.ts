@@ -12,3 +12,24 @@ export const fullName = (worker: WorkerId): string =>
 
 /** Returns the start of a worker's npub, enough to tell workers apart. */
 export const shortName = (worker: WorkerId): string => fullName(worker).slice(0, SHORT_LENGTH);
+
+/**
+ * Returns a worker as people see it: its name, and always the start of its key, since names are not unique. A name that
+ * looks like a key is not shown.
+ */
+export const called = (worker: WorkerId, name: string | undefined): string =>
+  name === undefined || /npub1/i.test(name)
+    ? shortName(worker)
+    : `${safeLine(name)} (${shortName(worker)})`;
+
+/** The start of an npub in a text; one in parentheses already follows a name. */
+const SHORT = new RegExp(`(?<!\\()npub1[a-z0-9]{${SHORT_LENGTH - 5}}(?![a-z0-9])`, 'g');
+
+/** Returns a text with the name of each worker in front of the start of its key. */
+export const withNames = (text: string, names: ReadonlyMap<WorkerId, string>): string => {
+  if (names.size === 0) return text;
+  const known = new Map(
+    [...names].map(([worker, name]) => [shortName(worker), called(worker, name)]),
+  );
+  return text.replace(SHORT, (short) => known.get(short) ?? short);
+};

@@ -3,6 +3,8 @@
 import { safeJson, safeLine } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { createView, fold, notify, type View } from '../dashboard/view.ts';
+import type { WorkerId } from '../run/ids.ts';
+import { withNames } from '../run/worker-names.ts';
 import { renderLive, type Saved } from './render/live.ts';
 import { renderPlain } from './render/plain.ts';
 
@@ -45,8 +47,11 @@ const ndjsonReporter = (stream: NodeJS.WriteStream): Reporter => ({
 
 function plainReporter(stream: NodeJS.WriteStream): Reporter {
   const lastProgressMs = new Map<string, number>();
+  const names = new Map<WorkerId, string>();
+  const write = (line: string) => void stream.write(`${withNames(line, names)}\n`);
   return {
     event(worker, event) {
+      if (event.type === 'peer' && event.name !== undefined) names.set(event.worker, event.name);
       if (event.type === 'progress') {
         const isDue = Date.now() - (lastProgressMs.get(worker) ?? 0) >= PROGRESS_MS;
         if (!isDue && event.step < event.steps) return;
@@ -54,9 +59,9 @@ function plainReporter(stream: NodeJS.WriteStream): Reporter {
       }
       // of peers, only departures are printed: the rest is in the line of the round
       if (event.type === 'peer' && event.state !== 'away') return;
-      stream.write(`${renderPlain(worker, event)}\n`);
+      write(renderPlain(worker, event));
     },
-    notice: (message) => void stream.write(`${safeLine(message)}\n`),
+    notice: (message) => write(safeLine(message)),
     close: () => undefined,
   };
 }

@@ -1,13 +1,15 @@
 /** Flags of commands that run a worker: data, folder, key, device and reports. */
 import { type Command, Option } from 'commander';
+import { isDisplayName } from '../friends/lobby.ts';
 import { row, whole } from '../run/field.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import { addConnectionFlags, type ConnectionFlags } from './connection.ts';
-import { optionOf, whole as wholeFlag } from './flag-table.ts';
+import { checkedText, optionOf, whole as wholeFlag } from './flag-table.ts';
 import { addOptions } from './options.ts';
 import { type ReportMode, reportModes } from './reporter.ts';
 
 export interface WorkerFlags extends ConnectionFlags {
+  readonly name?: string;
   readonly summaryOut?: string;
   readonly settings?: string;
   readonly corpus?: string;
@@ -20,6 +22,12 @@ export interface WorkerFlags extends ConnectionFlags {
   readonly metrics?: number;
 }
 
+const NAME = checkedText(
+  '<name>',
+  'what the others call you',
+  'a name of at most 64 characters on one line',
+  isDisplayName,
+);
 const DEVICES: readonly TrainerSetup['device'][] = ['auto', 'cpu', 'cuda', 'webgpu'];
 
 const rare = {
@@ -34,6 +42,7 @@ export function addWorkerFlags(command: Command, keyHome: string): Command {
   command
     .option('--settings <file>', 'JSON file with settings; flags override it')
     .option('--corpus <file>', 'text, .jsonl, CSV, https address or picture folder to train on')
+    .addOption(optionOf('name', NAME))
     .option('--dir <dir>', 'folder of this worker (default: by run name)')
     .option('--key-file <file>', `secret key (default: created once in ${keyHome})`)
     .addOption(

@@ -130,6 +130,8 @@ export type WorkerEvent =
       readonly type: 'peer';
       readonly worker: WorkerId;
       readonly state: 'training' | 'sent' | 'away';
+      /** What people call it, if it says so. */
+      readonly name?: string;
       readonly round: number;
       /** Digest of the state that it starts that round from, if it reports one. */
       readonly digest?: Digest;

@@ -45,6 +45,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
       intervalSeconds: crowd() * plan.heartbeatSeconds,
       examples: undefined,
       fingerprint: plan.fingerprint,
+      name: plan.name,
       leaving,
     });
     if (await taken) return true;

@@ -29,6 +29,8 @@ const taken = [
 /** What a worker does, as `completePlan` returns it. */
 export interface Plan extends Pick<Settings, (typeof taken)[number]> {
   readonly task: string;
+  /** What people call this worker. */
+  readonly name?: string | undefined;
   /** Runtime name written to checkpoints of the Python profile. */
   readonly runtime: string;
   /** Settings fingerprint of this worker, for peers to compare; only in runs without a spec. */

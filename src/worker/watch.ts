@@ -70,6 +70,7 @@ const NONE: ReadonlyMap<WorkerId, number> = new Map();
 const isSame = (before: Status | undefined, now: Status): boolean =>
   before !== undefined &&
   before.state === now.state &&
+  before.name === now.name &&
   before.round === now.round &&
   before.digest === now.digest &&
   before.eventBytes === now.eventBytes;
@@ -85,11 +86,12 @@ export function reportPeers(session: Session) {
   function statusOf(worker: WorkerId, eventBytes: number | undefined): Status | undefined {
     const heartbeat = wire.heartbeats.get(worker);
     const digest = heartbeat?.digest && { digest: heartbeat.digest };
+    const name = heartbeat?.name !== undefined && { name: heartbeat.name };
     const isAhead = heartbeat !== undefined && heartbeat.round > round;
-    if (eventBytes !== undefined && !isAhead) return { state: 'sent', round, eventBytes };
+    if (eventBytes !== undefined && !isAhead) return { state: 'sent', round, eventBytes, ...name };
     if (!heartbeat) return undefined;
     const isAway = isStale(heartbeat, clock.now() / 1000, plan.maxMissedHeartbeats);
-    return { state: isAway ? 'away' : 'training', round: heartbeat.round, ...digest };
+    return { state: isAway ? 'away' : 'training', round: heartbeat.round, ...digest, ...name };
   }
 
   function check(): void {

@@ -12,6 +12,7 @@ import {
 import { homeSigner } from '../../node/files/keys.ts';
 import { readKey } from '../../run/field.ts';
 import { isPolicyName } from '../../run/placement-policy.ts';
+import { fullName } from '../../run/worker-names.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
   commandWith,
@@ -147,6 +148,6 @@ const words = ({ holders }: FindDocument): string =>
   holders
     .map(
       ({ key, region, tier, contacts }) =>
-        `${contacts.join(' ')}  ${key}  region ${region}, tier ${tier} (self-reported)\n`,
+        `${contacts.join(' ')}  ${fullName(key)}  region ${region}, tier ${tier} (self-reported)\n`,
     )
     .join('');

@@ -11,7 +11,7 @@ import { runOfLobby } from '../../node/friends/run-of-lobby.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
-import { shortName } from '../../run/worker-names.ts';
+import { called, shortName, withNames } from '../../run/worker-names.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
   commandWith,
@@ -96,7 +96,7 @@ export const watch = (): Command =>
  * in a line whenever it changes.
  */
 function createPrinter({ ndjson, once }: WatchFlags) {
-  const { write, repaint, end } = createRepainter();
+  const painter = createRepainter();
   const { isTTY, columns } = process.stdout;
   const width = isTTY ? columns : Number.POSITIVE_INFINITY;
   let isBegun = false;
@@ -108,6 +108,8 @@ function createPrinter({ ndjson, once }: WatchFlags) {
       writeOut(`${safeJson(picture)}\n`);
       return;
     }
+    const names = namesIn(picture);
+    const write = (line: string) => painter.write(withNames(line, names));
     if (!isBegun) write(headOf(picture, width));
     isBegun = true;
     const ready = picture.rounds.length - (isMeasured(picture) ? 0 : 1);
@@ -116,11 +118,11 @@ function createPrinter({ ndjson, once }: WatchFlags) {
     const now = picture.open ? openLine(picture.open) : endLine(picture);
     if (picture.open === undefined || once) {
       if (now !== lastLine) write(now);
-    } else repaint(now);
+    } else painter.repaint(withNames(now, names));
     lastLine = now;
     if (once) for (const line of workerLines(picture)) writeNote(line);
   };
-  return { print, end };
+  return { print, end: painter.end };
 }
 
 /** Digits of a run id on a narrow terminal. */
@@ -187,14 +189,17 @@ function openLine(open: OpenRoundPicture): string {
   return [words, ...extra].join(', ');
 }
 
+const namesIn = ({ workers }: RunPicture): ReadonlyMap<string, string> =>
+  new Map(workers.flatMap(({ worker, name }) => (name === undefined ? [] : [[worker, name]])));
+
 const endLine = ({ rounds, planned }: RunPicture): string =>
   `over: ${rounds.length} of ${planned} rounds decided`;
 
 const workerLines = ({ workers }: RunPicture): readonly string[] =>
   workers
     .filter(({ inRoster, isFaulted }) => inRoster || isFaulted)
-    .map(({ worker, counted, sent, device = '', bytes, isAway, isFaulted }) => {
+    .map(({ worker, name, counted, sent, device = '', bytes, isAway, isFaulted }) => {
       const state = isFaulted ? 'expelled' : isAway ? 'silent' : 'present';
       const share = `${counted} of ${sent} counted`;
-      return `${shortName(worker)}  ${state}  ${share}  ${formatBytes(bytes)}  ${device}`;
+      return `${called(worker, name)}  ${state}  ${share}  ${formatBytes(bytes)}  ${device}`;
     });

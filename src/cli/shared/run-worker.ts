@@ -1,4 +1,5 @@
 /** Runs a worker session as a command: reports on the terminal, writes result files, and prints how to resume. */
+import { onAbort } from '../../base/async.ts';
 import { NostrainError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
@@ -58,6 +59,7 @@ export async function runWorkerCommand<M extends object>(
     saved,
     ...(stream && { stream }),
   });
+  let release = () => {};
   if (shown) writeNote(`metrics are served at ${shown.url}`);
   if (flags.report !== 'ndjson') {
     reporter.notice(`see it in a browser: ${commandLine(['page', localName(dir)])}`);
@@ -70,7 +72,16 @@ export async function runWorkerCommand<M extends object>(
       reporter.event('me', event);
     };
     const { signal } = interrupt;
-    const state = await runWorkerSession({ ...flags, ...options, report, signal });
+    release = onAbort(signal, () =>
+      reporter.notice('stopping as soon as this step is saved; press Ctrl-C again to stop now'),
+    );
+    const state = await runWorkerSession({
+      ...flags,
+      ...options,
+      displayName: flags.name,
+      report,
+      signal,
+    });
     reporter.close();
     await writeResults(state, flags);
     if (flags.report !== 'ndjson') printSaved(saved);
@@ -87,6 +98,7 @@ export async function runWorkerCommand<M extends object>(
     process.exitCode = error.exitCode;
     return undefined;
   } finally {
+    release();
     reporter.close();
     await shown?.close();
   }

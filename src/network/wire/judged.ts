@@ -1,6 +1,7 @@
 /** Result of judging one event from a relay, and which of two events counts. */
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
+import { shortName } from '../../run/worker-names.ts';
 import type { SignedEvent } from '../event.ts';
 
 export type Judged<T> =
@@ -61,7 +62,11 @@ export function judgeClaim(
   ours: ClaimContext,
 ): { ok: false; rejection: Rejection } | undefined {
   if (claim.worker !== event.pubkey && !ours.anyKey) {
-    return reject(event, 'worker-key-mismatch', `signed by ${event.pubkey} for ${claim.worker}`);
+    return reject(
+      event,
+      'worker-key-mismatch',
+      `signed by ${shortName(event.pubkey)} for ${shortName(claim.worker)}`,
+    );
   }
   if (claim.run !== ours.run) return reject(event, 'other-run', `run ${claim.run}`);
   const ahead = event.created_at - ours.nowSeconds;

@@ -234,6 +234,7 @@ export function toPresence(
   return accept({
     worker,
     ...withFeatures(added.value),
+    ...(fields.name !== undefined && { name: fields.name }),
     round: fields.round,
     intervalSeconds: fields.interval,
     examples: fields.examples,
@@ -264,6 +265,7 @@ export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
       ...withFeatures(heartbeat.features),
       slot: run,
       scope: [run],
+      name: heartbeat.name,
       round: heartbeat.round,
       interval: intervalSeconds,
       examples: heartbeat.examples,

@@ -18,6 +18,7 @@ import {
   type Journal,
   parseEntry,
 } from '../../certified/rounds/journal.ts';
+import { fullName } from '../../run/worker-names.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { Store } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
@@ -59,7 +60,7 @@ export async function takeKeyLock(home: string, run: string, key: string): Promi
     .update(JSON.stringify([run, key]))
     .digest('hex');
   const file = join(await realpath(dir), name.slice(0, 32));
-  return take({ file, does: `plays in this run with the key ${key}`, dir });
+  return take({ file, does: `plays in this run with the key ${fullName(key)}`, dir });
 }
 
 /** Returns the id of the live process that has locked a folder; undefined if none has. */

@@ -10,7 +10,7 @@ import type { Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import { shortName } from '../../run/worker-names.ts';
+import { called } from '../../run/worker-names.ts';
 
 /** Time between two reports: whom the run waits for is told within this time. */
 const CHECK_MS = 5000;
@@ -29,12 +29,6 @@ export interface CompanyPorts {
   readonly signal: AbortSignal;
   notify(message: string): void;
 }
-
-/** Returns a person as others see it: the name, and always the start of the key, since names are not unique. */
-export const called = (key: WorkerId, name: string | undefined): string => {
-  const short = shortName(key);
-  return name === undefined ? short : `${name} (${short})`;
-};
 
 /** Joins words as in `a, b and c`. */
 export const listed = (words: readonly string[]): string =>
@@ -60,7 +54,8 @@ export class Company {
     if (event.type === 'hello') this.#sinceMs = this.#ports.clock.now();
     if (event.type === 'done') this.#sinceMs = undefined;
     if (event.type === 'round') {
-      const { accepted, certified } = event;
+      const { index, accepted, certified } = event;
+      if (index + 1 >= this.#spec.training.rounds) this.#sinceMs = undefined;
       this.#active.clear();
       for (const key of [...accepted, ...(certified?.signers ?? [])]) this.#active.add(key);
     }

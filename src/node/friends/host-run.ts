@@ -19,8 +19,6 @@ import { attend } from './waiting.ts';
 
 /** A person among friends, on this machine. */
 export interface FriendMachine extends JoinMachine {
-  /** What friends call this person. */
-  readonly displayName?: string | undefined;
   /** Called in the lobby with the people who are there, the host first, at each change. */
   onPeople?(present: readonly Person[]): void;
 }

@@ -85,7 +85,7 @@ export async function startRun(
   const stay = lobby.stay(AbortSignal.any([signal, staying.signal]));
   try {
     await onOpen();
-    const present = await gather(lobby, { isEnough, clock: systemClock, signal });
+    const present = await gather(lobby, isEnough, signal);
     const { host } = inLobby.invitation;
     const founders = new Set([host, ...present.map(({ key }) => key)]);
     const run = await publish(await specOf([...founders]), inLobby);

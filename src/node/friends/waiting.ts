@@ -1,5 +1,12 @@
 /** Waiting in a lobby: the host for enough people, an attendee for the start and to be let in. */
-import { type Clock, notifiedOrDeadline, systemClock, within } from '../../base/async.ts';
+import {
+  type Clock,
+  deferred,
+  notifiedOrDeadline,
+  systemClock,
+  unlessAborted,
+  within,
+} from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
 import { ASSERTION } from '../../certified/decisions/admission.ts';
 import type { OpenLobby, Person } from '../../friends/open-lobby.ts';
@@ -8,8 +15,6 @@ import { findRun } from '../join/find-run.ts';
 import type { Connection } from '../net/relays.ts';
 import { addressIn, type InLobby, unknownLobby } from './in-lobby.ts';
 
-/** Time between two checks of who has gone. */
-const POLL_MS = 5000;
 /** Time for the relays to send the lobby. */
 const FIND_MS = 10_000;
 /** Time to tell the others that this person leaves. */
@@ -23,16 +28,13 @@ interface Waiting {
 /** Waits until the people in the lobby are enough. Returns them. */
 export async function gather(
   lobby: OpenLobby,
-  {
-    isEnough,
-    clock,
-    signal,
-  }: Waiting & { readonly isEnough: (present: readonly Person[]) => boolean },
+  isEnough: (present: readonly Person[]) => boolean,
+  signal: AbortSignal,
 ): Promise<readonly Person[]> {
   for (;;) {
     const present = lobby.present();
     if (isEnough(present)) return present;
-    await notifiedOrDeadline(lobby.changed, clock, clock.now() + POLL_MS, signal);
+    await lobby.changed.next(signal);
   }
 }
 
@@ -40,7 +42,7 @@ export async function gather(
  * Waits until the host starts the run and returns its id; `onWait` is called while it waits. Says goodbye if it fails.
  * Throws a RelayError (`lobby/unknown`, `lobby/secret`) if the relays have no such lobby or the line does not open it.
  */
-async function waitForStart(
+export async function waitForStart(
   lobby: OpenLobby,
   { onWait, clock, signal }: Waiting & { onWait(): void },
 ): Promise<Digest> {
@@ -54,7 +56,7 @@ async function waitForStart(
       const { run } = lobby.lobby!;
       if (run !== undefined) return run;
       onWait();
-      await notifiedOrDeadline(lobby.changed, clock, clock.now() + POLL_MS, signal);
+      await lobby.changed.next(signal);
     }
   } catch (error) {
     await within(lobby.announce(true), GOODBYE_MS, clock);
@@ -114,10 +116,21 @@ async function waitForInvitation(
   if (admission.kind !== 'trust' || founders.includes(signer.publicKey)) return;
   const { anchors } = admission;
   const filters = [{ kinds: [ASSERTION], authors: anchors, '#d': [signer.publicKey] }];
-  for (let isFirst = true; ; isFirst = false) {
-    const { events } = await relays.query(filters, { waitMs: FIND_MS, signal });
-    if (events.length > 0) return;
-    if (isFirst) onShut(anchors);
-    await systemClock.sleep(POLL_MS, signal);
+  const invited = deferred<void>();
+  let isQuiet = false;
+  const subscription = relays.subscribe(filters, {
+    onEvent: () => {
+      isQuiet = true;
+      invited.settle();
+    },
+    onCaughtUp: () => {
+      if (!isQuiet) onShut(anchors);
+      isQuiet = true;
+    },
+  });
+  try {
+    await unlessAborted(invited.promise, signal);
+  } finally {
+    subscription.close();
   }
 }

@@ -14,6 +14,7 @@ import { askBunker, parseBunker } from '../../network/wire/bunker.ts';
 import type { Digest } from '../../run/ids.ts';
 import { type Delegation, delegationField } from '../../run/spec/feature-fields.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { fullName } from '../../run/worker-names.ts';
 import { type RelayReach, withRelays } from '../net/relays.ts';
 
 interface DelegationOptions extends RelayReach {
@@ -44,7 +45,7 @@ export async function delegationIn(
   const known = kept.ok ? delegationField.read(kept.value) : undefined;
   const isValid = known && verifyEvent(rebuildDelegation(of, known)).ok;
   if (isValid) {
-    onNotice(`acting for ${known.key}, by the delegation in ${file}`);
+    onNotice(`acting for ${fullName(known.key)}, by the delegation in ${file}`);
     return known;
   }
   if (known && bunker === undefined) {
@@ -82,6 +83,6 @@ export async function delegationIn(
   }
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await writeFile(file, `${JSON.stringify(read.value)}\n`, { mode: 0o600 });
-  onNotice(`acting for ${read.value.key}; the delegation is stored in ${file}`);
+  onNotice(`acting for ${fullName(read.value.key)}; the delegation is stored in ${file}`);
   return read.value;
 }

@@ -82,6 +82,8 @@ export interface JoinMachine extends JoinPorts {
   /** Settings that the spec leaves to each worker; those it fixes are refused if they differ. */
   readonly settings?: PartialSettings | undefined;
   readonly corpus?: string | undefined;
+  /** What the others call this person. */
+  readonly displayName?: string | undefined;
   /** The worker's folder; by default in the data folder, named after the run id. */
   readonly dir?: string | undefined;
   /** The key as hex or nsec, or its file; by default the key in the data folder, which is created if absent. */
@@ -131,11 +133,11 @@ export const trainInRun = (
   machine: JoinMachine = {},
 ): Promise<WorkerState> =>
   withScope(async (scope) => {
-    const { device = 'auto', threads, report = () => undefined } = machine;
+    const { device = 'auto', threads, displayName, report = () => undefined } = machine;
     const { signal = new AbortController().signal } = machine;
     const { session, close } = await openJoin(source, { ...machine, signal });
     scope.defer(close);
-    return await runWorkerSession({ ...session, device, threads, report, signal });
+    return await runWorkerSession({ ...session, displayName, device, threads, report, signal });
   });
 
 const usualConnection: Connection = { openTimeoutMs: 10_000, retry: defaultRetry };

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { shareReporter } from '../../base/slow.ts';
 import type { ModelFiles } from '../../pretrained/weights.ts';
@@ -86,6 +86,20 @@ const besideOf = ({ wanted }: HubOptions): readonly string[] =>
     if (wanted === undefined || name !== 'tokenizer.json') return true;
     return wanted.some((file) => file.name === name);
   });
+
+/** Returns the files of a model on this machine: those that a run names, and the small ones in the same folder. */
+export async function filesOfModel(
+  path: string,
+  files: readonly BaseFile[],
+): Promise<readonly { readonly name: string; readonly path: string }[]> {
+  const isFile = path.endsWith('.gguf');
+  const folder = isFile ? dirname(path) : path;
+  const has = async (name: string) => (await folderOf(folder).open(name)) !== undefined;
+  const named = files.map(({ name }) => name);
+  const beside = isFile ? [] : BESIDE.filter((name) => !named.includes(name));
+  const found = await Promise.all(beside.map(async (name) => ((await has(name)) ? [name] : [])));
+  return [...named, ...found.flat()].map((name) => ({ name, path: join(folder, name) }));
+}
 
 async function need(files: ModelFiles, name: string): Promise<void> {
   if (await files.open(name)) return;

@@ -8,7 +8,7 @@ import type {
   WorkerPicture,
 } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/ids.ts';
-import { shortName } from '../../run/worker-names.ts';
+import { called, shortName } from '../../run/worker-names.ts';
 import { type Child, type Columns, h, table } from '../dom.ts';
 import { ago, clock, score } from '../format.ts';
 
@@ -91,10 +91,10 @@ export function workersView({ workers, open, planned }: RunPicture): readonly Ch
   const left = workers.length - present.length;
   const caption = `${shown.length} of ${present.length} workers${left > 0 ? `, ${left} left` : ''}`;
   const columns: Columns<WorkerPicture> = {
-    worker: ({ worker, principal }) =>
+    worker: ({ worker, name, principal }) =>
       principal === undefined
-        ? shortName(worker)
-        : `${shortName(worker)} for ${shortName(principal)}`,
+        ? called(worker, name)
+        : `${called(worker, name)} for ${shortName(principal)}`,
     state: (each) => stateOf(each, open === undefined),
     round: ({ round }) => roundNumber(Math.min(round, planned - 1)),
     counted: ({ counted, sent }) => `${counted} of ${sent}`,

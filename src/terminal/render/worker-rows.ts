@@ -5,7 +5,7 @@ import { formatBytes, formatLoss, formatRate } from '../../base/numbers.ts';
 import type { View } from '../../dashboard/view.ts';
 import { type PeerView, pointsOf, type WorkerView } from '../../dashboard/worker-view.ts';
 import { roundName, type WorkerId } from '../../run/ids.ts';
-import { shortName } from '../../run/worker-names.ts';
+import { called } from '../../run/worker-names.ts';
 import { bar, sparkline } from './forecast.ts';
 import { clip, type Paint, padEnd, padStart, widthOf } from './text.ts';
 
@@ -114,7 +114,7 @@ function rowOf(worker: WorkerView, { task, rounds }: View, layout: Layout): Row 
 }
 
 function peerRow(
-  { worker, state, round, sentBytes }: PeerView,
+  { worker, name, state, round, sentBytes }: PeerView,
   rounds: number,
   layout: Layout,
 ): Row {
@@ -122,7 +122,7 @@ function peerRow(
   const gone = state === 'away' && !isDone;
   const isNamed = state === 'training' && layout.hasBytes;
   return {
-    name: shortName(worker),
+    name: called(worker, name),
     doing: isDone ? 'done' : isNamed ? `training, ${roundName(round)}` : state,
     sentBytes,
     style: gone ? 'yellow' : isDone ? 'green' : undefined,
@@ -172,5 +172,8 @@ function waitingLine(view: View, columns: number, paint: Paint): readonly string
   return [paint.dim(clip(`  waiting for ${names}`, columns))];
 }
 
-const nameOf = (id: WorkerId, { workers }: View): string =>
-  safeLine(workers.find(({ worker }) => worker === id)?.name ?? shortName(id));
+const nameOf = (id: WorkerId, { workers, peers }: View): string => {
+  const local = workers.find(({ worker }) => worker === id);
+  if (local !== undefined) return safeLine(local.name);
+  return called(id, peers.find(({ worker }) => worker === id)?.name);
+};

@@ -1,7 +1,10 @@
 /** Friends as separate processes: one line by the host, one by each friend; a restarted host, and a friend who is late. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Program, startProgram, temporaryFolder } from '../../support/processes.ts';
+import { writeTinyLlama } from '../../support/tiny-llama.ts';
 
 let relay: Relay;
 beforeAll(async () => {
@@ -99,4 +102,19 @@ describe('nostrain host and nostrain join', () => {
     expect((await resultOf(late)).counted).toBeLessThan(6);
     expect(late.output.stderr).toMatch(/Your work counted in \d of 6 rounds\. Not counted: .*away/);
   }, 180_000);
+
+  it('tune a published model that travels from the host, and read each other by name', async () => {
+    const folder = temporaryFolder();
+    await writeTinyLlama(folder);
+    const text = join(folder, 'text.txt');
+    writeFileSync(text, 'to be or not to be, that is the question. '.repeat(1000));
+    const sizes = ['--context', '32', '--batch-size', '2', '--inner-steps', '2', '--rounds', '2'];
+    const argv = ['--base', folder, '--corpus', text, ...sizes, '--json'];
+    const host = startProgram(['host', 'tune', '--people', '2', '--name', 'Anna', ...argv]);
+    const friend = startProgram(['join', await lineOf(host), '--name', 'Bea', '--json']);
+    const [first, second] = await Promise.all([host, friend].map(resultOf));
+    expect(first).toMatchObject({ agreed: true });
+    expect(rootsOf(second!)).toEqual(rootsOf(first!));
+    expect(host.output.stderr).toMatch(/sending model\.safetensors, [\d.]+ kB, to the relays/);
+  }, 120_000);
 });

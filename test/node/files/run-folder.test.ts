@@ -17,6 +17,7 @@ import {
 } from 'nostrain/worker';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { loadState, openRunFolder, takeKeyLock } from '../../../src/node/files/run-folder.ts';
+import { fullName } from '../../../src/run/worker-names.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { itWith, permissionsMissing } from '../../support/needs.ts';
 
@@ -341,7 +342,7 @@ describe('one key in one run, from two folders of this machine', () => {
     const second = takeKeyLock(dir, 'run', key);
     await expect(second).rejects.toMatchObject({
       code: 'run/busy',
-      message: `process ${process.pid} already plays in this run with the key ${key}`,
+      message: `process ${process.pid} already plays in this run with the key ${fullName(key)}`,
       hint: expect.stringContaining('--key-file'),
     });
     await (await takeKeyLock(dir, 'another run', key)).release();

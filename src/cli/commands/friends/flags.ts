@@ -1,8 +1,6 @@
 /** Flags of `host` and `join`. */
-import { isDisplayName } from '../../../friends/lobby.ts';
 import { namesIn } from '../../../run/settings.ts';
 import {
-  checkedText,
   choice,
   type FlagValues,
   settingFlags,
@@ -18,12 +16,6 @@ export const MOST_PEOPLE = 64;
 
 /** Flags of both commands. */
 export const friendFlags = {
-  name: checkedText(
-    '<name>',
-    'what your friends call you',
-    'a name of at most 64 characters on one line',
-    isDisplayName,
-  ),
   headless: toggle('ask nothing, and print plain progress to stderr'),
   json: toggle('as --headless, and print one JSON document about the rounds at the end'),
 };
@@ -39,7 +31,7 @@ export const hostFlags = {
   people: whole('<n>', 'people to start with, you included', LEAST_PEOPLE, MOST_PEOPLE),
   ...settingFlags(['relay', 'base', ...namesIn('training', 'adapter', 'input')]),
   lan: toggle('run a relay that machines in your network reach'),
-  mirror: text('<url>', 'Blossom server for a text that is too large for the relays'),
+  mirror: text('<url>', 'Blossom server for a text or base too large for the relays'),
   quorum: choice('<rule>', 'share that must agree: more than half (cft), or two thirds (bft)', [
     'cft',
     'bft',

@@ -4,7 +4,6 @@ import type { Relay } from '../../../../relay/server.ts';
 import { type Scope, systemClock, withScope } from '../../../base/async.ts';
 import type { Made } from '../../../certified/make-spec.ts';
 import { type Invitation, joinLineOf } from '../../../friends/line.ts';
-import { namesakeFilter, readLobby } from '../../../friends/lobby.ts';
 import type { Signer } from '../../../network/event.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { type KeptLobby, keepLobby, openKeptLobby } from '../../../node/files/kept-lobby.ts';
@@ -27,12 +26,12 @@ import {
 import { writeNote } from '../../../terminal/output.ts';
 import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
 import { addJoinFlags, type JoinFlags } from '../run/join.ts';
+import { addressOf, packFiles, pushFiles, type SharedFiles, withFiles } from './files.ts';
 import { type HostFlags, hostFlags, isHeadless } from './flags.ts';
 import { openRelays } from './relays.ts';
 import { lobbyOf, specOf, type Typed } from './start.ts';
-import { addressOf, packText, pushText, type SharedText, withText } from './text.ts';
 import { trainInLobby } from './together.ts';
-import { showLine, Welcome } from './waiting.ts';
+import { showLine, Welcome, warnOfNamesakes } from './waiting.ts';
 
 /** Time between two polls of who uses the relay, and the most polls in a headless command. */
 const POLL_MS = 5000;
@@ -74,6 +73,9 @@ async function host(name: string, flags: HostFlags, command: Command): Promise<v
   }
 }
 
+/** Reports whether a person can answer questions and press keys. */
+const asksIn = (flags: HostFlags): boolean => !isHeadless(flags) && canAsk();
+
 const withCorpus = (flags: HostFlags, corpus: string | undefined): HostFlags =>
   corpus === undefined ? flags : { ...flags, corpus };
 
@@ -107,9 +109,8 @@ async function openLobby(
     kept.run === undefined
       ? await specOf([signer.publicKey], typed, { signal, isQuiet: false })
       : undefined;
-  const asks = !isHeadless(flags) && canAsk();
-  const { relay: given = [] } = settingsFromFlags(typed.command);
-  const wishes = { relays: given, lan: flags.lan === true, asks, signal };
+  const { relay: given = [], base } = settingsFromFlags(typed.command);
+  const wishes = { relays: given, lan: flags.lan === true, asks: asksIn(flags), signal };
   const { urls, local: localRelay, kept: relay } = await openRelays(name, kept, wishes);
   scope.defer(() => localRelay?.close());
   const invitation: Invitation = { ...kept, relays: urls };
@@ -120,53 +121,44 @@ async function openLobby(
   const { mirror } = flags;
   const corpus = addressOf(flags.corpus);
   if (made === undefined) return { inLobby, localRelay, corpus, begin: async () => kept.run! };
-  const text = await packText(made.spec, { name, corpus, mirror, relays: urls, signal });
+  const packing = { name, corpus, base, mirror, relays: urls, signal };
+  const files = await packFiles(made.spec, packing);
   await keepLobby(keeping);
   const begin = async (): Promise<Digest> => {
-    const run = await receive(inLobby, typed, { made, text, people: kept.people });
+    const run = await receive(inLobby, typed, { made, files, people: kept.people });
     await keepLobby({ ...keeping, run });
     return run;
   };
-  return { inLobby, localRelay, corpus: text?.path ?? corpus, begin };
+  return { inLobby, localRelay, corpus: files.corpus, begin };
 }
 
 /** Announces the lobby, shows the join line, waits for people and starts the run. */
 async function receive(
   inLobby: InLobby,
   typed: Typed,
-  { made, text, people }: { made: Made; text: SharedText | undefined; people: number },
+  { made, files, people }: { made: Made; files: SharedFiles; people: number },
 ): Promise<Digest> {
   const { invitation, lobby, relays, signer, signal } = inLobby;
-  const { mirror, ...flags } = typed.flags;
-  await warnOfNamesakes(inLobby);
-  const hasKeys = !isHeadless(flags) && process.stdin.isTTY === true;
+  const { mirror } = typed.flags;
+  await warnOfNamesakes(inLobby, signal);
+  const hasKeys = asksIn(typed.flags);
   const welcome = new Welcome(lobby, people, hasKeys);
   try {
     return await startRun(inLobby, {
-      announced: lobbyOf(inLobby, made, text, { ...typed, people }),
+      announced: lobbyOf(inLobby, made, files.offer, { ...typed, people }),
       isEnough: (present) => welcome.isEnough(present),
       async onOpen() {
         await showLine(joinLineOf(invitation), hasKeys);
-        if (text !== undefined) await pushText(text, mirror, { relays, signer, signal });
+        await pushFiles(files, mirror, { relays, signer, signal });
         welcome.listen();
       },
       async specOf(founders) {
         const { spec } = await specOf(founders, typed, { signal, isQuiet: true });
-        return withText(spec, text, { mirror, signal });
+        return withFiles(spec, files, { mirror, signal });
       },
     });
   } finally {
     welcome.close();
-  }
-}
-
-/** Warns of lobbies of other hosts with this name: their friends see another line. */
-async function warnOfNamesakes({ invitation, relays, signal }: InLobby): Promise<void> {
-  const { name, host } = invitation;
-  const { events } = await relays.query([namesakeFilter(name)], { waitMs: POLL_MS, signal });
-  const isOther = events.some((event) => readLobby(event).ok && event.pubkey !== host);
-  if (isOther) {
-    writeNote(`another host has a lobby called ${name} here: your friends need exactly your line`);
   }
 }
 

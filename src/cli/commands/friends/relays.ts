@@ -25,6 +25,19 @@ export interface LobbyRelays {
   readonly kept: KeptLobby['relay'];
 }
 
+/** The network of this machine and the person at it; tests pass their own. */
+export interface RelayPorts {
+  readonly interfaces: typeof networkInterfaces;
+  readonly check: typeof checkRelaysWithPorts;
+  readonly ask: typeof choose;
+}
+
+const usualPorts: RelayPorts = {
+  interfaces: networkInterfaces,
+  check: checkRelaysWithPorts,
+  ask: choose,
+};
+
 /** Public relays that are tried if friends are elsewhere; those that pass the probe are used. */
 const PUBLIC = [
   'wss://relay.damus.io',
@@ -47,6 +60,7 @@ export async function openRelays(
   name: string,
   kept: KeptLobby,
   wishes: RelayWishes,
+  ports = usualPorts,
 ): Promise<LobbyRelays> {
   const { relay, relays: urls } = kept;
   if (urls.length > 0) {
@@ -54,11 +68,13 @@ export async function openRelays(
     return { urls, local, kept: relay };
   }
   const { relays: given } = wishes;
-  const where = wishes.lan || given.length > 0 ? undefined : await askPlace(wishes);
-  if (where === 'public') return { urls: await publicRelays(wishes.signal), kept: undefined };
+  const where = wishes.lan || given.length > 0 ? undefined : await askPlace(wishes, ports);
+  if (where === 'public') {
+    return { urls: await publicRelays(wishes.signal, ports), kept: undefined };
+  }
   if (given.length > 0 && !wishes.lan) return { urls: given, kept: undefined };
   const isLan = wishes.lan || where === 'lan';
-  const address = isLan ? lanAddress() : LOOPBACK;
+  const address = isLan ? lanAddress(ports) : LOOPBACK;
   const host = isLan ? '0.0.0.0' : LOOPBACK;
   const local = await startRelay(name, { host, port: USUAL_PORT }).catch((error: unknown) => {
     if (!(error instanceof ConfigError) || error.code !== 'relay/listen') throw error;
@@ -92,8 +108,8 @@ const startRelay = (
   });
 
 /** Returns the address of this machine in its local network. Throws a ConfigError (`relay/no-network`). */
-function lanAddress(): string {
-  const addresses = Object.entries(networkInterfaces())
+function lanAddress({ interfaces }: RelayPorts): string {
+  const addresses = Object.entries(interfaces())
     .filter(([name]) => !VIRTUAL.test(name))
     .flatMap(([, each = []]) => each)
     .filter(({ family, internal }) => family === 'IPv4' && !internal)
@@ -106,9 +122,12 @@ function lanAddress(): string {
 }
 
 /** Asks where the friends are; in scripts they are on this machine. */
-const askPlace = async ({ asks, signal }: RelayWishes): Promise<'lan' | 'public' | 'here'> =>
+const askPlace = async (
+  { asks, signal }: RelayWishes,
+  { ask }: RelayPorts,
+): Promise<'lan' | 'public' | 'here'> =>
   asks
-    ? choose(
+    ? ask(
         'Where are your friends?',
         [
           { value: 'lan', label: 'In the same network', hint: 'a relay runs on this machine' },
@@ -120,9 +139,12 @@ const askPlace = async ({ asks, signal }: RelayWishes): Promise<'lan' | 'public'
     : 'here';
 
 /** Returns public relays that carry a run. Throws a ConfigError (`relay/none-usable`) if there are fewer than two. */
-async function publicRelays(signal: AbortSignal): Promise<readonly string[]> {
+async function publicRelays(
+  signal: AbortSignal,
+  { check }: RelayPorts,
+): Promise<readonly string[]> {
   writeNote(`testing ${PUBLIC.length} public relays, which takes up to ${PROBE_MS / 1000} s`);
-  const checked = await checkRelaysWithPorts(PUBLIC, { timeLimitMs: PROBE_MS, signal });
+  const checked = await check(PUBLIC, { timeLimitMs: PROBE_MS, signal });
   const usable = checked
     .filter(({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests')
     .sort((a, b) => (a.report.openedMs ?? 0) - (b.report.openedMs ?? 0))

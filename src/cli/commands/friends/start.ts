@@ -2,15 +2,15 @@
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import type { Made } from '../../../certified/make-spec.ts';
-import { isDisplayName, type Lobby, lockOf } from '../../../friends/lobby.ts';
+import { isDisplayName, type Lobby, type LobbyText, lockOf } from '../../../friends/lobby.ts';
 import type { InLobby } from '../../../node/friends/in-lobby.ts';
 import { founderFields, specWith } from '../../../node/friends/lobby-run.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import type { Untyped } from '../../../run/spec/spec-readers.ts';
 import { documentFromFlags, settingsFromFlags } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
+import { addressOf } from './files.ts';
 import type { HostFlags } from './flags.ts';
-import { addressOf, type SharedText } from './text.ts';
 
 /** The command that a host typed. */
 export interface Typed {
@@ -40,7 +40,7 @@ export async function specOf(
 export function lobbyOf(
   { invitation }: Pick<InLobby, 'invitation'>,
   { spec }: Made,
-  text: SharedText | undefined,
+  text: LobbyText | undefined,
   { flags, command, people }: Typed & { readonly people: number },
 ): Lobby {
   const { host, name, secret } = invitation;
@@ -57,7 +57,7 @@ export function lobbyOf(
     by: flags.name,
     lock: secret === undefined ? undefined : lockOf(secret, invitation),
     what: isDisplayName(what) ? what : spec.training.model,
-    text: text?.offer,
+    text,
     run: undefined,
     names: new Map(),
   };

@@ -32,6 +32,8 @@ export async function trainInLobby(
       {
         ...reportsOf(flags),
         relays: invitation.relays,
+        // the host sent the line with the secret
+        trustsAddress: invitation.secret !== undefined,
         onOpen(spec, notify) {
           company = keepCompany(spec, inLobby, { notify, signal: until });
         },

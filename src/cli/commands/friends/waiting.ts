@@ -1,8 +1,12 @@
 /** Shows a lobby: its line, who is in it, and whom it waits for; takes the keys of its host. */
+import type { Invitation } from '../../../friends/line.ts';
+import { namesakeFilter, readLobby } from '../../../friends/lobby.ts';
 import type { OpenLobby, Person } from '../../../friends/open-lobby.ts';
-import { called, listed } from '../../../node/friends/company.ts';
+import type { RelaySet } from '../../../network/transport/relay-set.ts';
+import { listed } from '../../../node/friends/company.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import { writeNote } from '../../../terminal/output.ts';
+import { called } from '../../../run/worker-names.ts';
+import { noteStream, writeNote } from '../../../terminal/output.ts';
 import { LEAST_PEOPLE } from './flags.ts';
 
 /** Returns the QR code of a line, in letters that need the fewest modules. */
@@ -11,11 +15,37 @@ async function codeOf(line: string): Promise<string> {
   return encodeQR(line.toUpperCase(), 'ascii', { ecc: 'low', border: 2 });
 }
 
-/** Writes the join line, and its QR code on a terminal that is wide enough. */
+/** Time for the relays to name other lobbies. */
+const NAMESAKES_MS = 5000;
+
+/** Warns of lobbies of other hosts with this name: their friends see another line. */
+export async function warnOfNamesakes(
+  {
+    invitation: { name, host },
+    relays,
+  }: { invitation: Invitation; relays: Pick<RelaySet, 'query'> },
+  signal: AbortSignal,
+): Promise<void> {
+  const { events } = await relays.query([namesakeFilter(name)], { waitMs: NAMESAKES_MS, signal });
+  const isOther = events.some((event) => readLobby(event).ok && event.pubkey !== host);
+  if (isOther) {
+    writeNote(`another host has a lobby called ${name} here: your friends need exactly your line`);
+  }
+}
+
+/** Lines of a lobby below the QR code. */
+const LINES_BELOW = 12;
+
+/** Writes the join line, and its QR code on a terminal that is large enough. */
 export async function showLine(line: string, isTerminal: boolean): Promise<void> {
   const code = isTerminal ? await codeOf(line) : '';
-  const width = Math.max(...code.split('\n').map((row) => row.length));
-  if (code !== '' && width <= (process.stderr.columns ?? 0)) writeNote(code);
+  const rows = code.split('\n');
+  const { columns = 0, rows: height = 0 } = noteStream;
+  const isFitting = (rows[0] ?? '').length <= columns && rows.length + LINES_BELOW <= height;
+  if (isFitting) writeNote(code);
+  else if (isTerminal) {
+    writeNote(`a terminal of ${rows.length + LINES_BELOW} lines shows this line as a QR code too`);
+  }
   writeNote(`send this line to your friends:\n\n  nostrain join ${line}\n`);
 }
 
@@ -30,7 +60,6 @@ const attendanceOf = (present: readonly Person[], people: number): string =>
 /** Calls back for every key that is pressed, until the returned function is called; Ctrl-C still interrupts. */
 function onKey(callback: () => void): () => void {
   const { stdin } = process;
-  if (!stdin.isTTY) return () => undefined;
   const take = (key: Buffer) => {
     if (key[0] === 3) process.kill(process.pid, 'SIGINT');
     else callback();

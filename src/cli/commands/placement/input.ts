@@ -28,6 +28,7 @@ import {
   readPlacement,
 } from '../../../run/placement-policy.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
+import { fullName } from '../../../run/worker-names.ts';
 import {
   connectionFlagNames,
   connectionFlags,
@@ -118,7 +119,7 @@ async function readEvents(file: string): Promise<readonly SignedEvent[]> {
 }
 
 const enclosedEvent = (key: string, text: string): SignedEvent =>
-  verified(text, `an attestation of ${key}`);
+  verified(text, `an attestation of ${fullName(key)}`);
 
 function verified(text: string, where: string): SignedEvent {
   const refuse = (what: string) =>

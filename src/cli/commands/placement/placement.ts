@@ -13,7 +13,7 @@ import type {
   PlacementPolicy,
   PlacementRule,
 } from '../../../run/placement-policy.ts';
-import { shortName } from '../../../run/worker-names.ts';
+import { fullName, shortName } from '../../../run/worker-names.ts';
 import {
   commandWith,
   type FlagValues,
@@ -242,7 +242,7 @@ function words(document: ClassDocument): string {
     lines.push(`  ${holds ? 'holds' : 'DOES NOT HOLD'}  ${rule} = ${needed}: ${has}`);
   }
   for (const { key, reason } of excluded.slice(0, MOST_SHOWN))
-    lines.push(`  not drawn  ${key}: ${reason}`);
+    lines.push(`  not drawn  ${fullName(key)}: ${reason}`);
   if (excluded.length > MOST_SHOWN)
     lines.push(`  and ${excluded.length - MOST_SHOWN} more not drawn`);
   return `${lines.join('\n')}\n`;
@@ -258,5 +258,5 @@ function holderLine(
     return `${name} ${value} (${source})`;
   };
   const load = count === 1 ? '' : `, ${objects} objects`;
-  return `${key}  ${claim('region', region)}, ${claim('tier', tier)}, weight ${weight}${load}`;
+  return `${fullName(key)}  ${claim('region', region)}, ${claim('tier', tier)}, weight ${weight}${load}`;
 }

@@ -20,6 +20,7 @@ import { presets } from '../../../run/spec/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake/stake-snapshot.ts';
+import { fullName } from '../../../run/worker-names.ts';
 import { quoteWords } from '../../../terminal/command-line.ts';
 import {
   connectionFlagNames,
@@ -186,7 +187,7 @@ function assertAuthor(spec: RunSpec, signer: Signer): void {
   if (signer.publicKey === spec.author) return;
   throw new ConfigError(
     'run/author',
-    `your key is ${signer.publicKey}, but the author is ${spec.author}`,
+    `your key is ${fullName(signer.publicKey)}, but the author is ${fullName(spec.author)}`,
     { hint: "publish with the author's key (--key-file FILE), or remove the author from the spec" },
   );
 }

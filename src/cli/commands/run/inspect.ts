@@ -16,6 +16,7 @@ import {
   variantFields,
   variantTags,
 } from '../../../run/spec/spec-table.ts';
+import { fullName } from '../../../run/worker-names.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import {
   commandWith,
@@ -143,7 +144,7 @@ function words(runs: readonly Summary[]): string {
   const lines = runs.flatMap(({ name, run, model, founders, author, publishedAt, naddr }) => [
     safeLine(`${name}: ${model}, ${founders} founder${founders === 1 ? '' : 's'}, ${publishedAt}`),
     `  run ${run}`,
-    `  by ${author}`,
+    `  by ${fullName(author)}`,
     `  nostrain run join ${naddr}`,
   ]);
   return `${lines.join('\n')}\n`;

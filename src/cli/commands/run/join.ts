@@ -102,6 +102,8 @@ export interface JoinFlags extends FileFetchFlags, MemberFlags, StateOutput {
 export interface JoinExtras {
   /** Relays to use instead of those that were typed. */
   readonly relays?: readonly string[] | undefined;
+  /** Whether to download the text from the address in the spec, which the user trusts. */
+  readonly trustsAddress?: boolean;
   /** Stream of the reports; default stdout. */
   readonly stream?: NodeJS.WriteStream | undefined;
   /** Called before training with the spec and a function that shows a notice. */
@@ -156,7 +158,10 @@ export async function trainIn(
       stakes: (spec, relays) =>
         createRefreshPort(spec, { given: stake, chain: chainOf(spec, flags) }, relays, signal),
       chunks: (spec, worker) => openChunks(spec, { ...worker, flags }),
-      files: (spec, named, reach) => fetchFiles(spec, named, flags, reach),
+      files: (spec, named, reach) => {
+        const address = (extras.trustsAddress && spec.dataFrom) || undefined;
+        return fetchFiles(spec, { ...named, corpus: named.corpus ?? address }, flags, reach);
+      },
     });
     close = joined.close;
     const { spec, session } = joined;

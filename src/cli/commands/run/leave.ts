@@ -15,6 +15,7 @@ import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { roundName } from '../../../run/ids.ts';
 import { fields } from '../../../run/options.ts';
 import { keptSeconds, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
+import { fullName } from '../../../run/worker-names.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import {
   commandWith,
@@ -79,9 +80,13 @@ async function leave(source: string, flags: LeaveFlags): Promise<void> {
 function lastOf({ spec, round, ledger }: Chain, me: string, requested: number | undefined): number {
   const member = ledger.members.find(({ key }) => key === me);
   if (member === undefined) {
-    throw new ConfigError('run/not-a-member', `key ${me} is not in the roster of ${spec.name}`, {
-      hint: 'name the key of the member with --key-file FILE, and relays that have the run',
-    });
+    throw new ConfigError(
+      'run/not-a-member',
+      `key ${fullName(me)} is not in the roster of ${spec.name}`,
+      {
+        hint: 'name the key of the member with --key-file FILE, and relays that have the run',
+      },
+    );
   }
   return requested === undefined
     ? Math.max(round, member.joined)

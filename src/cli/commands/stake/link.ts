@@ -18,6 +18,7 @@ import {
 import { dataHome } from '../../../node/files/data-home.ts';
 import { loadKey, publicKeyOf } from '../../../node/files/keys.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
+import { fullName } from '../../../run/worker-names.ts';
 import {
   commandWith,
   type FlagValues,
@@ -135,5 +136,5 @@ async function keep(made: SignedLink, output: string | undefined): Promise<void>
       cause,
     });
   });
-  writeNote(`linked ${made.account} to ${made.key} in ${made.run}: ${output}`);
+  writeNote(`linked ${made.account} to ${fullName(made.key)} in ${made.run}: ${output}`);
 }

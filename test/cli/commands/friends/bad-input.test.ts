@@ -1,14 +1,15 @@
 /** What goes wrong before friends train: each says what is wrong in one sentence, and what to do next. */
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { toHex } from 'nostrain/base';
 import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { encodeInvitation } from '../../../../src/friends/line.ts';
 import { buildLobby, lockOf } from '../../../../src/friends/lobby.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { publishRaw } from '../../../support/publish-raw.ts';
-import { keyOf, signerOf } from '../../../support/swarm.ts';
+import { keyOf, secretOf, signerOf } from '../../../support/swarm.ts';
 
 let relay: Relay;
 let home: string;
@@ -88,4 +89,40 @@ it('a text that is too large for the relays', async () => {
   const argv = ['host', 'winter', '--people', '2', '--corpus', text, '--relay', relay.url];
   const stderr = await fails(...argv, '--headless');
   expect(stderr).toMatch(/lobby\/text.*16.* MB.*\n {2}try: .*https.*--mirror/s);
+}, 60_000);
+
+it('a full disk, before the lobby opens', async () => {
+  const lobby = join(home, 'lobbies', 'winter');
+  mkdirSync(lobby, { recursive: true });
+  symlinkSync('/dev/full', join(lobby, 'lobby.json.tmp'));
+  const stderr = await fails('host', 'winter', '--people', '2', '--relay', relay.url, ...linear);
+  expect(stderr).toMatch(/run\/write.*no space left.*\n {2}try: free disk space/s);
+});
+
+it('a base that is no model', async () => {
+  const argv = ['host', 'winter', '--people', '2', '--base', home, '--relay', relay.url];
+  const stderr = await fails(...argv, '--headless');
+  expect(stderr).toMatch(/model\/files.*has no config.json\n {2}try: name a folder with/s);
+});
+
+it('a text that is not that of the run', async () => {
+  const [text, other, key] = ['text.txt', 'other.txt', 'key'].map((name) => join(home, name));
+  writeFileSync(text!, 'a winter text. '.repeat(2000));
+  writeFileSync(other!, 'a summer text. '.repeat(2000));
+  writeFileSync(key!, toHex(secretOf(1)), { mode: 0o600 });
+  const created = await runCommand(
+    ...['run', 'create', '--name', 'winter', '--model', 'char-gpt', '--corpus', text!],
+    ...['--founder', keyOf(1), '--relay', relay.url, '--key-file', key!, '--json'],
+    ...['--out', join(home, 'run.json')],
+  );
+  expect(created.exitCode, created.stderr).toBe(0);
+  const { run } = JSON.parse(created.stdout);
+  const address = { host: keyOf(1), name: 'winter' };
+  const lock = lockOf(secret, address);
+  const lobby = { ...address, people: 2, lock, what: 'char-gpt', run, names: new Map() };
+  const event = signerOf(1).sign(buildLobby(lobby, Math.floor(Date.now() / 1000)));
+  await publishRaw(relay.url, [event]);
+  const line = encodeInvitation({ ...address, relays: [relay.url], secret });
+  const stderr = await fails('join', line, '--key-file', key!, '--corpus', other!, '--headless');
+  expect(stderr).toMatch(/corpus\/other.*\n {2}try: /s);
 }, 60_000);
