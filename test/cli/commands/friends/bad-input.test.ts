@@ -113,7 +113,7 @@ it('a text that is not that of the run', async () => {
   const created = await runCommand(
     ...['run', 'create', '--name', 'winter', '--model', 'char-gpt', '--corpus', text!],
     ...['--founder', keyOf(1), '--relay', relay.url, '--key-file', key!, '--json'],
-    ...['--out', join(home, 'run.json')],
+    ...['--output', join(home, 'run.json')],
   );
   expect(created.exitCode, created.stderr).toBe(0);
   const { run } = JSON.parse(created.stdout);
