@@ -48,7 +48,7 @@ const ndjsonReporter = (stream: NodeJS.WriteStream): Reporter => ({
 function plainReporter(stream: NodeJS.WriteStream): Reporter {
   const lastProgressMs = new Map<string, number>();
   const names = new Map<WorkerId, string>();
-  const write = (line: string) => void stream.write(`${withNames(line, names)}\n`);
+  const write = (line: string) => void stream.write(`${safeLine(withNames(line, names))}\n`);
   return {
     event(worker, event) {
       if (event.type === 'peer' && event.name !== undefined) names.set(event.worker, event.name);

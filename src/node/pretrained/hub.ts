@@ -97,8 +97,8 @@ export async function filesOfModel(
   const has = async (name: string) => (await folderOf(folder).open(name)) !== undefined;
   const named = files.map(({ name }) => name);
   const beside = isFile ? [] : BESIDE.filter((name) => !named.includes(name));
-  const found = await Promise.all(beside.map(async (name) => ((await has(name)) ? [name] : [])));
-  return [...named, ...found.flat()].map((name) => ({ name, path: join(folder, name) }));
+  const more = await Promise.all(beside.map(async (name) => ((await has(name)) ? [name] : [])));
+  return [...named, ...more.flat()].map((name) => ({ name, path: join(folder, name) }));
 }
 
 async function need(files: ModelFiles, name: string): Promise<void> {

@@ -73,8 +73,8 @@ export function addressOf(corpus: string | undefined): string | undefined {
 }
 
 /**
- * Packs the text and the base of a run, as far as friends do not get them elsewhere. Throws a ConfigError (`lobby/text`)
- * for a text that is too large for the relays.
+ * Packs the text and the base of a run, unless friends get them elsewhere. Throws a ConfigError (`lobby/text`) for a
+ * text that is too large for the relays.
  */
 export async function packFiles(spec: RunSpec, packing: Packing): Promise<SharedFiles> {
   const text = await textOf(spec, packing);

@@ -26,13 +26,13 @@ export interface LobbyRelays {
 }
 
 /** The network of this machine and the person at it; tests pass their own. */
-export interface RelayPorts {
+export interface MeetingPorts {
   readonly interfaces: typeof networkInterfaces;
   readonly check: typeof checkRelaysWithPorts;
   readonly ask: typeof choose;
 }
 
-const usualPorts: RelayPorts = {
+const usualPorts: MeetingPorts = {
   interfaces: networkInterfaces,
   check: checkRelaysWithPorts,
   ask: choose,
@@ -108,7 +108,7 @@ const startRelay = (
   });
 
 /** Returns the address of this machine in its local network. Throws a ConfigError (`relay/no-network`). */
-function lanAddress({ interfaces }: RelayPorts): string {
+function lanAddress({ interfaces }: MeetingPorts): string {
   const addresses = Object.entries(interfaces())
     .filter(([name]) => !VIRTUAL.test(name))
     .flatMap(([, each = []]) => each)
@@ -124,7 +124,7 @@ function lanAddress({ interfaces }: RelayPorts): string {
 /** Asks where the friends are; in scripts they are on this machine. */
 const askPlace = async (
   { asks, signal }: RelayWishes,
-  { ask }: RelayPorts,
+  { ask }: MeetingPorts,
 ): Promise<'lan' | 'public' | 'here'> =>
   asks
     ? ask(
@@ -141,7 +141,7 @@ const askPlace = async (
 /** Returns public relays that carry a run. Throws a ConfigError (`relay/none-usable`) if there are fewer than two. */
 async function publicRelays(
   signal: AbortSignal,
-  { check }: RelayPorts,
+  { check }: MeetingPorts,
 ): Promise<readonly string[]> {
   writeNote(`testing ${PUBLIC.length} public relays, which takes up to ${PROBE_MS / 1000} s`);
   const checked = await check(PUBLIC, { timeLimitMs: PROBE_MS, signal });

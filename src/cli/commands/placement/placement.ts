@@ -258,5 +258,6 @@ function holderLine(
     return `${name} ${value} (${source})`;
   };
   const load = count === 1 ? '' : `, ${objects} objects`;
-  return `${fullName(key)}  ${claim('region', region)}, ${claim('tier', tier)}, weight ${weight}${load}`;
+  const claims = `${claim('region', region)}, ${claim('tier', tier)}`;
+  return `${fullName(key)}  ${claims}, weight ${weight}${load}`;
 }

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { createRelay } from 'nostrain/relay';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import {
+  type MeetingPorts,
   openRelays,
-  type RelayPorts,
   type RelayWishes,
 } from '../../../../src/cli/commands/friends/relays.ts';
 import type { KeptLobby } from '../../../../src/node/files/kept-lobby.ts';
@@ -34,7 +34,7 @@ const wishes: RelayWishes = { relays: [], lan: false, asks: false, signal };
 const ipv4 = (address: string, internal = false) =>
   ({ family: 'IPv4', address, internal }) as NetworkInterfaceInfo;
 
-const portsWith = (ports: Partial<RelayPorts>): RelayPorts => ({
+const portsWith = (ports: Partial<MeetingPorts>): MeetingPorts => ({
   interfaces: () => ({}),
   check: async () => [],
   ask: async () => {
@@ -57,7 +57,7 @@ const publicPorts = (carries: readonly Verdict['carries'][], ms: readonly number
       ),
   });
 
-const opened = async (more: Partial<RelayWishes>, ports: Partial<RelayPorts> = {}) => {
+const opened = async (more: Partial<RelayWishes>, ports: Partial<MeetingPorts> = {}) => {
   const result = await openRelays('winter', kept, { ...wishes, ...more }, portsWith(ports));
   onTestFinished(() => result.local?.close());
   return result;
