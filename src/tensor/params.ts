@@ -91,7 +91,7 @@ export function sameLayout(a: Layout, b: Layout): boolean {
 }
 
 const BLOCK = 8192;
-/** Reports whether no value is infinite or NaN. A loop: `every` would call a function for each of millions of values. */
+/** Reports whether no value is infinite or NaN. A loop: `every` would call a function for each value of a model. */
 export function allFinite(values: Vector): boolean {
   for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i]!)) return false;
   return true;
@@ -140,9 +140,9 @@ export function bytesOfVector(values: Vector): Uint8Array {
   const { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT: width } = values;
   const bytes = new Uint8Array(buffer, byteOffset, byteLength);
   if (IS_LITTLE_ENDIAN) return bytes;
-  const turned = bytes.slice();
-  for (let i = 0; i < byteLength; i += width) turned.subarray(i, i + width).reverse();
-  return turned;
+  const swapped = bytes.slice();
+  for (let i = 0; i < byteLength; i += width) swapped.subarray(i, i + width).reverse();
+  return swapped;
 }
 
 /** Returns values as little-endian f64 bytes; writes them into `block` unless they are in that form already. */

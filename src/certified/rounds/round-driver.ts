@@ -239,7 +239,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         );
       case 'want':
         if (effect.what === 'events') return this.fetch(effect.ids);
-        return effect.what === 'outcome' ? this.fetchOutcome(effect.digest) : this.#hearAgain();
+        return effect.what === 'outcome' ? this.fetchOutcome(effect.digest) : this.#renew();
       case 'finalized':
         this.#dropUnsent(effect.certificate.proposal);
         return this.#pending.attempt('finish', () =>
@@ -272,7 +272,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
   }
 
   /** Requests the messages of the round again, and feeds the machine those that it refused, such as early ones. */
-  #hearAgain(): void {
+  #renew(): void {
     this.#listening.renew();
     const { evidence } = this.#options.ports;
     const { votes, ballots } = this.#machine;

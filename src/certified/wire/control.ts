@@ -154,7 +154,7 @@ export class Control {
     void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false, 1);
   }
 
-  /** Queries for archives of rounds and handles the events inside like originals; resolves when relays have answered. */
+  /** Queries archives of rounds and handles the events inside like originals; resolves when relays have answered. */
   fetchArchivedVotes(rounds: readonly ArchivedRound[], hearing: Hearing): Promise<void> {
     const hear = { hearing: answering(hearing), keep: this.#keep, wasRequested: true };
     const search = { ...this.#options, attachments: this.#attachments };
