@@ -2,7 +2,7 @@
 const rows = [
   ['base'],
   ['tensor'],
-  ['run', 'attest'],
+  ['run', 'attest', 'sealed'],
   ['model', 'consensus', 'network'],
   ['worker', 'pretrained'],
   ['formats'],

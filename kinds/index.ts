@@ -22,6 +22,7 @@ import { packed } from './packed.ts';
 import { presence } from './presence.ts';
 import { proposal } from './proposal.ts';
 import { run } from './run.ts';
+import { sealKey } from './seal-key.ts';
 import { snapshot } from './snapshot.ts';
 import { vote } from './vote.ts';
 
@@ -46,6 +47,7 @@ export {
   presence,
   proposal,
   run,
+  sealKey,
   snapshot,
   vote,
 };
@@ -72,4 +74,5 @@ export const kinds = {
   [attestation.kind]: attestation,
   [lobby.kind]: lobby,
   [attendee.kind]: attendee,
+  [sealKey.kind]: sealKey,
 } as const;

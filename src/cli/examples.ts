@@ -29,6 +29,11 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   plan: 'nostrain plan --model char-gpt --workers 4 --round-seconds 60',
   'witness who': 'nostrain witness who --spec naddr1…',
   'witness inspect': 'nostrain witness inspect --keys 1000 --hostile 0.2 -k 64',
+  'shard key': 'nostrain shard key > alice.json',
+  'shard seal': 'nostrain shard seal notes.txt --to alice.json --to bob.json --shards 2 -o sealed',
+  'shard open': 'nostrain shard open sealed -o mine.txt',
+  'shard verify': 'nostrain shard verify sealed',
+  'shard list': 'nostrain shard list sealed',
   'attest inspect': 'nostrain attest inspect evidence.json',
   'attest verify':
     'nostrain attest verify evidence.json --vendor amd-sev-snp --at 2026-11-24T12:00Z',

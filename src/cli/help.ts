@@ -24,8 +24,9 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'Runs on this machine:': ['show', 'watch', 'clean', 'keygen', 'whoami'],
   'Relays:': ['relays', 'plan'],
   'Certified runs:': ['replay', 'archive', 'explain', 'scores', 'receipt', 'challenge'],
-  'Committees, stake and machines:': ['witness', 'stake', 'attest'],
+  'Committees and stake:': ['witness', 'stake'],
   'Large files:': ['checkpoint', 'directory', 'placement'],
+  'Private data:': ['shard', 'attest'],
   'Shell:': ['completion'],
 };
 const PYTHON = 'Commands of the Python reference (rounds from 0, as there):';

@@ -3,9 +3,10 @@ import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { decode, npubEncode, nsecEncode } from 'nostr-tools/nip19';
-import { fromHex, toHex } from '../../base/bytes.ts';
+import { fromHex, isHex32, toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
+import { createSealKeys, type SealKeys, sealKeyOf } from '../../sealed/hpke.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
 import { kindOf } from './atomic-file.ts';
 import { dataHome } from './data-home.ts';
@@ -142,4 +143,24 @@ export async function homeSigner(
   const { secretKey, notices } = await loadKey({ ...source, dir });
   notices.forEach(onNotice);
   return createSigner(secretKey, nativeCrypto);
+}
+
+/**
+ * Loads the X25519 key pair of a worker from the data folder, or creates it there: `seal-key-<npub>`, readable by its
+ * owner only. Throws a ConfigError (`key/invalid`) for a damaged file.
+ */
+export async function loadSealKeys(worker: string): Promise<SealKeys> {
+  const file = join(dataHome(), `seal-key-${toNpub(worker)}`);
+  if ((await kindOf(file)) === undefined) {
+    const { secretKey } = await createSealKeys();
+    await writeFile(file, `${secretKey}\n`, { mode: 0o600, flag: 'wx' });
+  }
+  const secretKey = (await readFile(file, 'utf8')).trim();
+  if (!isHex32(secretKey)) {
+    throw new ConfigError('key/invalid', `${file} holds no X25519 key`, {
+      hint: 'remove the file to get a new key; data sealed to the old one stays closed',
+    });
+  }
+  await closeToOthers(file);
+  return { secretKey, publicKey: sealKeyOf(secretKey) };
 }

@@ -1,0 +1,75 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, expect, it } from 'vitest';
+import { runCommand } from '../support/command-line.ts';
+import { temporaryFolder } from '../support/processes.ts';
+
+const folder = temporaryFolder();
+const file = (name: string) => join(folder, name);
+const lines = Array.from({ length: 300 }, (_, i) => `line ${i}\n`).join('');
+
+/** Runs a command as this person, who has a data folder of their own. */
+async function as(person: string, ...args: readonly string[]) {
+  const before = process.env['NOSTRAIN_HOME'];
+  mkdirSync(file(person), { recursive: true });
+  process.env['NOSTRAIN_HOME'] = file(person);
+  try {
+    return await runCommand('shard', ...args);
+  } finally {
+    if (before === undefined) delete process.env['NOSTRAIN_HOME'];
+    else process.env['NOSTRAIN_HOME'] = before;
+  }
+}
+
+beforeAll(async () => {
+  writeFileSync(file('data.txt'), lines);
+  for (const person of ['alice', 'bob', 'eve']) {
+    writeFileSync(file(`${person}.json`), (await as(person, 'key')).stdout);
+  }
+  const to = ['--to', file('alice.json'), '--to', file('bob.json')];
+  await as('owner', 'seal', file('data.txt'), ...to, '--shards', '2', '-o', file('sealed'));
+});
+
+it('recipients open their shards, which together are the data', async () => {
+  for (const person of ['alice', 'bob']) {
+    const opened = await as(person, 'open', file('sealed'), '-o', file(`${person}.txt`));
+    expect(opened.exitCode).toBe(0);
+  }
+  const parts = ['alice', 'bob'].map((person) => readFileSync(file(`${person}.txt`), 'utf8'));
+  expect(parts.join('')).toBe(lines);
+  expect(parts.every((part) => part.length > 0)).toBe(true);
+});
+
+it('others open nothing, and nothing is readable', async () => {
+  const refused = await as('eve', 'open', file('sealed'), '-o', file('eve.txt'));
+  expect(refused).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining('no shard is for'),
+  });
+  for (const name of ['sealed.json', 'shard-0.sealed', 'shard-1.sealed']) {
+    expect(readFileSync(join(file('sealed'), name), 'latin1')).not.toContain('line 1');
+  }
+});
+
+it('verify names the data, a damaged shard and another manifest', async () => {
+  const verified = await as('eve', 'verify', file('sealed'));
+  expect(verified.stdout).toMatch(/^tee:\/\/[0-9a-f]{64}\n$/);
+  const other = await as('eve', 'verify', file('sealed'), `tee://${'0'.repeat(64)}`);
+  expect(other.stderr).toContain('SealedManifestHashMismatch');
+  expect((await as('eve', 'list', file('sealed'))).stdout.match(/npub1/g)).toHaveLength(2);
+  const damaged = readFileSync(join(file('sealed'), 'shard-0.sealed'));
+  damaged[5]! ^= 1;
+  writeFileSync(join(file('sealed'), 'shard-0.sealed'), damaged);
+  expect((await as('eve', 'verify', file('sealed'))).stderr).toContain('shard-0.sealed is damaged');
+});
+
+it.each([
+  ['a recipient that is no event', ['--to', 'DATA'], 'is not an event'],
+  ['more parts than lines', ['--to', 'ALICE', '--shards', '400'], 'fewer lines than parts'],
+])('refuses %s', async (_, flags, why) => {
+  const names: Record<string, string> = { DATA: file('data.txt'), ALICE: file('alice.json') };
+  const given = flags.map((flag) => names[flag] ?? flag);
+  const made = await as('owner', 'seal', file('data.txt'), ...given, '-o', file('none'));
+  expect(made.exitCode).toBe(1);
+  expect(made.stderr).toContain(why);
+});
