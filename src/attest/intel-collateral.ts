@@ -79,8 +79,8 @@ async function checkRevocations({ chain, collateral, at }: Judged): Promise<Resu
     return refuse('bad-chain', 'report.certificates', 'a processor has three certificates');
   }
   const lists = [
-    [collateral['pck_crl'], authority, leaf],
-    [collateral['root_ca_crl'], root, authority],
+    [collateral.pck_crl, authority, leaf],
+    [collateral.root_ca_crl, root, authority],
   ] as const;
   for (const [hex, signer, subject] of lists) {
     const der = fromHex(hex ?? '-');
@@ -113,7 +113,7 @@ async function signedDocument(
     return refuse('bad-signature', where, 'the signature does not verify');
   }
   const document = JSON.parse(text) as Document;
-  const [from, until] = [document['issueDate'], document['nextUpdate']].map(
+  const [from, until] = [document.issueDate, document.nextUpdate].map(
     (date) => Date.parse(String(date)) / 1000,
   );
   return at >= from! && at <= until! ? ok(document) : refuse('expired', where, 'not current');
@@ -173,11 +173,11 @@ function processorStatus(
   { isTdx, body }: Quote,
 ): Result<TcbStatus> {
   const where = 'collateral.tcb_info';
-  const isOfKind = info['id'] === (isTdx ? 'TDX' : 'SGX') && info['version'] === 3;
-  if (!isOfKind || info['fmspc'] !== family || info['pceId'] !== pceId) {
+  const isOfKind = info.id === (isTdx ? 'TDX' : 'SGX') && info.version === 3;
+  if (!isOfKind || info.fmspc !== family || info.pceId !== pceId) {
     return refuse('other-processor', where, 'the document is about other processors');
   }
-  const level = levelsOf(info['tcbLevels']).find(
+  const level = levelsOf(info.tcbLevels).find(
     ({ tcb }) =>
       reaches(components, tcb.sgxtcbcomponents) &&
       pceVersion >= (tcb.pcesvn ?? 0) &&
@@ -208,9 +208,9 @@ function moduleStatus(info: Document, { isTdx, body }: Quote): Result<TcbStatus>
   if (!isTdx) return ok('UpToDate');
   const [version, major] = [body[0]!, body[1]!];
   const id = `TDX_${toHex(Uint8Array.of(major)).toUpperCase()}`;
-  const identities = (info['tdxModuleIdentities'] ?? []) as readonly (Identity & { id: string })[];
+  const identities = (info.tdxModuleIdentities ?? []) as readonly (Identity & { id: string })[];
   const identity =
-    major === 0 ? (info['tdxModule'] as Identity) : identities.find((one) => one.id === id);
+    major === 0 ? (info.tdxModule as Identity) : identities.find((one) => one.id === id);
   const signer = toHex(body.subarray(64, 112));
   const attributes = body.subarray(112, 120);
   if (
@@ -235,7 +235,7 @@ function enclaveStatus(identity: Document, { isTdx, enclave }: Quote): Result<Tc
     readonly isvprodid: number;
   };
   if (
-    identity['id'] !== (isTdx ? 'TD_QE' : 'QE') ||
+    identity.id !== (isTdx ? 'TD_QE' : 'QE') ||
     expected.mrsigner.toLowerCase() !== toHex(enclave.subarray(128, 160)) ||
     expected.isvprodid !== view.getUint16(256, true) ||
     !isMasked(enclave.subarray(16, 20), expected.miscselect, expected.miscselectMask) ||

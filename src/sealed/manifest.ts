@@ -111,16 +111,16 @@ function hasMembers(value: unknown, names: readonly string[]): value is Record<s
 
 const isShard = (value: unknown): value is SealedShard =>
   hasMembers(value, ['shard', 'bytes', 'digest']) &&
-  isNumber(value['shard'], MOST_SHARDS) &&
-  isNumber(value['bytes'], 2 ** 40) &&
-  isHash(value['digest']);
+  isNumber(value.shard, MOST_SHARDS) &&
+  isNumber(value.bytes, 2 ** 40) &&
+  isHash(value.digest);
 
 const isEnvelope = (value: unknown): value is ShardEnvelope =>
   hasMembers(value, ['shard', 'worker', 'sealKey', 'encapsulated', 'wrapped']) &&
-  isNumber(value['shard'], MOST_SHARDS) &&
-  [value['worker'], value['sealKey'], value['encapsulated']].every(isHash) &&
-  typeof value['wrapped'] === 'string' &&
-  fromHex(value['wrapped'])?.length === KEY_BYTES + TAG_BYTES;
+  isNumber(value.shard, MOST_SHARDS) &&
+  [value.worker, value.sealKey, value.encapsulated].every(isHash) &&
+  typeof value.wrapped === 'string' &&
+  fromHex(value.wrapped)?.length === KEY_BYTES + TAG_BYTES;
 
 /** What an envelope is bound to: the sealed data, the shard and its recipient, and the encrypted file. */
 function boundOf(id: string, { shard, digest }: SealedShard, sealKey: string): Bound {

@@ -10,14 +10,14 @@ const lines = Array.from({ length: 300 }, (_, i) => `line ${i}\n`).join('');
 
 /** Runs a command as this person, who has a data folder of their own. */
 async function as(person: string, ...args: readonly string[]) {
-  const before = process.env['NOSTRAIN_HOME'];
+  const before = process.env.NOSTRAIN_HOME;
   mkdirSync(file(person), { recursive: true });
-  process.env['NOSTRAIN_HOME'] = file(person);
+  process.env.NOSTRAIN_HOME = file(person);
   try {
     return await runCommand('shard', ...args);
   } finally {
-    if (before === undefined) delete process.env['NOSTRAIN_HOME'];
-    else process.env['NOSTRAIN_HOME'] = before;
+    if (before === undefined) delete process.env.NOSTRAIN_HOME;
+    else process.env.NOSTRAIN_HOME = before;
   }
 }
 

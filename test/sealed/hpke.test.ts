@@ -7,12 +7,12 @@ const vector = readVectors<Record<string, string>>('hpke.json');
 const bytes = (name: string) => fromHex(vector[name]!)!;
 
 it('opens the message of RFC 9180', async () => {
-  const secretKey = vector['secretKey']!;
-  expect(sealKeyOf(secretKey)).toBe(vector['publicKey']);
+  const secretKey = vector.secretKey!;
+  expect(sealKeyOf(secretKey)).toBe(vector.publicKey);
   const envelope = { encapsulated: bytes('encapsulated'), ciphertext: bytes('ciphertext') };
   const bound = { info: bytes('info'), aad: bytes('aad') };
   const message = await openFor({ secretKey }, envelope, bound);
-  expect(toHex(message!)).toBe(vector['plaintext']);
+  expect(toHex(message!)).toBe(vector.plaintext);
 });
 
 describe('an envelope', async () => {
