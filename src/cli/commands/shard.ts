@@ -39,7 +39,7 @@ export const shard = (): Command =>
     .description('encrypt training data for chosen workers; only their keys open it')
     .addCommand(key())
     .addCommand(seal())
-    .addCommand(open())
+    .addCommand(openShards())
     .addCommand(verify())
     .addCommand(list());
 
@@ -146,7 +146,7 @@ const openFlags = {
   out: { ...required(text('<file>', 'file for the data of your shards')), short: 'o' },
 };
 
-const open = (): Command =>
+const openShards = (): Command =>
   commandWith('open', 'decrypt the shards that are for you into one file', openFlags)
     .argument('<folder>', 'folder with the manifest and the shards')
     .action(async (folder: string, { keyFile, out }: FlagValues<typeof openFlags>) => {
