@@ -39,7 +39,7 @@ export const shard = (): Command =>
     .description('encrypt training data for chosen workers; only their keys open it')
     .addCommand(key())
     .addCommand(seal())
-    .addCommand(openShards())
+    .addCommand(open())
     .addCommand(verify())
     .addCommand(list());
 
@@ -146,7 +146,7 @@ const openFlags = {
   out: { ...required(text('<file>', 'file for the data of your shards')), short: 'o' },
 };
 
-const openShards = (): Command =>
+const open = (): Command =>
   commandWith('open', 'decrypt the shards that are for you into one file', openFlags)
     .argument('<folder>', 'folder with the manifest and the shards')
     .action(async (folder: string, { keyFile, out }: FlagValues<typeof openFlags>) => {
@@ -164,10 +164,10 @@ const openShards = (): Command =>
       }
       const parts: Uint8Array[] = [];
       for (const each of mine) {
-        const unwrapped = valueOf(await unwrapKey(manifest, each, { worker, secretKey }));
+        const unwrapped = accepted(await unwrapKey(manifest, each, { worker, secretKey }));
         const place = { id: manifest.id, shard: each.shard, bytes: each.bytes };
         const sealed = await readBytes(join(folder, shardFile(each.shard)));
-        parts.push(valueOf(await decryptShard(sealed, unwrapped, place)));
+        parts.push(accepted(await decryptShard(sealed, unwrapped, place)));
       }
       await writeFile(out, parts, { mode: 0o600 });
       writeNote(`${mine.length} of ${manifest.shards.length} shards are in ${out}, unencrypted`);
@@ -211,10 +211,10 @@ const list = (): Command =>
     });
 
 const manifestIn = async (folder: string): Promise<SealedManifest> =>
-  valueOf(readManifest(new TextDecoder().decode(await readBytes(join(folder, MANIFEST)))));
+  accepted(readManifest(new TextDecoder().decode(await readBytes(join(folder, MANIFEST)))));
 
 /** Returns the value, or throws a ConfigError with the reason of the refusal. */
-function valueOf<T>(result: Result<T>): T {
+function accepted<T>(result: Result<T>): T {
   if (result.ok) return result.value;
   const { code, at, message } = result.issue;
   throw new ConfigError(`shard/${code}`, `${at} ${message}`.trim(), {
