@@ -85,7 +85,7 @@ export function createRepainter(stream: Stream = process.stdout): Repainter {
       else stream.write(`${safeLine(line)}\n`);
     },
     end() {
-      if (stream.isTTY && shown !== '') stream.write('\n');
+      if (stream.isTTY && shown !== '') stream.write(safe('\n'));
       shown = '';
     },
   };

@@ -76,7 +76,7 @@ export type WorkerEvent =
       readonly type: 'notice';
       readonly message: string;
       /**
-       * What ends the notice: the next one about the relays or an update that a relay takes; or, for progress of the start,
+       * What ends the notice: the next one about the relays or an update that a relay takes; for progress of the start
        * the `hello` event.
        */
       readonly about?: 'relays' | 'start';

@@ -97,8 +97,7 @@ export const watch = (): Command =>
  */
 function createPrinter({ ndjson, once }: WatchFlags) {
   const painter = createRepainter();
-  const { isTTY, columns } = process.stdout;
-  const width = isTTY ? columns : Number.POSITIVE_INFINITY;
+  const width = process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;
   let isBegun = false;
   let printed = 0;
   let lastLine = '';

@@ -10,7 +10,7 @@ import { unknownLobby } from './in-lobby.ts';
 const FIND_MS = 10_000;
 
 /**
- * Returns the run of a lobby. Throws a RelayError if its relays do not have the lobby (`lobby/unknown`) or the run has not
+ * Returns the run of a lobby. Throws a RelayError if its relays lack the lobby (`lobby/unknown`) or the run has not
  * started (`lobby/waiting`).
  */
 export const runOfLobby = (
