@@ -23,7 +23,7 @@ import {
  * of the mean over the `total` counted tokens of the whole batch.
  */
 export function batchLoss(model: Model, weights: Weights, batch: Batch, total?: Value): Value {
-  const losses = lossesOf(model, weights, batch);
+  const losses = lossesOf(model, weights, batch, true);
   if (!batch.counted || !total) return reduceMean(losses);
   return reduceSum(mul(countedOnly(losses, batch.counted), div(1, maximum(total, 1))));
 }
@@ -34,7 +34,7 @@ export function rowLosses(
   weights: Weights,
   batch: Batch,
 ): { readonly losses: Value; readonly counts?: Value } {
-  const losses = lossesOf(model, weights, batch);
+  const losses = lossesOf(model, weights, batch, false);
   if (!batch.counted) {
     const axes = losses.shape.map((_, axis) => axis).slice(1);
     return { losses: reduceMean(losses, axes) };
@@ -55,8 +55,8 @@ function countedOnly(losses: Value, counted: Value): Value {
 }
 
 /** Returns the loss of each row. Throws a ConfigError (`model/losses`) if the model's losses have another shape. */
-function lossesOf(model: Model, weights: Weights, batch: Batch): Value {
-  const losses = model.losses(weights, batch);
+function lossesOf(model: Model, weights: Weights, batch: Batch, isTraining: boolean): Value {
+  const losses = model.losses(weights, batch, isTraining);
   const [rows] = batch.targets.shape;
   if (losses.shape[0] === rows && isFloat(losses.dtype)) return losses;
   throw new ConfigError(

@@ -5,6 +5,7 @@ import type { Range } from '../tensor/partial-vector.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
 import { type AnyModel, modelOf, tiersOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
+import type { StatisticRange } from './optimizers/statistics.ts';
 
 /** Lays out all tensors end to end: by slice, if the model has tiers, then by code point of their names. */
 export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
@@ -19,6 +20,15 @@ export function hiddenMatrices(spec: AnyModel): readonly HiddenMatrix[] {
     const { offset, size } = slots[i]!;
     if (abreast === undefined) return [];
     return [{ from: offset, to: offset + size, rows: rows!, columns: columns!, abreast }];
+  });
+}
+
+/** Returns the running statistics, which no optimizer updates. */
+export function statisticRanges(spec: AnyModel): readonly StatisticRange[] {
+  const { slots } = modelLayout(spec);
+  return sorted(spec).flatMap(({ rate }, i) => {
+    const { offset, size } = slots[i]!;
+    return rate === undefined ? [] : [{ from: offset, to: offset + size, rate }];
   });
 }
 

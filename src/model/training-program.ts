@@ -38,8 +38,9 @@ import {
   scalars,
   type UpdateInput,
 } from './optimizers/optimizer.ts';
+import { withStatistics } from './optimizers/statistics.ts';
 import { optimizerOf } from './optimizers/table.ts';
-import { hiddenMatrices, modelLayout } from './parameters.ts';
+import { hiddenMatrices, modelLayout, statisticRanges } from './parameters.ts';
 import { openWeights, partsOf } from './precision.ts';
 
 /** Options of `compileTraining`. */
@@ -106,7 +107,10 @@ export function compileTraining(
     );
   }
   const layout = modelLayout(spec);
-  const optimizer = optimizerOf(optimizerSpec, hiddenMatrices(spec));
+  const optimizer = withStatistics(
+    optimizerOf(optimizerSpec, hiddenMatrices(spec)),
+    statisticRanges(spec),
+  );
   const sources = { form: dataFormOf(spec), model: modelOf(spec), layout, optimizer, batch };
   const plan: Plan = { ...usual, ...options, ...sources };
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {

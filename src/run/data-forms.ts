@@ -34,25 +34,44 @@ const UNITS = {
 
 export const dataForms = {
   tokens: {
-    models: ['char-gpt', 'gpt', 'pretrained'],
+    models: ['char-gpt', 'gpt', 'pretrained', 'onnx-text'],
     kinds: ['corpus', 'own'],
     input: [],
     corpus: 'text',
   },
-  rows: { models: ['linear', 'mlp'], kinds: ['made'], input: [], corpus: 'table' },
+  rows: {
+    models: ['linear', 'mlp', 'onnx-rows', 'onnx-classes'],
+    kinds: ['made'],
+    input: [],
+    corpus: 'table',
+  },
   series: {
-    models: ['forecaster'],
+    models: ['forecaster', 'onnx-series'],
     kinds: ['made', 'corpus', 'own'],
     input: ['horizon', 'patch', 'forecastError', 'scaling'],
     corpus: 'CSV with a time column',
   },
   images: {
-    models: ['vit'],
+    models: ['vit', 'onnx-images'],
     kinds: ['made', 'corpus', 'own'],
     input: ['pixels', 'patch'],
     corpus: 'folder of pictures',
   },
 } as const satisfies Readonly<Record<string, RunData>>;
+
+/** Models read from an ONNX file, by task and data: pictures or rows of classes, numbers, series, text. */
+export const importedModels = [
+  'onnx-images',
+  'onnx-classes',
+  'onnx-rows',
+  'onnx-series',
+  'onnx-text',
+] as const;
+
+export type ImportedModelName = (typeof importedModels)[number];
+
+export const isImported = ({ model }: { readonly model: string }): boolean =>
+  importedModels.some((name) => name === model);
 
 export type FormName = keyof typeof dataForms;
 
@@ -63,5 +82,8 @@ export const formOf = ({ model }: { readonly model: string }): FormName =>
   tables.find(([, { models }]) => models.includes(model))?.[0] ?? 'tokens';
 
 /** Returns the data options of a model. */
-export const runDataOf = (settings: { readonly model: string }): RunData =>
-  dataForms[formOf(settings)];
+export const runDataOf = (settings: { readonly model: string }): RunData => {
+  const form: RunData = dataForms[formOf(settings)];
+  // the graph of an imported model has the sizes of its input
+  return isImported(settings) ? { ...form, input: [] } : form;
+};

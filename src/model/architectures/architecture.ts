@@ -15,6 +15,8 @@ export interface TensorSpec {
   readonly inner?: number;
   /** Index of the slice it belongs to; default 0, which every tier has. */
   readonly slice?: number;
+  /** Set on running statistics: the share of the way to the batch's statistic that each step goes. */
+  readonly rate?: number;
 }
 
 /** A tensor that is an input of the graph and not trained. */
@@ -61,8 +63,8 @@ export interface Model {
    * classes).
    */
   predict(weights: Weights, inputs: Value): Value;
-  /** Returns the loss of each row of the batch; training minimizes the mean. */
-  losses(weights: Weights, batch: Batch): Value;
+  /** Returns the loss of each row of the batch; training minimizes the mean. Norms of batches differ in training. */
+  losses(weights: Weights, batch: Batch, isTraining?: boolean): Value;
   /** Returns 1 for each row that the model classifies correctly, else 0, as floats; classifiers only. */
   hits?(weights: Weights, batch: Batch): Value;
   /** Decoding with a cache of keys and values, for models that support it. */

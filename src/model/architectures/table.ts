@@ -99,7 +99,8 @@ function checkTensors(model: CustomModel): Model {
   return {
     ...model,
     predict: (weights, inputs) => worded('predict', () => model.predict(weights, inputs)),
-    losses: (weights, batch) => worded('losses', () => model.losses(weights, batch)),
+    losses: (weights, batch, isTraining) =>
+      worded('losses', () => model.losses(weights, batch, isTraining)),
   };
 }
 

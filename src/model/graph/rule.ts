@@ -71,6 +71,14 @@ export interface Reduction {
   readonly keep: boolean;
 }
 
+/** How a window moves over spatial axes; `begin` and `end` are the padding of each. */
+export interface Window {
+  readonly strides: Shape;
+  readonly begin: Shape;
+  readonly end: Shape;
+  readonly dilations: Shape;
+}
+
 /** Every op with its attributes. `ops/table.ts` must have a rule for each; a missing one does not compile. */
 export interface OpAttributes {
   add: Plain;
@@ -150,6 +158,15 @@ export interface OpAttributes {
   rmsNorm: { readonly epsilon: number };
   rotary: Plain;
   swiglu: Plain;
+  // windows over (N, C, ...)
+  conv: Window & { readonly group: number };
+  /** `sizes`: the spatial sizes of the result. */
+  convTranspose: Window & { readonly group: number; readonly sizes: Shape };
+  /** Returns the elements under each position of a window as columns: (C K, N L). */
+  patches: Window & { readonly kernel: Shape };
+  maxPool: Window & { readonly kernel: Shape };
+  /** Returns the first input; its derivative moves the statistic (second input) towards the third one. */
+  track: Plain;
 }
 
 export type OpName = keyof OpAttributes;

@@ -3,7 +3,7 @@
  * operand's type.
  */
 import type { DType, Shape } from '../onnx.ts';
-import type { OpAttributes, OpName } from './rule.ts';
+import type { OpAttributes, OpName, Window } from './rule.ts';
 import { ANY, frontAxis, isFloat, sameShape, sizeOf, type Value } from './rule.ts';
 
 export type Operand = Value | number;
@@ -254,6 +254,36 @@ export const rotary = (x: Value, cos: Value, sin: Value): Value =>
 
 /** Returns gate * sigmoid(gate) * up. */
 export const swiglu = (gate: Value, up: Value): Value => apply('swiglu', [gate, up], {});
+
+/** Convolves (N, C, ...) with weights (M, C/group, ...). */
+export const conv = (x: Value, w: Value, how: OpAttributes['conv'], bias?: Value): Value =>
+  apply('conv', bias ? [x, w, bias] : [x, w], windowed(how, { group: how.group }));
+
+/** Transposes a convolution with weights (C, M/group, ...). */
+export const convTranspose = (
+  x: Value,
+  w: Value,
+  how: OpAttributes['convTranspose'],
+  bias?: Value,
+): Value => {
+  const more = { group: how.group, sizes: how.sizes };
+  return apply('convTranspose', bias ? [x, w, bias] : [x, w], windowed(how, more));
+};
+
+export const patches = (x: Value, how: OpAttributes['patches']): Value =>
+  apply('patches', [x], windowed(how, { kernel: how.kernel }));
+
+export const maxPool = (x: Value, how: OpAttributes['maxPool']): Value =>
+  apply('maxPool', [x], windowed(how, { kernel: how.kernel }));
+
+const windowed = <M>({ strides, begin, end, dilations }: Window, more: M): Window & M => ({
+  ...{ strides, begin, end, dilations },
+  ...more,
+});
+
+/** Returns `losses`; its derivative moves the statistic `running` towards `batch` (`ops/statistics.ts`). */
+export const track = (losses: Value, running: Value, batch: Value): Value =>
+  apply('track', [losses, running, batch], {});
 
 /**
  * Sums a gradient over broadcast axes, back to `shape`. Leading axes are summed by a product with a row of ones, which

@@ -11,6 +11,7 @@ import {
 import type { OpName } from '../../../src/model/graph/rule.ts';
 import * as v from '../../../src/model/graph/verbs.ts';
 import { erf } from '../../support/ort-erf.ts';
+import { windowCases } from './window-cases.ts';
 
 type Build = (x: Value, y: Value, z: Value) => Value;
 
@@ -75,6 +76,7 @@ function few(like: Value, dtype: 'f16' | 'i8' | 'u8', rows: number): Value {
 }
 
 export const cases: { readonly [K in OpName]: readonly OpCase[] } = {
+  ...windowCases,
   add: broadcasting('add', v.add),
   sub: broadcasting('sub', v.sub),
   mul: broadcasting('mul', v.mul),

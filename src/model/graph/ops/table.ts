@@ -2,10 +2,12 @@
 import type { OpAttributes, OpRule } from '../rule.ts';
 import { attention } from './attention.ts';
 import { composite } from './composite.ts';
+import { convolution } from './convolution.ts';
 import { elementwise } from './elementwise.ts';
 import { matrix } from './matrix.ts';
 import { selecting } from './selecting.ts';
 import { shaping } from './shaping.ts';
+import { statistics } from './statistics.ts';
 import { widening } from './widening.ts';
 
 export const ops: { readonly [K in keyof OpAttributes]: OpRule<OpAttributes[K]> } = {
@@ -16,4 +18,6 @@ export const ops: { readonly [K in keyof OpAttributes]: OpRule<OpAttributes[K]> 
   ...composite,
   ...widening,
   ...attention,
+  ...convolution,
+  ...statistics,
 };
