@@ -19,7 +19,7 @@ const read = (file: string) => readFileSync(join(root, file), 'utf8');
 const VARIANTS = [
   /^kinds\//,
   /^src\/(cli|python)\/commands\//,
-  /^src\/model\/(architectures|optimizers|graph\/ops|forms)\//,
+  /^src\/model\/(architectures|optimizers|graph\/ops|forms|imported\/operators)\//,
   /^src\/consensus\/aggregate\//,
   /^src\/network\/codec\/values\//,
   /^src\/python\/regression\//,
@@ -32,6 +32,7 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'relay/signature.ts': 'the one place that loads compiled code',
   'src/chain/registry/slashing-registry.ts': 'written by src/chain/contracts/compile.mjs',
   'src/chain/registry/stake-registry.ts': 'written by src/chain/contracts/compile.mjs',
+  'src/cli/shared/imported-model.ts': 'loaded only if a command line names an .onnx file',
   'src/consensus/round/fork-choice.ts': 'a rule of the protocol, pure and tested alone',
   'src/network/wire/packer.ts': 'from a byte budget to a codec, tested alone',
   'src/network/transport/relay-urls.ts': 'which relays a key publishes to, pure and tested alone',

@@ -120,7 +120,10 @@ export async function main(argv: readonly string[]): Promise<number> {
       else writeOut(programHelp(program));
       return first === '' ? usage.code : done.code;
     }
-    await program.parseAsync(argv, { from: 'user' });
+    const words = argv.some((word) => word.endsWith('.onnx'))
+      ? await (await import('./shared/imported-model.ts')).withImportedModel(argv)
+      : argv;
+    await program.parseAsync(words, { from: 'user' });
     return Number(process.exitCode ?? done.code);
   } catch (error) {
     // commander has already printed its message; help and version are not failures

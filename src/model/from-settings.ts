@@ -1,6 +1,6 @@
 /** Derives the model, its parameter layout and the optimizer from settings, before any data is read. */
 import { ConfigError } from '../base/errors.ts';
-import type { InputName } from '../run/data-forms.ts';
+import { type InputName, isImported } from '../run/data-forms.ts';
 import type { SpecInput } from '../run/input.ts';
 import { type AdapterName, completeSettings, type Settings } from '../run/settings.ts';
 import type {
@@ -50,6 +50,7 @@ export function tiersIn(settings: Partial<TierSettings>): { readonly tiers?: Tie
 
 /** Returns the model of these settings. Without `start` and `input`, sizes are those of synthetic data. */
 export function modelOf(settings: ModelSettings, { start, input }: ModelParts = {}): AnyModel {
+  if (isImported(settings)) throw noGraph();
   if (settings.model !== 'pretrained')
     return seededModelOf(settings, input ?? usualInput(settings));
   if (!start) {
@@ -60,6 +61,11 @@ export function modelOf(settings: ModelSettings, { start, input }: ModelParts = 
   const decoder = { ...decoderIn(start, settings.context), ...tiersIn(settings) };
   return trainedOf(decoder, adapterOf(start.adapter));
 }
+
+const noGraph = (): ConfigError =>
+  new ConfigError('base/missing', 'an imported model needs its .onnx file', {
+    hint: 'name it with --model FILE.onnx --task NAME',
+  });
 
 function seededModelOf(settings: ModelSettings, input: SpecInput | null): ModelSpec {
   if (input !== null) return patchModel(settings, input);

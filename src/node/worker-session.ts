@@ -119,6 +119,7 @@ export const runWorkerSession = <M extends object>(
     scope.defer(() => relays.close());
 
     const task = chosen ?? (await prepareTask(settings, { ...options, base, onNotice }));
+    if (task.imported) await agreeOnBase(dir, task.imported);
     const trainer = await openSlowly(task, options, onProgress);
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
@@ -241,13 +242,15 @@ interface Surroundings {
 /** Returns the state of a new worker: seeded or given parameters, or the current state of the run. */
 async function firstState<M extends object>(
   options: WorkerSessionOptions<M> & Surroundings,
-  { model, base, tokensPerExample }: Task,
+  { model, base, imported, tokensPerExample }: Task,
   { layout, evaluate }: Trainer,
 ): Promise<WorkerState & M> {
   const { settings, start, protocol } = options;
   const batches = Math.ceil(FIRST_LOSS_TOKENS / (settings.batchSize * tokensPerExample));
   const seeded = async () =>
-    base ? await base.first(settings.seed) : initialParameters(storedModel(model), settings.seed);
+    imported?.first() ??
+    (await base?.first(settings.seed)) ??
+    initialParameters(storedModel(model), settings.seed);
   const values = start
     ? startingFrom(start, layout)
     : await whileSlow('reading the first state', options.onProgress, seeded);
@@ -290,7 +293,7 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   ...(settings.tiers > 0 && { tiers: localTiers(task.model) }),
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,
-  fingerprint: settingsFingerprint(settings, task.base),
+  fingerprint: settingsFingerprint(settings, task.base ?? task.imported),
 });
 
 /** Returns a function that writes a text sample, always from the same prompt and seed so that rounds compare. */

@@ -4,6 +4,7 @@
  * with `--set name=value`; defaults that depend on the model are in `spec/presets.ts`.
  */
 import { beforeNames, ruleNames, usualAggregation } from './aggregation.ts';
+import { importedModels } from './data-forms.ts';
 import {
   choice,
   type Group,
@@ -48,10 +49,10 @@ export const fields = {
   }),
   ...inScope('personal', {
     relay: row('relay to use; repeatable', texts(), { flag: '--relay <url>', many: true }),
-    base: row('published model to start from: folder, .gguf or hf:owner/name', origin(), {
+    base: row('model to start from: folder, .gguf, .onnx or hf:owner/name', origin(), {
       flag: '--base <path>',
       default: '',
-      needs: 'pretrained',
+      needs: 'files',
     }),
     shard: row('part of the data to train on, such as 2/4', shard(), {
       flag: '--shard <k/n>',
@@ -155,8 +156,11 @@ export const fields = {
   }),
   ...inScope('training', {
     model: row(
-      'model to train',
-      choice(['char-gpt', 'gpt', 'linear', 'mlp', 'pretrained', 'forecaster', 'vit']),
+      'model to train, or an .onnx file, with --task',
+      choice([
+        ...(['char-gpt', 'gpt', 'linear', 'mlp', 'pretrained', 'forecaster', 'vit'] as const),
+        ...importedModels,
+      ]),
       { flag: '--model <name>' },
     ),
     width: row('width of the residual stream', whole(1, 65_536), { default: 128, needs: 'blocks' }),

@@ -1,7 +1,7 @@
 /** Settings of a training run, from the table in `options.ts`: reading, completing, writing, and their conditions. */
 import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, ruleForms } from './aggregation.ts';
-import { formOf, runDataOf } from './data-forms.ts';
+import { formOf, isImported, runDataOf } from './data-forms.ts';
 import { type Field, type SettingScope, wordsFor } from './field.ts';
 import { fields, type packingNames } from './options.ts';
 import { withoutRemoved } from './removed.ts';
@@ -138,6 +138,8 @@ export interface Requirement {
 const OF_TEXT = 'models of text (--model char-gpt, gpt, pretrained)';
 const isBuiltInTextModel = ({ model }: Settings): boolean =>
   model === 'gpt' || model === 'char-gpt';
+const hasTextTokenizer = (settings: Settings): boolean =>
+  isBuiltInTextModel(settings) || settings.model === 'onnx-text';
 const isOfPatches = ({ model }: Settings): boolean => runDataOf({ model }).input.length > 0;
 const isPretrained = ({ model }: Settings): boolean => model === 'pretrained';
 const isNative = ({ profile }: Settings): boolean => profile === 'nostrain/1';
@@ -159,8 +161,8 @@ export const requirements: Readonly<Record<Need & string, Requirement>> = {
   },
   text: { goesWith: OF_TEXT, holds: isOfText },
   builtInText: {
-    goesWith: 'models of text of our own (--model char-gpt, gpt)',
-    holds: isBuiltInTextModel,
+    goesWith: 'models of text of our own (--model char-gpt, gpt) and of .onnx files',
+    holds: hasTextTokenizer,
   },
   context: {
     goesWith: `${OF_TEXT} and --model forecaster`,
@@ -171,6 +173,10 @@ export const requirements: Readonly<Record<Need & string, Requirement>> = {
   mlp: { goesWith: '--model mlp', holds: ({ model }) => model === 'mlp' },
   patches: { goesWith: '--model forecaster or vit', holds: isOfPatches },
   pretrained: { goesWith: '--model pretrained', holds: isPretrained },
+  files: {
+    goesWith: '--model pretrained or an .onnx file',
+    holds: (settings) => isPretrained(settings) || isImported(settings),
+  },
   adapters: {
     goesWith: 'adapters on a base (--model pretrained, --rank above 0)',
     holds: (settings) => isPretrained(settings) && settings.rank > 0,

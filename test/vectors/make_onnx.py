@@ -386,7 +386,7 @@ for index, each in enumerate(CASES):
     except Exception as error:
         print("failed:", each[0], repr(error)[:500], file=sys.stderr)
 made = {"made_by": f"make_onnx.py, PyTorch {torch.__version__}", "batch": BATCH, "cases": cases}
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx.json"), "w") as file:
+with open(os.environ.get("OUT") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx.json"), "w") as file:
     json.dump(made, file, indent=1)
     file.write("\n")
 print(len(cases), "cases")

@@ -25,6 +25,7 @@ import {
   isHubReference,
   parseHubReference,
 } from '../../node/pretrained/hub.ts';
+import { openImported } from '../../node/pretrained/imported-file.ts';
 import {
   assertFree,
   hashFiles,
@@ -36,7 +37,7 @@ import type { Learned } from '../../pretrained/export/folders.ts';
 import { adapterFiles, modelFiles } from '../../pretrained/export/folders.ts';
 import { ggufFile } from '../../pretrained/export/gguf.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
-import { formOf } from '../../run/data-forms.ts';
+import { formOf, isImported } from '../../run/data-forms.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
 import type { Layout } from '../../tensor/params.ts';
 import {
@@ -51,6 +52,8 @@ import {
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { settingsFromFlags } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+
+import { importedDocument, importedWords, writeTrainedOnnx } from './model-onnx.ts';
 
 export const model = (): Command =>
   new Command('model')
@@ -71,10 +74,16 @@ const inspect = (): Command =>
     .argument(
       '<model>',
       'folder with config.json, tokenizer.json and model.safetensors, ' +
-        'a .gguf file, or hf:owner/name[@revision]',
+        'a .gguf file, an .onnx file, or hf:owner/name[@revision]',
     )
     .action((named: string, { json }: FlagValues<typeof inspectFlags>) =>
       interruptibly(async (signal) => {
+        if (named.endsWith('.onnx')) {
+          const file = await openImported(named);
+          if (json) writeOut(asJson(importedDocument(file)));
+          else writeOut(`${importedWords(file).map(safe).join('\n')}\n`);
+          return;
+        }
         const onProgress = downloadReporter(named, writeNote);
         const isRemote = isHubReference(named);
         const path = isRemote ? await fetchModel(named, { onProgress, signal }) : named;
@@ -149,6 +158,7 @@ const exportFlags = {
   peft: text('<dir>', 'write the adapter to this folder, in the format of PEFT'),
   merged: text('<dir>', 'write the full model to this folder, in the format of transformers'),
   gguf: text('<file>', 'write the full model to this file, in the format of llama.cpp'),
+  onnx: text('<file>', 'models from .onnx files: write that file with the trained weights'),
   state: text('<file>', 'own models: write all tensors to this .safetensors, .npz or .json file'),
   dtype: withDefault(
     choice(
@@ -170,16 +180,19 @@ const exportModel = (): Command =>
       interruptibly(async (signal) => {
         const { peft, merged, gguf, state } = flags;
         const targets = [peft, merged, gguf].filter((path) => path !== undefined);
-        if (targets.length === 0 && state === undefined) {
+        if (targets.length === 0 && state === undefined && flags.onnx === undefined) {
           throw new ConfigError(
             'flag/export',
-            'nothing to write: use --peft, --merged, --gguf or --state',
+            'nothing to write: use --peft, --merged, --gguf, --onnx or --state',
             {
               hint: '--peft DIR writes the smallest files; --gguf FILE is for llama.cpp',
             },
           );
         }
         const run = await readTrainedRun(named, settingsFromFlags(command));
+        if (isImported(run.settings)) return writeImported(run, flags, targets);
+        if (flags.onnx !== undefined)
+          throw unfit(`${run.path} is not from an .onnx file`, '--state');
         if (state !== undefined) return writeModelState(run, state, targets);
         const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
         const writes = planned({ ...run, values }, base, flags);
@@ -249,6 +262,21 @@ function baseName(base: string, { tier, pretrained }: BaseModel): string {
   const tierIndex = tier?.spec.tiers.tier ?? 0;
   if (tierIndex === 0) return name;
   return tier?.strategy === 'sliced' ? resolve(pretrained.name) : `${name}-tier${tierIndex}`;
+}
+
+/** Writes a model from an ONNX file: as that file, or its tensors under their names in it. */
+async function writeImported(
+  run: TrainedRun,
+  { onnx, state }: ExportFlags,
+  others: readonly string[],
+): Promise<void> {
+  if (others.length > 0) throw unfit('the run trains an .onnx file', '--onnx or --state');
+  for (const path of [onnx, state]) if (path !== undefined) await assertFree(path);
+  if (state !== undefined) {
+    await writeStateFile(state, run);
+    writeOut(`${state}: ${run.layout.slots.length} tensors\n`);
+  }
+  if (onnx !== undefined) writeOut(`${onnx}: ${formatBytes(await writeTrainedOnnx(run, onnx))}\n`);
 }
 
 /** Writes an own model as a state file; a tier becomes a narrower model with ordinary matrices. */

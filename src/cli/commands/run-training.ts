@@ -65,9 +65,10 @@ const command = (): Command => {
     .addHelpText('after', MORE);
   addSettingFlags(made, settingNames, { isUnchecked: true });
   made
-    .option('--dataset <file>', 'linear, mlp: rows to train on, as CSV or JSON')
-    .option('--target <column>', 'linear, mlp: CSV column to predict')
+    .option('--dataset <file>', 'linear, mlp, .onnx: rows to train on, as CSV or JSON')
+    .option('--target <column>', 'linear, mlp, .onnx: CSV column to predict')
     .option('--start <state>', 'state file or run folder to start from')
+    .option('--task <name>', 'of an .onnx file: classify, regress or next-token')
     .option('--spec <run>', 'join a run with a spec, like `run join`')
     .addOption(hintOption());
   addWorkerFlags(made, '--dir; with --spec in your data folder');
@@ -225,10 +226,12 @@ async function folderOf({ run, shard: { index, count } }: Settings): Promise<str
 const dataRules = ({ model }: Settings, { dataset }: RunTrainingFlags) => [
   {
     flags: ['dataset', 'target'],
-    goesWith: '--model linear or mlp; other models read --corpus',
+    goesWith: '--model linear, mlp or an .onnx file of rows; other models read --corpus',
     holds: formOf({ model }) === 'rows',
   },
   { flags: ['target'], goesWith: '--dataset FILE', holds: dataset !== undefined },
+  // `src/cli/shared/imported-model.ts` has taken it where the model is an .onnx file
+  { flags: ['task'], goesWith: '--model FILE.onnx', holds: false },
 ];
 
 /** Returns what strangers can do and which flag prevents it; undefined if `--peers` or loopback keeps them out. */

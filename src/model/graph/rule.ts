@@ -72,7 +72,7 @@ export interface Reduction {
 }
 
 /** How a window moves over spatial axes; `begin` and `end` are the padding of each. */
-export interface Window {
+export interface SlidingWindow {
   readonly strides: Shape;
   readonly begin: Shape;
   readonly end: Shape;
@@ -159,12 +159,12 @@ export interface OpAttributes {
   rotary: Plain;
   swiglu: Plain;
   // windows over (N, C, ...)
-  conv: Window & { readonly group: number };
+  conv: SlidingWindow & { readonly group: number };
   /** `sizes`: the spatial sizes of the result. */
-  convTranspose: Window & { readonly group: number; readonly sizes: Shape };
+  convTranspose: SlidingWindow & { readonly group: number; readonly sizes: Shape };
   /** Returns the elements under each position of a window as columns: (C K, N L). */
-  patches: Window & { readonly kernel: Shape };
-  maxPool: Window & { readonly kernel: Shape };
+  patches: SlidingWindow & { readonly kernel: Shape };
+  maxPool: SlidingWindow & { readonly kernel: Shape };
   /** Returns the first input; its derivative moves the statistic (second input) towards the third one. */
   track: Plain;
 }

@@ -3,7 +3,7 @@
  * operand's type.
  */
 import type { DType, Shape } from '../onnx.ts';
-import type { OpAttributes, OpName, Window } from './rule.ts';
+import type { OpAttributes, OpName, SlidingWindow } from './rule.ts';
 import { ANY, frontAxis, isFloat, sameShape, sizeOf, type Value } from './rule.ts';
 
 export type Operand = Value | number;
@@ -276,8 +276,14 @@ export const patches = (x: Value, how: OpAttributes['patches']): Value =>
 export const maxPool = (x: Value, how: OpAttributes['maxPool']): Value =>
   apply('maxPool', [x], windowed(how, { kernel: how.kernel }));
 
-const windowed = <M>({ strides, begin, end, dilations }: Window, more: M): Window & M => ({
-  ...{ strides, begin, end, dilations },
+const windowed = <M>(
+  { strides, begin, end, dilations }: SlidingWindow,
+  more: M,
+): SlidingWindow & M => ({
+  strides,
+  begin,
+  end,
+  dilations,
   ...more,
 });
 

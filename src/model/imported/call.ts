@@ -1,7 +1,7 @@
 /** One node of an imported graph while it is recorded: its operands, attributes and results. */
 import { ConfigError } from '../../base/errors.ts';
 import { frontAxis, type Recorder, type Value } from '../graph/rule.ts';
-import { isKnown, type Operand, type Tensor, toValue } from './tensor.ts';
+import { type GraphOperand, isKnown, type Tensor, toValue } from './tensor.ts';
 
 /** Attributes as plain data; tensors among them have become constants. */
 export type Attributes = Readonly<
@@ -20,7 +20,7 @@ export interface Call {
   readonly graph: Recorder;
   readonly float: 'f32' | 'f64';
   readonly opset: number;
-  readonly inputs: readonly (Operand | undefined)[];
+  readonly inputs: readonly (GraphOperand | undefined)[];
   readonly attributes: Attributes;
   /** Number of results. */
   readonly results: number;
@@ -32,7 +32,7 @@ export interface Call {
 }
 
 /** Records one node. Returns its results; trailing ones that nothing reads may be left out. */
-export type Operator = (call: Call) => readonly Operand[];
+export type Operator = (call: Call) => readonly GraphOperand[];
 
 /** Returns an error about this node. */
 export const refusal = ({ type }: Pick<Call, 'type'>, what: string, hint: string): ConfigError =>
@@ -43,9 +43,9 @@ export function value(call: Call, i: number): Value {
   return toValue(call.graph, operand(call, i), call.float);
 }
 
-export function operand(call: Call, i: number): Operand {
-  const found = call.inputs[i];
-  if (found) return found;
+export function operand(call: Call, i: number): GraphOperand {
+  const input = call.inputs[i];
+  if (input) return input;
   throw refusal(call, `lacks its input ${i + 1}`, 'export the model again');
 }
 
@@ -54,8 +54,8 @@ export const optional = (call: Call, i: number): Value | undefined =>
 
 /** Returns an input that must be known when the graph is built. Throws `onnx/shape` if it depends on data. */
 export function known(call: Call, i: number): Tensor {
-  const found = operand(call, i);
-  if (isKnown(found)) return found;
+  const input = operand(call, i);
+  if (isKnown(input)) return input;
   throw new ConfigError('onnx/shape', `input ${i + 1} of ${call.type} depends on the data`, {
     hint: 'export the model so that all its shapes but the batch are fixed',
   });

@@ -1,4 +1,4 @@
-/** Computes nodes whose inputs are all known: shapes, ranges, masks and constants that exporters compute in the graph. */
+/** Computes nodes whose inputs are all known: shapes, ranges, masks and constants. */
 import { broadcast, frontAxis, sizeOf } from '../graph/rule.ts';
 import { axesOf, type Call, front, int, intsOf, list } from './call.ts';
 import { kindOf } from './read-onnx.ts';
@@ -342,6 +342,9 @@ const folds: Readonly<Record<string, Fold>> = {
     return [tensor(start!.kind, [count], elements)];
   },
 };
+
+/** Reports whether an operator is computed where its inputs are known. */
+export const canFold = (type: string): boolean => Object.hasOwn(folds, type);
 
 /** Returns the result of a Shape node. */
 export function shapeOf(call: Call, shape: readonly number[]): Tensor {

@@ -1,6 +1,6 @@
 /**
- * The canonical form of an imported graph: numbered values, no names but those of tensors, constants folded, nodes that
- * nothing reads removed. It is plain JSON, so that a run spec can hold it; what it describes is checked when it is read.
+ * The canonical form of an imported graph: values are numbered, constants folded, unused nodes removed. It is plain JSON;
+ * what it describes is checked when it is read.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { sizeOf } from '../graph/rule.ts';
@@ -106,8 +106,8 @@ function nameIn(value: unknown, what: string): string {
 }
 
 function wordIn<T extends string>(value: unknown, what: string, words: readonly T[]): T {
-  const found = words.find((word) => word === value);
-  if (found !== undefined) return found;
+  const chosen = words.find((word) => word === value);
+  if (chosen !== undefined) return chosen;
   throw wrong(`${what} is none of ${words.join(', ')}`);
 }
 

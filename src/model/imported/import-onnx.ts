@@ -5,13 +5,13 @@ import type { Attributes, Call } from './call.ts';
 import { fold } from './fold.ts';
 import { type ImportedGraph, type ImportedNode, MOST_CONSTANT, type Role } from './graph.ts';
 import {
-  type Attribute,
   badFile,
+  type FileAttribute,
   type FileNode,
+  type FileTensor,
   type OnnxFile,
   type ReadBeside,
   readOnnx,
-  type StoredTensor,
 } from './read-onnx.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -41,7 +41,7 @@ export function importOnnx(bytes: Uint8Array, beside: ReadBeside): Imported {
 /** A value while the file is read: a tensor, a constant, the input, or a result of a node. */
 type Source =
   | { readonly from: 'input' }
-  | { readonly from: 'tensor'; readonly stored: StoredTensor; readonly role: Role }
+  | { readonly from: 'tensor'; readonly stored: FileTensor; readonly role: Role }
   | { readonly from: 'constant'; readonly tensor: Tensor }
   | { readonly from: 'node'; readonly node: Recorded; readonly result: number };
 
@@ -105,7 +105,7 @@ class Importer {
     const hasGraph = Object.values(node.attributes).includes('graph');
     if (CONTROL.has(type) || hasGraph) {
       throw new ConfigError('onnx/control-flow', `the model contains ${type}: control flow`, {
-        hint: 'export it without loops and branches that depend on data (torch.export unrolls others)',
+        hint: 'export it without loops and branches that depend on data',
       });
     }
     const sources = inputs.map((each) => (each === '' ? undefined : this.#source(each)));
@@ -161,7 +161,7 @@ class Importer {
 const positive = (dim: number | null): number | null => (dim !== null && dim > 0 ? dim : null);
 
 /** Returns the source of a tensor: small frozen ones are constants of the graph. */
-function sourceOf(stored: StoredTensor, role: Role): Source {
+function sourceOf(stored: FileTensor, role: Role): Source {
   const isSmall = sizeOf(stored.shape) <= MOST_CONSTANT;
   return role === 'frozen' && isSmall
     ? { from: 'constant', tensor: stored.read() }
@@ -170,9 +170,20 @@ function sourceOf(stored: StoredTensor, role: Role): Source {
 
 /** Inputs that are weights, by operator: all from the given one on. */
 const WEIGHTS: Readonly<Record<string, number>> = {
-  ...{ MatMul: 0, Gemm: 0, Conv: 1, ConvTranspose: 1, LSTM: 1, GRU: 1, RNN: 1, PRelu: 1 },
-  ...{ BatchNormalization: 1, InstanceNormalization: 1, GroupNormalization: 1 },
-  ...{ LayerNormalization: 1, RMSNormalization: 1, SimplifiedLayerNormalization: 1 },
+  MatMul: 0,
+  Gemm: 0,
+  Conv: 1,
+  ConvTranspose: 1,
+  LSTM: 1,
+  GRU: 1,
+  RNN: 1,
+  PRelu: 1,
+  BatchNormalization: 1,
+  InstanceNormalization: 1,
+  GroupNormalization: 1,
+  LayerNormalization: 1,
+  RMSNormalization: 1,
+  SimplifiedLayerNormalization: 1,
 };
 
 /** A name that an exporter made up for a constant that it computed. */
@@ -208,11 +219,11 @@ function rolesOf({ nodes, initializers }: OnnxFile): ReadonlyMap<string, Role> {
 }
 
 /** Returns the tensor of a Constant node. */
-function constantOf({ attributes, outputs }: FileNode): StoredTensor {
+function constantOf({ attributes, outputs }: FileNode): FileTensor {
   const [name, attribute] = Object.entries(attributes)[0] ?? [];
-  const as = (kind: Tensor['kind'], elements: readonly number[], isList: boolean): StoredTensor => {
+  const as = (kind: Tensor['kind'], elements: readonly number[], isList: boolean): FileTensor => {
     const shape = isList ? [elements.length] : [];
-    return { name: outputs[0]!, kind, shape, read: () => ({ kind, shape, elements }) };
+    return { name: outputs[0]!, kind, type: 0, shape, read: () => ({ kind, shape, elements }) };
   };
   if (attribute !== undefined && attribute !== 'graph') {
     if ('tensor' in attribute) return { ...attribute.tensor, name: outputs[0]! };
@@ -235,7 +246,7 @@ function plain({ type, attributes }: FileNode): Attributes {
   return Object.fromEntries(entries.filter(([, each]) => each !== undefined)) as Attributes;
 }
 
-function plainOf(attribute: Attribute) {
+function plainOf(attribute: FileAttribute) {
   if (attribute === 'graph' || 'tensor' in attribute) return undefined;
   if ('texts' in attribute) {
     return attribute.texts.length === 1 ? attribute.texts[0] : attribute.texts;
@@ -251,7 +262,7 @@ function canonical(
 ): Imported {
   const order: Recorded[] = [];
   const leaves = {
-    tensor: new Map<string, StoredTensor & { role: Role }>(),
+    tensor: new Map<string, FileTensor & { role: Role }>(),
     constant: [] as Tensor[],
   };
   const seen = new Set<Recorded | Tensor>();
@@ -284,7 +295,7 @@ interface Reached {
   readonly name: string;
   readonly end: Source;
   readonly order: readonly Recorded[];
-  readonly tensor: ReadonlyMap<string, StoredTensor & { readonly role: Role }>;
+  readonly tensor: ReadonlyMap<string, FileTensor & { readonly role: Role }>;
   readonly constant: readonly Tensor[];
 }
 

@@ -6,10 +6,10 @@ import { createGraph } from '../graph/builder.ts';
 import type { Value } from '../graph/rule.ts';
 import * as ops from '../graph/verbs.ts';
 import type { Call, Statistic } from './call.ts';
-import { fold } from './fold.ts';
+import { canFold, fold } from './fold.ts';
 import type { ImportedGraph, ImportedTensor } from './graph.ts';
 import { operators } from './operators/table.ts';
-import { isKnown, type Operand, toValue } from './tensor.ts';
+import { type GraphOperand, isKnown, toValue } from './tensor.ts';
 
 /** Where an operator without a derivative can be added. */
 export const OPERATORS_PAGE =
@@ -30,7 +30,7 @@ function record(
 ): { readonly output: Value; readonly statistics: readonly Statistic[] } {
   const { graph } = given;
   const float = weights(tensors[0]!.name).dtype as 'f32' | 'f64';
-  const values: (Operand | undefined)[] = [
+  const values: (GraphOperand | undefined)[] = [
     input.kind === 'int' ? ops.cast(given, 'i64') : given,
     ...tensors.map((tensor) => tensorValue(weights(tensor.name), tensor)),
     ...constants,
@@ -40,7 +40,14 @@ function record(
   for (const { type, inputs, results, attributes } of nodes) {
     if (values[until] !== undefined) break;
     const call: Call = {
-      ...{ type, graph, float, opset, attributes, results, isTraining, batch },
+      type,
+      graph,
+      float,
+      opset,
+      attributes,
+      results,
+      isTraining,
+      batch,
       inputs: inputs.map((at) => (at < 0 ? undefined : values[at])),
       track: (statistic) => statistics.push(statistic),
     };
@@ -58,7 +65,7 @@ const tensorValue = (stored: Value, { kind }: ImportedTensor): Value =>
   kind === 'float' ? stored : ops.cast(stored, kind === 'int' ? 'i64' : 'bool');
 
 /** Computes a node whose inputs are known, else records it. Throws a ConfigError that names the operator. */
-function resultsOf(call: Call): readonly Operand[] {
+function resultsOf(call: Call): readonly GraphOperand[] {
   const { type, inputs } = call;
   try {
     const folded = inputs.every((each) => !each || isKnown(each)) ? fold(call) : undefined;
@@ -76,6 +83,10 @@ function resultsOf(call: Call): readonly Operand[] {
     data: { operator: type },
   });
 }
+
+/** Returns the first operator without a derivative; undefined if there is none. */
+export const unknownOperator = ({ nodes }: ImportedGraph): string | undefined =>
+  nodes.find(({ type }) => !operators.has(type) && !canFold(type))?.type;
 
 const unbuildable = (message: string, cause: unknown): ConfigError =>
   new ConfigError('onnx/operator', message, {
@@ -116,7 +127,9 @@ export function importedModel(
     predict: (weights, given) => task.predict(outputOf(weights, given, false).output),
     losses: (weights, batch, isTraining = false) => {
       const { output, statistics: moved } = record(graph, {
-        ...{ weights, input: task.read(batch.inputs), isTraining },
+        weights,
+        input: task.read(batch.inputs),
+        isTraining,
         ...(task.isOfLogits && { until: logitsEnd }),
       });
       const losses = task.losses(output, batch);

@@ -8,10 +8,10 @@ import { readNumbers, type StoredType } from '../../tensor/dtype.ts';
 import { MOST_ELEMENTS, type Tensor, type TensorKind } from './tensor.ts';
 
 /** An attribute value; a subgraph only by the word `graph`. */
-export type Attribute =
+export type FileAttribute =
   | { readonly numbers: readonly number[]; readonly isList: boolean }
   | { readonly texts: readonly string[] }
-  | { readonly tensor: StoredTensor }
+  | { readonly tensor: FileTensor }
   | 'graph';
 
 export interface FileNode {
@@ -20,13 +20,15 @@ export interface FileNode {
   readonly domain: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
-  readonly attributes: Readonly<Record<string, Attribute>>;
+  readonly attributes: Readonly<Record<string, FileAttribute>>;
 }
 
 /** A tensor of a file, with its elements in the file or in one next to it. */
-export interface StoredTensor {
+export interface FileTensor {
   readonly name: string;
   readonly kind: TensorKind;
+  /** Number of its element type in the format. */
+  readonly type: number;
   readonly shape: readonly number[];
   /** Decodes the elements. Throws a ConfigError (`onnx/file`) if their number differs from the shape. */
   read(): Tensor;
@@ -42,7 +44,7 @@ export interface FileValue {
 export interface OnnxFile {
   readonly opsets: ReadonlyMap<string, number>;
   readonly nodes: readonly FileNode[];
-  readonly initializers: readonly StoredTensor[];
+  readonly initializers: readonly FileTensor[];
   readonly inputs: readonly FileValue[];
   readonly outputs: readonly FileValue[];
 }
@@ -114,7 +116,7 @@ function readOpset(bytes: Uint8Array, opsets: Map<string, number>): void {
 
 function readGraph(bytes: Uint8Array, beside: ReadBeside): Omit<OnnxFile, 'opsets'> {
   const nodes: FileNode[] = [];
-  const initializers: StoredTensor[] = [];
+  const initializers: FileTensor[] = [];
   const inputs: FileValue[] = [];
   const outputs: FileValue[] = [];
   eachField(bytes, (field, from) => {
@@ -130,10 +132,11 @@ function readGraph(bytes: Uint8Array, beside: ReadBeside): Omit<OnnxFile, 'opset
   return { nodes, initializers, inputs, outputs };
 }
 
-function readNode(bytes: Uint8Array, beside: ReadBeside): FileNode {
+/** Reads one node. */
+export function readNode(bytes: Uint8Array, beside: ReadBeside): FileNode {
   const inputs: string[] = [];
   const outputs: string[] = [];
-  const attributes: [string, Attribute][] = [];
+  const attributes: [string, FileAttribute][] = [];
   let [type, domain] = ['', ''];
   eachField(bytes, (field, from) => {
     if (field === 1) return push(inputs, from.string(), MOST_PARTS, 'inputs of a node');
@@ -161,11 +164,11 @@ const ATTRIBUTES = {
   graphs: 10,
 } as const;
 
-function readAttribute(bytes: Uint8Array, beside: ReadBeside): [string, Attribute] {
+function readAttribute(bytes: Uint8Array, beside: ReadBeside): [string, FileAttribute] {
   const numbers: number[] = [];
   const texts: string[] = [];
   let [name, type] = ['', 0];
-  let tensor: StoredTensor | undefined;
+  let tensor: FileTensor | undefined;
   const limit = (count: number) => {
     if (count > MOST_ELEMENTS) throw badFile(`an attribute has ${count} elements`);
   };
@@ -236,7 +239,8 @@ export function kindOf(number: number): TensorKind {
   throw badFile(`it has a tensor of the element type ${number}`, 'use float, int or bool tensors');
 }
 
-function readTensor(bytes: Uint8Array, beside: ReadBeside): StoredTensor {
+/** Reads the description of a tensor, but not its elements. */
+export function readTensor(bytes: Uint8Array, beside: ReadBeside): FileTensor {
   const shape: number[] = [];
   const listed: number[] = [];
   const external = new Map<string, string>();
@@ -263,17 +267,19 @@ function readTensor(bytes: Uint8Array, beside: ReadBeside): StoredTensor {
   return {
     name,
     kind,
+    type: number,
     shape,
     read() {
       const from = external.size > 0 ? cut(beside, external, name, size * width) : raw;
       // halves are listed as the integers of their bits
       const isBits = from === undefined && (stored === 'f16' || stored === 'bf16');
-      const held = isBits ? bitsOf(listed) : from;
-      const count = held === undefined ? listed.length : held.length / width;
+      const listedBytes = isBits ? bitsOf(listed) : from;
+      const count = listedBytes === undefined ? listed.length : listedBytes.length / width;
       if (count !== size) {
         throw badFile(`tensor ${name} is [${shape}], but has ${count} elements`, TRUNCATED);
       }
-      const elements = held === undefined ? Float64Array.from(listed) : readNumbers(stored, held);
+      const elements =
+        listedBytes === undefined ? Float64Array.from(listed) : readNumbers(stored, listedBytes);
       return { kind, shape, elements: kind === 'float' ? Float32Array.from(elements) : elements };
     },
   };

@@ -14,9 +14,9 @@ export interface Tensor {
 export const MOST_ELEMENTS = 2 ** 31;
 
 /** A value of the graph, or a tensor that is known already. */
-export type Operand = Value | Tensor;
+export type GraphOperand = Value | Tensor;
 
-export const isKnown = (operand: Operand): operand is Tensor => 'elements' in operand;
+export const isKnown = (operand: GraphOperand): operand is Tensor => 'elements' in operand;
 
 export const ints = (elements: readonly number[], shape = [elements.length]): Tensor => ({
   kind: 'int',
@@ -31,14 +31,14 @@ export const scalar = (element: number, kind: TensorKind = 'float'): Tensor => (
 });
 
 /** Returns the kind of an operand's elements. */
-export function kindOfOperand(operand: Operand): TensorKind {
+export function kindOfOperand(operand: GraphOperand): TensorKind {
   if (isKnown(operand)) return operand.kind;
   if (operand.dtype === 'bool') return 'bool';
   return operand.dtype === 'f32' || operand.dtype === 'f64' ? 'float' : 'int';
 }
 
 /** Returns a value with the elements of a known tensor. */
-export function toValue(graph: Recorder, operand: Operand, float: 'f32' | 'f64'): Value {
+export function toValue(graph: Recorder, operand: GraphOperand, float: 'f32' | 'f64'): Value {
   if (!isKnown(operand)) return operand;
   const { kind, shape, elements } = operand;
   const dtype = kind === 'float' ? float : kind === 'int' ? 'i64' : 'bool';

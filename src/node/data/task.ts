@@ -1,6 +1,8 @@
 /** Prepares a task from settings: the model sized to its data, the optimizer, and this worker's part of the data. */
 import { join } from 'node:path';
-import type { AnyModel } from '../../model/architectures/table.ts';
+import { ConfigError } from '../../base/errors.ts';
+import type { DataForm } from '../../model/architectures/architecture.ts';
+import { type AnyModel, dataFormOf } from '../../model/architectures/table.ts';
 import { dividePictures } from '../../model/data/pictures.ts';
 import { asRows, dealRows, syntheticRows } from '../../model/data/regression.ts';
 import { divideSeries } from '../../model/data/series.ts';
@@ -8,13 +10,14 @@ import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
 import type { TrainerData } from '../../model/forms/table.ts';
 import { gptSpec, inputOf, optimizerOf, patchModel } from '../../model/from-settings.ts';
 import { type EventSize, estimateEventSize } from '../../network/wire/cost.ts';
-import { type FormName, formOf } from '../../run/data-forms.ts';
+import { type FormName, formOf, isImported } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { mostChunks } from '../../worker/chunk-assignment.ts';
 import { dataHome } from '../files/data-home.ts';
 import { type BaseModel, openBase } from '../pretrained/base-model.ts';
+import { type ImportedTask, openImportedTask } from '../pretrained/imported-file.ts';
 import type { Protocol } from '../protocol.ts';
 import { openNamedCorpus, openPictures, openSeries, readRows, type Sources } from './sources.ts';
 import { builtInForm, prepareTokens, publishedForm } from './token-parts.ts';
@@ -33,11 +36,19 @@ export interface Task {
   };
   /** The published model that is trained, in full or by adapters. */
   readonly base?: BaseModel;
+  /** The ONNX file that is trained. */
+  readonly imported?: ImportedTask;
   /** Tensors of the model that are not trained. */
   readonly frozen?: BaseModel['frozen'];
 }
 
 type Prepare = (settings: Settings, sources: Sources) => Promise<Omit<Task, 'optimizer'>>;
+
+/** Returns settings that describe the data of an imported model by the built-in model of the same form. */
+const asPatches = (settings: Settings, model: 'forecaster' | 'vit'): Settings => ({
+  ...settings,
+  model,
+});
 
 /** Prepares the task of each form of data. */
 const prepares: Readonly<Record<FormName, Prepare>> = {
@@ -93,7 +104,7 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
     const { channels } = series;
     return {
       name: settings.model,
-      model: patchModel(settings, inputOf(settings, { channels })!),
+      model: patchModel(settings, inputOf(asPatches(settings, 'forecaster'), { channels })!),
       data: divideSeries(series, { ...settings, form, holdout }),
       tokensPerExample: 1,
     };
@@ -103,7 +114,10 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
     const { channels, classes } = pictures;
     return {
       name: settings.model,
-      model: patchModel(settings, inputOf(settings, { channels, classes: classes.length })!),
+      model: patchModel(
+        settings,
+        inputOf(asPatches(settings, 'vit'), { channels, classes: classes.length })!,
+      ),
       data: dividePictures(pictures, settings.shard, holdout),
       tokensPerExample: 1,
     };
@@ -111,8 +125,51 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
 };
 
 export async function prepareTask(settings: Settings, sources: Sources): Promise<Task> {
+  const optimizer = optimizerOf(settings);
+  if (isImported(settings)) return { ...(await prepareImported(settings, sources)), optimizer };
   const task = await prepares[formOf(settings)](settings, sources);
-  return { ...task, optimizer: optimizerOf(settings) };
+  return { ...task, optimizer };
+}
+
+/** Prepares the data for a model from an ONNX file, whose graph has the sizes of its input. */
+async function prepareImported(
+  settings: Settings,
+  sources: Sources,
+): Promise<Omit<Task, 'optimizer'>> {
+  const imported = await openImportedTask(settings, sources);
+  const { model, frozen } = imported;
+  const { data: form } = model;
+  const sizes =
+    form.kind === 'images'
+      ? { pixels: form.pixels }
+      : form.kind === 'rows'
+        ? {}
+        : { context: form.context, ...(form.kind === 'series' && { horizon: form.horizon }) };
+  const task = await prepares[formOf(settings)]({ ...settings, ...sizes }, sources);
+  assertSizes(form, task);
+  return { ...task, model, frozen, imported };
+}
+
+/** Throws `onnx/data` if the data has other sizes than the graph. */
+function assertSizes(form: DataForm, { model, text }: Pick<Task, 'model' | 'text'>): void {
+  const own = dataFormOf(model);
+  const wrong = (what: string, actual: number, wanted: number): ConfigError =>
+    new ConfigError('onnx/data', `the data has ${actual} ${what}; the model reads ${wanted}`, {
+      hint: 'export a model for this data, or name other data',
+    });
+  if (form.kind === 'images' && own.kind === 'images') {
+    if (own.channels !== form.channels) throw wrong('channels', own.channels, form.channels);
+    if (own.classes > form.classes) throw wrong('classes', own.classes, form.classes);
+  }
+  if (form.kind === 'rows' && own.kind === 'rows' && own.features !== form.features) {
+    throw wrong('columns', own.features, form.features);
+  }
+  if (form.kind === 'series' && own.kind === 'series' && own.channels !== form.channels) {
+    throw wrong('channels', own.channels, form.channels);
+  }
+  if (form.kind === 'tokens' && (text?.tokenizer.vocabulary ?? 0) > form.vocabulary) {
+    throw wrong('kinds of tokens', text!.tokenizer.vocabulary, form.vocabulary);
+  }
 }
 
 /** Returns the number of workers that the settings imply. */

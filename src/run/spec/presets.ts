@@ -99,6 +99,15 @@ const forecaster: PartialSettings = { ...patches, context: 96, rounds: 8 };
 
 const vit: PartialSettings = { ...patches, patch: 4, rounds: 12 };
 
+/** A model from an ONNX file: all workers send parts of all of it, like the small transformers. */
+const imported: PartialSettings = {
+  ...patches,
+  rank: 0,
+  rounds: 12,
+  optimizer: 'adamw',
+  localLearningRate: 2e-3,
+};
+
 /** What the Python reference's `run-training STATE DATASET` starts from. */
 export const referenceDefaults: PartialSettings = {
   ...regression,
@@ -148,6 +157,11 @@ export const presets = {
   pretrained,
   forecaster,
   vit,
+  'onnx-images': imported,
+  'onnx-classes': imported,
+  'onnx-rows': imported,
+  'onnx-series': imported,
+  'onnx-text': imported,
 } satisfies Record<string, PartialSettings>;
 
 /** Settings that replace those of the preset, and why. */

@@ -56,8 +56,8 @@ export interface Start extends BaseIdentity {
   readonly root: Digest | readonly Digest[] | null;
 }
 
-/** Returns which part of a model a file is: its name; a .gguf file is a complete model with any name. */
-export const partOf = (name: string): string => (name.endsWith('.gguf') ? '.gguf' : name);
+/** Returns which part of a model a file is: its name; .gguf and .onnx files are complete models with any name. */
+export const partOf = (name: string): string => /\.(?:gguf|onnx)$/.exec(name)?.[0] ?? name;
 
 /** Returns one hash that identifies the model. */
 export const hashBase = ({ files, tokenizerSha256 }: BaseIdentity): Digest => {

@@ -1,10 +1,10 @@
 /** Cases of ops that move a window over (N, C, ...); onnxruntime has no f64 kernels of convolutions. */
 import { sizeOf, type Value } from 'nostrain/model';
-import type { Window } from '../../../src/model/graph/rule.ts';
+import type { SlidingWindow } from '../../../src/model/graph/rule.ts';
 import * as v from '../../../src/model/graph/verbs.ts';
 import type { OpCase } from './op-cases.ts';
 
-interface Shapes extends Window {
+interface Shapes extends SlidingWindow {
   readonly group: number;
   readonly x: readonly [number, number, number, number];
   readonly w: readonly [number, number, number, number];

@@ -10,10 +10,10 @@ import {
   isFloat,
   type OpAttributes,
   type OpRules,
+  type SlidingWindow,
   sizeOf,
   type Value,
   type ValueType,
-  type Window,
 } from '../rule.ts';
 import {
   conv,
@@ -26,7 +26,7 @@ import {
   transpose,
 } from '../verbs.ts';
 
-const attributesOf = ({ strides, begin, end, dilations }: Window) => ({
+const attributesOf = ({ strides, begin, end, dilations }: SlidingWindow) => ({
   strides: { ints: strides },
   pads: { ints: [...begin, ...end] },
   dilations: { ints: dilations },
@@ -36,7 +36,7 @@ const attributesOf = ({ strides, begin, end, dilations }: Window) => ({
 export const windowed = (
   spatial: Shape,
   kernel: Shape,
-  { strides, begin, end, dilations }: Window,
+  { strides, begin, end, dilations }: SlidingWindow,
 ): Shape =>
   spatial.map((size, i) => {
     const reach = dilations[i]! * (kernel[i]! - 1) + 1;
@@ -50,7 +50,12 @@ function assertWindow(x: ValueType | undefined, kernel: Shape, result: Shape): v
 }
 
 /** Returns the gradient by the weights (M, C/g, ...) of a convolution of x (N, C, ...) with results like `grad`. */
-function byWeights(x: Value, grad: Value, shape: Shape, window: Window & { group: number }): Value {
+function byWeights(
+  x: Value,
+  grad: Value,
+  shape: Shape,
+  window: SlidingWindow & { group: number },
+): Value {
   const { group } = window;
   const [results, width, ...kernel] = shape;
   const [, , ...spatial] = grad.shape;
@@ -90,7 +95,7 @@ function emitPatches({ inputs, outputs, attributes, to }: Emission<OpAttributes[
   const isPadded = [...begin, ...end].some((amount) => amount > 0);
   const amounts = integers(to, [0, 0, ...begin, 0, 0, ...end]);
   const padded = isPadded ? to.node('Pad', [x.name, amounts]) : x.name;
-  const turned = to.node('Transpose', [padded], {
+  const channelsFirst = to.node('Transpose', [padded], {
     attributes: { perm: { ints: [1, 0, ...axes] } },
   });
   const steps = integers(to, strides);
@@ -102,7 +107,7 @@ function emitPatches({ inputs, outputs, attributes, to }: Emission<OpAttributes[
     );
     const ends = starts.map((start, i) => start + (sizes[i]! - 1) * strides[i]! + 1);
     const bounds = [integers(to, starts), integers(to, ends), along, steps];
-    return to.node('Reshape', [to.node('Slice', [turned, ...bounds]), rows]);
+    return to.node('Reshape', [to.node('Slice', [channelsFirst, ...bounds]), rows]);
   });
   const joined = to.node('Concat', pieces, { attributes: { axis: { int: 1 } } });
   to.node('Reshape', [joined, integers(to, y.shape)], { outputs: [y.name] });

@@ -4,7 +4,7 @@ import * as ops from '../../graph/verbs.ts';
 import { type Call, int, type Operator, optional, refusal, textOf, value } from '../call.ts';
 import { asValue } from './elementwise.ts';
 
-/** Multiplies matrices; a vector is a row on the left and a column on the right. A matrix on the right is one product. */
+/** Multiplies stacks of matrices; a vector is a row on the left and a column on the right. */
 function product(a: Value, b: Value): Value {
   if (a.shape.length === 1) {
     const rows = product(ops.reshape(a, [1, a.shape[0]!]), b);
@@ -124,14 +124,14 @@ const batchNorm: Operator = (call) => {
   const channels = [x.shape[1]!];
   const center = ops.reduceMean(x, axes, true);
   const centered = ops.sub(x, center);
-  const spread = ops.reduceMean(ops.square(centered), axes, true);
+  const deviation = ops.reduceMean(ops.square(centered), axes, true);
   const rate = 1 - int(call, 'momentum', 0.9);
   const count = sizeOf(x.shape) / channels[0]!;
   call.track({ running: mean!, batch: ops.reshape(center, channels), rate });
   // PyTorch tracks the variance of the population
-  const unbiased = ops.mul(ops.reshape(spread, channels), count / Math.max(1, count - 1));
+  const unbiased = ops.mul(ops.reshape(deviation, channels), count / Math.max(1, count - 1));
   call.track({ running: variance!, batch: unbiased, rate });
-  const even = ops.div(centered, ops.sqrt(ops.add(spread, epsilon)));
+  const even = ops.div(centered, ops.sqrt(ops.add(deviation, epsilon)));
   return [affine(even, wide(scale!), wide(bias!))];
 };
 

@@ -1,4 +1,4 @@
-/** ONNX recurrent layers (RNN, LSTM, GRU), unrolled over the steps of the sequence; derivatives follow from the parts. */
+/** ONNX recurrent layers (RNN, LSTM, GRU), unrolled over the steps of the sequence. */
 import type { Value } from '../../graph/rule.ts';
 import * as ops from '../../graph/verbs.ts';
 import { type Call, int, type Operator, optional, refusal, textOf, value } from '../call.ts';
@@ -49,8 +49,8 @@ const gru =
     const update = ops.sigmoid(ops.add(z!, hz!));
     const reset = ops.sigmoid(ops.add(r!, hr!));
     const hidden = (of: Value) => ops.gemm(of, rows[1]!, { c: biases?.[1], transB: true });
-    const past = isAfter ? ops.mul(reset, hidden(h!)) : hidden(ops.mul(reset, h!));
-    const next = ops.tanh(ops.add(n!, past));
+    const memory = isAfter ? ops.mul(reset, hidden(h!)) : hidden(ops.mul(reset, h!));
+    const next = ops.tanh(ops.add(n!, memory));
     return [ops.add(next, ops.mul(update, ops.sub(h!, next)))];
   };
 

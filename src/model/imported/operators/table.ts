@@ -1,6 +1,6 @@
 /**
- * The ONNX operators that can be trained, by name. To add one: a function here or in a file beside, written with the
- * graph's ops, whose derivatives then follow; a new op with a derivative of its own is an object in `src/model/graph/ops`.
+ * The ONNX operators that can be trained, by name. To add one: a function in a file of this folder, written with the
+ * graph's ops, whose derivatives then follow; a new op with a derivative is an object in `src/model/graph/ops`.
  */
 import type { Operator } from '../call.ts';
 import { elementwise } from './elementwise.ts';

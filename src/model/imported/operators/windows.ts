@@ -1,5 +1,5 @@
 /** ONNX convolutions, pooling and resizing. */
-import type { Value, Window } from '../../graph/rule.ts';
+import type { SlidingWindow, Value } from '../../graph/rule.ts';
 import * as ops from '../../graph/verbs.ts';
 import {
   axesOf,
@@ -17,7 +17,11 @@ import {
 import { alongAxis } from './elementwise.ts';
 
 /** Returns how the window of a node moves over spatial axes of these sizes. */
-function windowOf(call: Call, spatial: readonly number[], kernel: readonly number[]): Window {
+function windowOf(
+  call: Call,
+  spatial: readonly number[],
+  kernel: readonly number[],
+): SlidingWindow {
   const strides = intsOf(call, 'strides') ?? spatial.map(() => 1);
   const dilations = intsOf(call, 'dilations') ?? spatial.map(() => 1);
   const pads = intsOf(call, 'pads') ?? spatial.flatMap(() => [0, 0]);
@@ -77,7 +81,7 @@ const convTranspose: Operator = (call) => {
 function poolOf(
   call: Call,
   x: Value,
-): Window & { readonly kernel: readonly number[]; readonly extra: readonly number[] } {
+): SlidingWindow & { readonly kernel: readonly number[]; readonly extra: readonly number[] } {
   const kernel = intsOf(call, 'kernel_shape')!;
   const spatial = x.shape.slice(2);
   const window = windowOf(call, spatial, kernel);
@@ -85,10 +89,10 @@ function poolOf(
     if (int(call, 'ceil_mode', 0) === 0) return 0;
     const [stride, begin] = [window.strides[i]!, window.begin[i]!];
     const reach = window.dilations[i]! * (kernel[i]! - 1) + 1;
-    const room = size + begin + window.end[i]! - reach;
-    const last = Math.ceil(room / stride);
+    const reachable = size + begin + window.end[i]! - reach;
+    const last = Math.ceil(reachable / stride);
     const count = last * stride >= size + begin ? last : last + 1;
-    return Math.max(0, (count - 1) * stride - room);
+    return Math.max(0, (count - 1) * stride - reachable);
   });
   return { ...window, kernel, extra };
 }
