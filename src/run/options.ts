@@ -158,7 +158,13 @@ export const fields = {
     model: row(
       'model to train, or an .onnx file, with --task',
       choice([
-        ...(['char-gpt', 'gpt', 'linear', 'mlp', 'pretrained', 'forecaster', 'vit'] as const),
+        'char-gpt',
+        'gpt',
+        'linear',
+        'mlp',
+        'pretrained',
+        'forecaster',
+        'vit',
         ...importedModels,
       ]),
       { flag: '--model <name>' },

@@ -33,7 +33,10 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain explain --json` without `--worker', ''],
     ],
     'friends/together.ts': [['nostrain host --json`, `nostrain join --json', 'friends']],
-    'model.ts': [['nostrain model inspect --json', 'model-inspect']],
+    'model.ts': [
+      ['nostrain model inspect FILE.onnx --json', 'model-inspect-onnx'],
+      ['nostrain model inspect --json', 'model-inspect'],
+    ],
     'page/page.ts': [
       ['nostrain page --json', 'page'],
       ['nostrain page --publish --json', 'page-publish'],

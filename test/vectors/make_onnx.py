@@ -8,6 +8,7 @@ PyTorch's losses, gradients in float64, and the losses of 20 steps of SGD.
 
 import base64, json, os, sys, tempfile, warnings, zlib
 
+import onnx
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -346,6 +347,11 @@ def case(index, name, kind, create, how, opset):
     example = inputs if kind == "onnx-text" else inputs.float()
     state = {key: value.clone() for key, value in model.state_dict().items()}
     export(model, example, how, opset, path)
+    # tracing in training mode moves running statistics: take those of the file
+    stored_tensors = {each.name: each for each in onnx.load(path).graph.initializer}
+    for key in state:
+        if "running" in key and key in stored_tensors:
+            state[key] = torch.tensor(onnx.numpy_helper.to_array(stored_tensors[key]))
     model.load_state_dict(state)
     model.double()
     if kind in ("onnx-rows",):
@@ -376,6 +382,15 @@ def case(index, name, kind, create, how, opset):
     }
 
 
+def write(cases):
+    """Writes the file after each case, because exporting takes minutes on a busy machine."""
+    made = {"made_by": f"make_onnx.py, PyTorch {torch.__version__}", "batch": BATCH, "cases": cases}
+    path = os.environ.get("OUT") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx.json")
+    with open(path, "w") as file:
+        json.dump(made, file, indent=1)
+        file.write("\n")
+
+
 only = sys.argv[1:]
 cases = []
 for index, each in enumerate(CASES):
@@ -383,10 +398,7 @@ for index, each in enumerate(CASES):
         continue
     try:
         cases.append(case(index, *each))
+        write(cases)
+        print(each[0], flush=True)
     except Exception as error:
-        print("failed:", each[0], repr(error)[:500], file=sys.stderr)
-made = {"made_by": f"make_onnx.py, PyTorch {torch.__version__}", "batch": BATCH, "cases": cases}
-with open(os.environ.get("OUT") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx.json"), "w") as file:
-    json.dump(made, file, indent=1)
-    file.write("\n")
-print(len(cases), "cases")
+        print("failed:", each[0], repr(error)[:500], file=sys.stderr, flush=True)

@@ -61,7 +61,7 @@ export function importedWords(file: ImportedFile): readonly string[] {
   return rows.map(([name, value]) => `${name.padEnd(11)} ${value}`);
 }
 
-/** Writes the run's ONNX file with its trained weights. Throws a ConfigError if it is no longer there or another one. */
+/** Writes the run's ONNX file with its trained weights. Throws a ConfigError if the file is missing or another one. */
 export async function writeTrainedOnnx(run: TrainedRun, path: string): Promise<number> {
   const { settings, layout, values } = run;
   const { graph, bytes, beside } = await openImported(settings.base);

@@ -1,6 +1,6 @@
 /**
- * The canonical form of an imported graph: values are numbered, constants folded, unused nodes removed. It is plain JSON;
- * what it describes is checked when it is read.
+ * The canonical form of an imported graph: values are numbered, constants folded, unused nodes removed. It is plain
+ * JSON, which is checked when it is read.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { sizeOf } from '../graph/rule.ts';

@@ -1,0 +1,143 @@
+/**
+ * Models exported by PyTorch (test/vectors/make_onnx.py): losses and gradients are those of float64, and 20 steps of SGD
+ * end at the same losses and running statistics.
+ */
+import { inflateSync } from 'node:zlib';
+import { compileTraining, initialParameters } from 'nostrain/model';
+import { describe, expect, test } from 'vitest';
+import type { CustomModel } from '../../../src/model/architectures/architecture.ts';
+import { importOnnx } from '../../../src/model/imported/import-onnx.ts';
+import { importedModel } from '../../../src/model/imported/model.ts';
+import type { ImportedModelName } from '../../../src/run/data-forms.ts';
+import type { OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
+import { load, type TestTensor } from '../../support/ort-run.ts';
+import { readVectors } from '../../support/vectors.ts';
+
+interface Case {
+  readonly name: string;
+  readonly model: ImportedModelName;
+  readonly exporter: string;
+  readonly opset: number;
+  readonly onnx: string;
+  readonly data: string | readonly number[];
+  readonly targets: readonly number[] | null;
+  readonly losses: readonly number[];
+  readonly loss: number;
+  readonly gradient: Readonly<Record<string, string>>;
+  readonly steps: readonly number[];
+  readonly statistics: Readonly<Record<string, string>>;
+}
+
+const { cases, batch } = readVectors<{ readonly cases: readonly Case[]; readonly batch: number }>(
+  'onnx.json',
+);
+
+const bytesOf = (text: string) => Uint8Array.from(Buffer.from(text, 'base64'));
+const floats = (text: string) => new Float32Array(bytesOf(text).buffer);
+
+const none = (): Uint8Array => {
+  throw new Error('there is no data file');
+};
+
+const opened = ({ onnx, model }: Case) => {
+  const imported = importOnnx(new Uint8Array(inflateSync(bytesOf(onnx))), none);
+  return { imported, model: importedModel(imported.graph, model) };
+};
+
+const sgd: OptimizerSpec = {
+  optimizer: 'sgd',
+  schedule: { learningRate: 0.05, warmupSteps: 0, totalSteps: 0, finalShare: 1 },
+  clipNorm: 0,
+};
+
+/** Returns the feeds of a batch in the form that the model reads. */
+function feedsOf({ data, targets }: Case, { data: form }: CustomModel): Record<string, TestTensor> {
+  const elements = typeof data === 'string' ? floats(data) : data;
+  const rows = { dtype: 'i32', shape: [batch], elements: [0, 1, 2, 3] } as const;
+  const labels = { dtype: 'i32', shape: [batch], elements: targets ?? [] } as const;
+  switch (form.kind) {
+    case 'images': {
+      const shape = [batch, form.pixels, form.pixels, form.channels];
+      return { rows, labels, pixels: { dtype: 'u8', shape, elements } };
+    }
+    case 'tokens': {
+      const stride = form.context + 1;
+      const corpus = { dtype: 'u8', shape: [elements.length], elements } as const;
+      return { rows: { ...rows, elements: rows.elements.map((row) => row * stride) }, corpus };
+    }
+    case 'series': {
+      const stride = form.context + form.horizon;
+      const shape = [batch * stride, form.channels];
+      const starts = rows.elements.map((row) => row * stride);
+      return { rows: { ...rows, elements: starts }, series: { dtype: 'f32', shape, elements } };
+    }
+    case 'rows':
+      return {
+        rows,
+        inputs: { dtype: 'f32', shape: [batch, form.features], elements },
+        targets: { dtype: 'f32', shape: [batch], elements: targets! },
+      };
+  }
+}
+
+const vector = (elements: ArrayLike<number>) =>
+  ({ dtype: 'f32', shape: [elements.length], elements }) as const;
+
+/** Returns the parameters of the file in the order of the layout. */
+function valuesOf({ imported, model }: ReturnType<typeof opened>): Float32Array {
+  const { layout } = compileTraining(model, sgd, batch);
+  const values = initialParameters(model, 1);
+  for (const { name, offset } of layout.slots) values.set(imported.elementsOf(name), offset);
+  return values;
+}
+
+const distance = (a: ArrayLike<number>, b: ArrayLike<number>) =>
+  Math.hypot(...Array.from(a, (x, i) => x - b[i]!));
+const norm = (a: ArrayLike<number>) => Math.hypot(...Array.from(a));
+
+describe.each(cases)('$name ($exporter, opset $opset)', (each) => {
+  test('has the losses and the gradient of PyTorch', async () => {
+    const { model, imported } = opened(each);
+    const program = compileTraining(model, sgd, batch);
+    const params = vector(valuesOf({ imported, model }));
+    const feeds = { ...feedsOf(each, model), params };
+    const { losses } = await (await load(program.evaluate()))(feeds);
+    each.losses.forEach((loss, i) => {
+      expect(losses![i]).toBeCloseTo(loss, 5);
+    });
+    const { loss, gradient } = await (await load(program.gradient()))(feeds);
+    expect(loss![0]).toBeCloseTo(each.loss, 5);
+    const total = norm(Object.values(each.gradient).flatMap((text) => [...floats(text)]));
+    let compared = 0;
+    for (const { name, offset, size } of program.layout.slots) {
+      const wanted = each.gradient[name];
+      if (wanted === undefined) continue;
+      compared += 1;
+      const own = gradient!.subarray(offset, offset + size);
+      expect(distance(own, floats(wanted)) / total, name).toBeLessThan(1e-5);
+    }
+    expect(compared).toBeGreaterThan(0);
+    // without optimization every parameter has its name in PyTorch
+    const isNamed = each.exporter !== 'optimized' && !/lstm|gru|rnn/.test(each.name);
+    if (isNamed) expect(compared).toBe(Object.keys(each.gradient).length);
+  });
+
+  test('learns as PyTorch does in 20 steps', async () => {
+    const { model, imported } = opened(each);
+    const program = compileTraining(model, sgd, batch);
+    const step = await load(program.step());
+    let values: ArrayLike<number> = valuesOf({ imported, model });
+    for (const wanted of each.steps) {
+      const rates = vector([0.05]);
+      const feeds = { ...feedsOf(each, model), params: vector(values), rates };
+      const { loss, 'params.next': next } = await step(feeds);
+      expect(Math.abs(loss![0]! - wanted)).toBeLessThan(1e-3);
+      values = next!;
+    }
+    for (const [name, wanted] of Object.entries(each.statistics)) {
+      const slot = program.layout.slots.find((one) => one.name === name)!;
+      const own = Array.from({ length: slot.size }, (_, i) => values[slot.offset + i]!);
+      expect(distance(own, floats(wanted)) / norm(floats(wanted)), name).toBeLessThan(1e-3);
+    }
+  });
+});
