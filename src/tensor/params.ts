@@ -90,13 +90,13 @@ export function sameLayout(a: Layout, b: Layout): boolean {
   );
 }
 
-const BLOCK = 8192;
 /** Reports whether no value is infinite or NaN. A loop: `every` would call a function for each value of a model. */
 export function allFinite(values: Vector): boolean {
   for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i]!)) return false;
   return true;
 }
 
+const BLOCK = 8192;
 const IS_LITTLE_ENDIAN = new Uint8Array(Float64Array.of(1).buffer)[7] !== 0;
 
 /**

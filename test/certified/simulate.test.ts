@@ -83,7 +83,7 @@ describe('a simulated run', () => {
     expect(played.failures).toEqual([]);
     expect(played.rounds.map(({ finished, accepted }) => [finished, accepted])).toEqual([[66, 4]]);
     const join = played.sent.byKind[7818]!;
-    // four members with a seat, each of which receives a join live and at most in two rechecks
+    // four members with a seat, each of which receives a join live, and again in rechecks
     expect(played.receivedByKind[7818]!).toBeLessThanOrEqual(4 * 3 * join);
     const { ok, lines } = await replayRun({ events: played.events(), beacons: [] });
     expect([ok, lines.map(({ checked }) => checked)]).toEqual([true, ['full']]);

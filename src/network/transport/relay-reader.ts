@@ -49,6 +49,8 @@ interface Standing {
   coveredMs: number | undefined;
   /** Number of CLOSED answers since it last caught up. */
   closings: number;
+  /** The request in progress renews another one and needs no recheck. */
+  isRenewal: boolean;
 }
 
 /** Receives the answers to one query; undefined if the connection ended. */
@@ -88,11 +90,15 @@ export class RelayReader {
   }
 
   /**
-   * Adds a subscription. `isCaughtUp` returns undefined if the relay is unreachable or refused, so callers need not
-   * wait.
+   * Adds a subscription; a renewal is not rechecked before the next connection. `isCaughtUp` returns undefined if the
+   * relay is unreachable or refused, so callers need not wait.
    */
-  subscribe(feed: SubscriptionFeed): { isCaughtUp(): boolean | undefined; close(): void } {
-    const standing: Standing = { feed, asking: undefined, coveredMs: undefined, closings: 0 };
+  subscribe(
+    feed: SubscriptionFeed,
+    isRenewal: boolean,
+  ): { isCaughtUp(): boolean | undefined; close(): void } {
+    const begun = { asking: undefined, coveredMs: undefined, closings: 0 };
+    const standing: Standing = { feed, isRenewal, ...begun };
     this.#standings.set(feed.id, standing);
     this.#ask(standing);
     return {
@@ -242,7 +248,9 @@ export class RelayReader {
     asking.stage = 'caught-up';
     standing.closings = 0;
     feed.handlers.onCaughtUp?.(this.#connection.url);
-    if (!feed.recheck || !this.#isCurrent(standing, asking)) return;
+    const needsRecheck = feed.recheck && !standing.isRenewal;
+    standing.isRenewal = false;
+    if (!needsRecheck || !this.#isCurrent(standing, asking)) return;
     void this.#recheck(standing, asking);
   }
 

@@ -170,12 +170,13 @@ class Relays implements RelaySet {
     const handed = new Handed(maxPerAuthor, this.#settings.clock, longLived);
     const connections = this.#named(options.only ?? this.readRelays);
     const holds = connections.map((connection) => connection.hold());
-    const open = (rechecks: boolean) => {
-      const id = `n${++this.#opened}`;
-      const feed = { id, filters, handlers, handed, longLived, recheck: rechecks };
-      return connections.map((connection) => this.#readers.get(connection)!.subscribe(feed));
+    const open = (isRenewal: boolean) => {
+      const feed = { id: `n${++this.#opened}`, filters, handlers, handed, longLived, recheck };
+      return connections.map((connection) =>
+        this.#readers.get(connection)!.subscribe(feed, isRenewal),
+      );
     };
-    let parts = open(recheck);
+    let parts = open(false);
     return {
       get caughtUp() {
         const caughtUp = parts.map((part) => part.isCaughtUp());
@@ -183,8 +184,7 @@ class Relays implements RelaySet {
       },
       renew() {
         for (const part of parts) part.close();
-        // a renewal is a recheck itself
-        parts = open(false);
+        parts = open(true);
       },
       close() {
         for (const part of parts) part.close();

@@ -184,7 +184,7 @@ test('the last minute is not asked for once the subscription is closed', async (
 
 describe('a renewed subscription', () => {
   test('asks for everything under another name and hands over only what is new', async () => {
-    const { socket, heard, subscription, set } = await listen();
+    const { clock, socket, reconnect, heard, subscription, set } = await listen();
     const [known, late] = datedAt(START, START) as [SignedEvent, SignedEvent];
     socket.hear('EVENT', 'n1', known);
     socket.hear('EOSE', 'n1');
@@ -198,6 +198,12 @@ describe('a renewed subscription', () => {
     socket.hear('EOSE', 'n2');
     expect(heard).toEqual([known, late]);
     expect(subscription.caughtUp).toBe(true);
+    await clock.advance(60_000);
+    expect(socket.sent).toHaveLength(3); // no recheck
+    const next = await reconnect();
+    next.hear('EOSE', 'n2');
+    await clock.advance(3000);
+    expect(next.sent.map(([verb, name]) => `${verb} ${name}`)).toEqual(['REQ n2', 'REQ x1']);
     await set.close();
   });
 
