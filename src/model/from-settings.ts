@@ -63,8 +63,8 @@ export function modelOf(settings: ModelSettings, { start, input }: ModelParts = 
 }
 
 const noGraph = (): ConfigError =>
-  new ConfigError('base/missing', 'an imported model needs its .onnx file', {
-    hint: 'name it with --model FILE.onnx --task NAME',
+  new ConfigError('base/missing', 'this command does not take .onnx files', {
+    hint: 'train them with run-training; certified runs and sample need a built-in model',
   });
 
 function seededModelOf(settings: ModelSettings, input: SpecInput | null): ModelSpec {

@@ -3,7 +3,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { modelNameFor } from '../../model/imported/model.ts';
 import { openImported } from '../../node/pretrained/imported-file.ts';
 
-export const importedTasks = ['classify', 'regress', 'next-token'] as const;
+const importedTasks = ['classify', 'regress', 'next-token'] as const;
 
 /** Returns the value of a flag, and the words without it. */
 function taken(

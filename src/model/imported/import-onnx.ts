@@ -16,7 +16,7 @@ import {
 import type { Tensor } from './tensor.ts';
 
 /** Opsets whose operators are read. */
-export const OPSETS = { first: 13, last: 23 } as const;
+const OPSETS = { first: 13, last: 23 } as const;
 
 export interface Imported {
   readonly graph: ImportedGraph;

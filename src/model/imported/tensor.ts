@@ -24,12 +24,6 @@ export const ints = (elements: readonly number[], shape = [elements.length]): Te
   elements,
 });
 
-export const scalar = (element: number, kind: TensorKind = 'float'): Tensor => ({
-  kind,
-  shape: [],
-  elements: [element],
-});
-
 /** Returns the kind of an operand's elements. */
 export function kindOfOperand(operand: GraphOperand): TensorKind {
   if (isKnown(operand)) return operand.kind;

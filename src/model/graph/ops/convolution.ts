@@ -33,7 +33,7 @@ const attributesOf = ({ strides, begin, end, dilations }: SlidingWindow) => ({
 });
 
 /** Returns the spatial sizes after a window has moved over the given ones. */
-export const windowed = (
+const windowed = (
   spatial: Shape,
   kernel: Shape,
   { strides, begin, end, dilations }: SlidingWindow,

@@ -43,7 +43,7 @@ const fusedMatmul: Operator = (call) => [
 ];
 
 /** Applies an op of the last axis along another one. */
-export function onAxis(x: Value, axis: number, apply: (x: Value) => Value): Value {
+function onAxis(x: Value, axis: number, apply: (x: Value) => Value): Value {
   const last = x.shape.length - 1;
   if (axis === last) return apply(x);
   const order = x.shape.map((_, i) => i);
