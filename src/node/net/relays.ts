@@ -374,7 +374,7 @@ export async function assertRelaysFit(
   }
   throw new ConfigError('relay/too-small', words, {
     hint:
-      'send less (a smaller eventBudget; under nostrain/0 a smaller --topk), or use your own relay: ' +
+      'send less (a smaller eventBudget; nostrain/0: a smaller --topk), or use your own relay: ' +
       'nostrain relay --max-event-bytes N',
   });
 }
