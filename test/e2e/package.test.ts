@@ -121,7 +121,9 @@ describe('the packed tarball', () => {
     expect(files).toEqual(['index.html', 'job.js', 'page.js', 'style.css']);
   });
 
-  it('works without the engine, and says how to get it where it is needed', async () => {
+  it('works without the engine, and says how to get it where it is needed', {
+    timeout: 240_000,
+  }, async () => {
     expect((await nostrain('--help')).stdout).toContain('run-training');
     const dir = join(app, 'no-engine');
     const failed: { code: number; stdout: string; stderr: string } = await nostrain(
