@@ -43,9 +43,9 @@ export interface ReplayEnd {
 export const hasModel = (state: Chain | Certified): state is Certified => 'params' in state;
 
 /**
- * Yields each round once it is checked; without the model if this version cannot decode the payloads. Ends with the run,
- * at the first invalid outcome, or when evidence is missing. At a fork it follows the branch that contains `through`,
- * else the one that the fork rule prefers.
+ * Yields each round once it is checked; without the model if this version cannot decode the payloads. Ends with the
+ * run, at the first invalid outcome, or when evidence is missing. At a fork it follows the branch that contains
+ * `through`, else the one that the fork rule prefers.
  */
 export function* replay(
   start: Chain | Certified,
