@@ -127,19 +127,19 @@ describe.each(cases)('$name ($exporter, opset $opset)', (each) => {
     const program = compileTraining(model, sgd, batch);
     const step = await load(program.step());
     // its last norms are over four numbers each, which amplifies rounding: PyTorch's own f32 ends 1.2e-3 away, ours 3.2e-3
-    const isDeep = each.name === 'resnet-18';
+    const bound = each.name === 'resnet-18' ? 5e-3 : 1e-3;
     let values: ArrayLike<number> = valuesOf({ imported, model });
     for (const wanted of each.steps) {
       const rates = vector([0.05]);
       const feeds = { ...feedsOf(each, model), params: vector(values), rates };
       const { loss, 'params.next': next } = await step(feeds);
-      expect(Math.abs(loss![0]! - wanted)).toBeLessThan(isDeep ? 5e-3 : 1e-3);
+      expect(Math.abs(loss![0]! - wanted)).toBeLessThan(bound);
       values = next!;
     }
     for (const [name, wanted] of Object.entries(each.statistics)) {
       const slot = program.layout.slots.find((one) => one.name === name)!;
       const own = Array.from({ length: slot.size }, (_, i) => values[slot.offset + i]!);
-      expect(distance(own, floats(wanted)) / norm(floats(wanted)), name).toBeLessThan(1e-3);
+      expect(distance(own, floats(wanted)) / norm(floats(wanted)), name).toBeLessThan(bound);
     }
   });
 });
