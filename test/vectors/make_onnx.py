@@ -1,6 +1,6 @@
 """
 Makes onnx.json: small models exported by torch.onnx.export (TorchScript and dynamo exporters, opsets 17 to 23), with
-PyTorch's losses, gradients in float64, and the losses of 20 steps of SGD.
+PyTorch's losses, gradients in float64, and the losses of 20 steps of SGD (3 of ResNet-18).
 
     pip install torch onnx onnxscript
     python make_onnx.py
@@ -363,9 +363,11 @@ def case(index, name, kind, create, how, opset):
     first.backward()
     gradient = {key: floats(value.grad) for key, value in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    # batch norms over four numbers soon amplify the rounding of f32: PyTorch's own is 1.2e-3 away after 5 steps
+    count = 3 if name == "resnet-18" else 20
     model.load_state_dict({key: value.double() if value.is_floating_point() else value for key, value in state.items()})
     steps = []
-    for _ in range(20):
+    for _ in range(count):
         optimizer.zero_grad()
         loss = losses(name, kind, model(inputs), targets).mean()
         loss.backward()
