@@ -59,6 +59,8 @@ class Importer {
   readonly #file: OnnxFile;
   readonly #opset: number;
   readonly #values = new Map<string, Source>();
+  /** Split tensors by the name of their sequence, which SequenceAt picks from. */
+  readonly #sequences = new Map<string, Pick<Recorded, 'inputs' | 'attributes'>>();
 
   constructor(file: OnnxFile, opset: number) {
     this.#file = file;
@@ -108,7 +110,13 @@ class Importer {
         hint: 'export it without loops and branches that depend on data',
       });
     }
-    const sources = inputs.map((each) => (each === '' ? undefined : this.#source(each)));
+    const sequence = type === 'SequenceAt' ? this.#sequences.get(inputs[0]!) : undefined;
+    const tensors = sequence ? inputs.slice(1) : inputs;
+    const sources = tensors.map((each) => (each === '' ? undefined : this.#source(each)));
+    if (type === 'SplitToSequence') {
+      this.#sequences.set(outputs[0]!, { inputs: sources, attributes: plain(node) });
+      return;
+    }
     const constant = type === 'Constant' ? constantOf(node) : undefined;
     if (constant) {
       this.#values.set(outputs[0]!, sourceOf(constant, 'frozen'));
@@ -123,8 +131,9 @@ class Importer {
       this.#values.set(outputs[0]!, isApart ? apart : first);
       return;
     }
-    const attributes = plain(node);
-    const recorded = { type: name, inputs: sources, results: outputs.length, attributes };
+    const recorded = sequence
+      ? { ...sequence, type: name, inputs: [...sources, ...sequence.inputs], results: 1 }
+      : { type: name, inputs: sources, results: outputs.length, attributes: plain(node) };
     const folded = this.#fold(recorded);
     outputs.forEach((output, result) => {
       const tensor = folded?.[result];

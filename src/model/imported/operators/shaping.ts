@@ -78,6 +78,25 @@ const split: Operator = (call) => {
   return ops.split(x, axis, list(call, 1) ?? even);
 };
 
+/** Picks one part of a split tensor. The importer puts the index before the inputs of the split. */
+const part: Operator = (call) => {
+  const index = known(call, 0).elements[0]!;
+  const x = value(call, 1);
+  const axis = frontAxis(int(call, 'axis', 0), x.shape.length);
+  const dim = x.shape[axis]!;
+  const sizes = call.inputs[2] ? known(call, 2) : undefined;
+  const isEven = sizes?.shape.length !== 1;
+  const each = sizes?.elements[0] ?? 1;
+  const count = isEven ? Math.ceil(dim / each) : sizes.elements.length;
+  const at = index < 0 ? index + count : index;
+  const all = isEven ? undefined : Array.from(sizes.elements);
+  const start = all ? all.slice(0, at).reduce((sum, size) => sum + size, 0) : at * each;
+  const end = Math.min(dim, start + (all ? all[at]! : each));
+  const cut = ops.slice(x, axis, start, end);
+  const isKept = sizes !== undefined || int(call, 'keepdims', 1) === 1;
+  return [isKept ? cut : ops.reshape(cut, cut.shape.toSpliced(axis, 1))];
+};
+
 /** Returns where the elements of a padded axis come from, for the modes that repeat elements. */
 function source(mode: string, at: number, size: number): number {
   if (mode === 'edge') return Math.min(size - 1, Math.max(0, at));
@@ -224,6 +243,7 @@ export const shaping: Readonly<Record<string, Operator>> = {
     return [ops.concat(parts as [Value, ...Value[]], int(call, 'axis', 0))];
   },
   Split: split,
+  SequenceAt: part,
   Slice: sliced,
   Gather: gathered,
   Pad: padded,
