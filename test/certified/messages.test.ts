@@ -10,7 +10,7 @@ const peer = '32cad8c2'.padEnd(64, '0');
 it('names the members that have not voted', () => {
   const stalled = { type: 'stalled', round: 3, attempt: 0, view: 0, missing: [peer] } as const;
   expect(troubleOf(stalled)).toBe(
-    'Round 4 is not decided yet: no vote from 32cad8c2. Trying again.',
+    'Round 4 is not decided yet: no vote from npub1xt9d3ss. Trying again.',
   );
   expect(troubleOf({ ...stalled, attempt: 2, missing: [] })).toBe(
     'Round 4 is not decided yet in recovery epoch 2. Trying again.',

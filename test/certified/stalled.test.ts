@@ -7,6 +7,7 @@ import { toProtocolMessage } from 'nostrain/certified/parts';
 import { nativeCrypto } from 'nostrain/node';
 import { type RunSpec, runIdOf } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
+import { shortName } from '../../src/run/worker-names.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
@@ -42,7 +43,7 @@ const specOf = ({ timing, ...more }: SpecOptions): RunSpec =>
 const startAll = (swarm: TimedSwarm, count: number): readonly CertifiedMember[] =>
   Array.from({ length: count }, (_, index) => swarm.start({ index }));
 
-const short = (index: number) => keyOf(index).slice(0, 8);
+const short = (index: number) => shortName(keyOf(index));
 
 const stallsOf = ({ events }: CertifiedMember) => events.filter(({ type }) => type === 'stalled');
 const voidsOf = ({ events }: CertifiedMember) => events.filter(({ type }) => type === 'voids');

@@ -201,6 +201,7 @@ class Simulation {
       rounds,
       training: {
         packing: 'trellis',
+        residual: 'none',
         model: 'mlp',
         hidden: [Math.max(1, Math.round(params / HIDDEN))],
       },

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buildHolder, createSigner, verifyEvent } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
+import { toNpub } from 'nostrain/node/parts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Directory } from '../../../../src/network/directory/directory.ts';
 import { directoryRoute } from '../../../../src/node/checkpoint/directory.ts';
@@ -42,7 +43,9 @@ describe('directory find', () => {
     const asked = [object, '--directory', url, '--allow-private'];
     const { exitCode, stdout } = await run('find', ...asked);
     expect(exitCode).toBe(0);
-    expect(stdout).toBe(`${url}  ${holder.publicKey}  region asia, tier known (self-reported)\n`);
+    expect(stdout).toBe(
+      `${url}  ${toNpub(holder.publicKey)}  region asia, tier known (self-reported)\n`,
+    );
     const json = await run('find', ...asked, '--json');
     expect(JSON.parse(json.stdout)).toMatchObject({
       ...{ object, by: 'holders', asks: 1, hops: 1 },

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { gather, openingOf, pathOf } from 'nostrain/certified/parts';
 import { buildHolder, createSigner } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
+import { toNpub } from 'nostrain/node/parts';
 import { createRelay, type Relay } from 'nostrain/relay';
 import { canonicalSpec } from 'nostrain/run';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -41,9 +42,9 @@ describe('placement check --run', () => {
     const asked = [inFolder('rules.toml'), '--run', inFolder('run.json'), '--relay', relay.url];
     const { exitCode, stdout, stderr } = await runCommand('placement', 'check', ...asked);
     expect(exitCode, stderr).toBe(0);
-    for (const key of holding) expect(stdout).toContain(`${key}  region asia`);
-    expect(stdout).not.toContain(stranger.publicKey);
-    expect(stdout).toContain(`${silent}: a member of the run that announces no capacity`);
+    for (const key of holding) expect(stdout).toContain(`${toNpub(key)}  region asia`);
+    expect(stdout).not.toContain(toNpub(stranger.publicKey));
+    expect(stdout).toContain(`${toNpub(silent!)}: a member of the run that announces no capacity`);
   });
 
   it('draws among all who announce themselves without it', async () => {
@@ -51,7 +52,7 @@ describe('placement check --run', () => {
     const asked = [inFolder('one.toml'), '--relay', relay.url];
     const { exitCode, stdout } = await runCommand('placement', 'check', ...asked);
     expect(exitCode).toBe(0);
-    expect(stdout).toContain(`${stranger.publicKey}  region asia`);
+    expect(stdout).toContain(`${toNpub(stranger.publicKey)}  region asia`);
   });
 
   it('refuses flags about runs without one', async () => {

@@ -110,10 +110,10 @@ describe('placement check', () => {
     expect(exitCode).toBe(0);
     const by = toNpub(attestor.publicKey).slice(0, 12);
     expect(stdout).toContain(
-      `${one.publicKey}  region asia (attested by ${by}), tier known (self-reported)`,
+      `${toNpub(one.publicKey)}  region asia (attested by ${by}), tier known (self-reported)`,
     );
     expect(stdout).toContain(
-      `not drawn  ${two.publicKey}: its region is self-reported, not attested`,
+      `not drawn  ${toNpub(two.publicKey)}: its region is self-reported, not attested`,
     );
     const forged = lines.replace('asia', 'oslo');
     const refused = await check(rules, await written('forged.jsonl', forged));

@@ -228,7 +228,7 @@ describe('nostrain run create', () => {
   it("publishes under the author's key only", async () => {
     const author = ['--set', `author=${toNpub(bob!)}`, '--relay', 'ws://127.0.0.1:9'];
     const { stderr } = await create('--model', 'linear', ...author);
-    expect(stderr).toContain(`your key is ${alice}, but the author is ${bob}`);
+    expect(stderr).toContain(`your key is ${toNpub(alice!)}, but the author is ${toNpub(bob!)}`);
   });
 
   it.each([

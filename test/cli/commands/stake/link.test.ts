@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { toHex, utf8 } from 'nostrain/base';
 import { describe, expect, test } from 'vitest';
 import { fromBase58, isLink, linkedKeys, parseLinks } from '../../../../src/chain/psyche/links.ts';
-import { toNsec } from '../../../../src/node/files/keys.ts';
+import { toNpub, toNsec } from '../../../../src/node/files/keys.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { signerOf } from '../../../support/signers.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
@@ -65,7 +65,9 @@ describe('a link', () => {
     const add = ['--account-key', file('id.json'), '-o', file('links.json'), '--made'];
     await linked(...add, '1000');
     const second = await linked(...add, '2000');
-    expect(second.stderr).toContain(`linked ${account} to ${signerOf(1).publicKey} in moss`);
+    expect(second.stderr).toContain(
+      `linked ${account} to ${toNpub(signerOf(1).publicKey)} in moss`,
+    );
     const links = readLinks(await readFile(file('links.json'), 'utf8'));
     expect(links.map(({ made }) => made)).toEqual([1000, 2000]);
     await writeFile(file('links.json'), 'my diary');
