@@ -113,7 +113,12 @@ const hostilePayloads: readonly Hostile[] = [
   altered('another round', 'wrong-round', 8, 1),
   altered('another roster', 'other-roster', 52, 1, 2, 3),
   altered('an unknown packing', 'unknown-codec', 5, 255),
-  altered('a packing that its manifest does not name', 'malformed', 5, 2),
+  altered('a removed packing', 'unknown-codec', 5, 2),
+  {
+    name: 'a packing that its manifest does not name',
+    reason: 'malformed',
+    payload: Buffer.from(packWhole(values, { ...own, packing: { codec: 'trellis', kept: 1024 } })),
+  },
   altered('a level of NaN', 'malformed', 84, 0xc0, 0x7f),
   altered('an infinite level', 'malformed', 84, 0x80, 0x7f),
   {
