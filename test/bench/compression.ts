@@ -66,6 +66,8 @@ interface Row {
   readonly bytes: number;
   /** Mean over the workers. */
   readonly residualShare: number;
+  /** Mean over all pairs of workers of the cosine between their deltas before compression. */
+  readonly cosine: number;
   readonly isLast: boolean;
   readonly seconds: number;
   /** On the clock of `stepSeconds`. */
@@ -184,6 +186,7 @@ async function simulate(setup: Setup): Promise<void> {
       ...{ label, round, loss, isLast },
       bytes: Math.max(...cohort.map(({ payloadBytes }) => payloadBytes)),
       residualShare: played.reduce((sum, { share }) => sum + share, 0) / played.length,
+      cosine: meanCosine(played.map(({ delta }) => delta)),
       seconds: (performance.now() - started) / 1000,
       ...(setup.stepSeconds.length > 0 && {
         clock: { seconds: clock.seconds, idle: 1 - clock.trained / clock.seconds, steps },
@@ -213,6 +216,8 @@ interface Round {
 interface Played {
   readonly contribution: Contribution;
   readonly share: number;
+  /** What the worker would have sent without compression. */
+  readonly delta: ArrayLike<number>;
 }
 
 async function play(
@@ -240,6 +245,7 @@ async function play(
   const delta = deltaOf(params.values, trained.params, worker.residual, rule);
   const assignment = assignChunks({ run: RUN, round, base, roster, owners, fragments, size });
   const { payload, sent } = packer.pack(delta, { round, worker: worker.name, assignment });
+  const exact = delta.slice();
   const kept = takeSent(delta, sent, rule);
   worker.residual = kept.residual;
   const contribution = {
@@ -247,5 +253,19 @@ async function play(
     ...{ examples: trained.examples, steps: trained.steps ?? innerSteps, createdAt: 0 },
     ...{ payloadBytes: payload.length, eventBytes: 0 },
   };
-  return { contribution, share: kept.share };
+  return { contribution, share: kept.share, delta: exact };
+}
+
+/** Returns the mean cosine of all pairs, or 0 for a lone delta. */
+function meanCosine(deltas: readonly ArrayLike<number>[]): number {
+  const dot = (a: ArrayLike<number>, b: ArrayLike<number>) => {
+    let sum = 0;
+    for (let i = 0; i < a.length; i++) sum += (a[i] ?? 0) * (b[i] ?? 0);
+    return sum;
+  };
+  const lengths = deltas.map((delta) => Math.sqrt(dot(delta, delta)));
+  const cosines = deltas.flatMap((a, i) =>
+    deltas.slice(0, i).map((b, j) => dot(a, b) / ((lengths[i] ?? 0) * (lengths[j] ?? 0))),
+  );
+  return cosines.reduce((sum, each) => sum + each, 0) / Math.max(1, cosines.length);
 }
