@@ -35,6 +35,11 @@ const tables = new WeakMap<Command, Map<string, Row>>();
 export const setOptionsOf = (command: Command): ReadonlyMap<string, Row> =>
   tables.get(command) ?? new Map();
 
+const choices = new WeakMap<Option, readonly string[]>();
+
+/** Returns the words of a choice, also where there are too many to list in the help. */
+export const wordsOf = (option: Option): readonly string[] | undefined => choices.get(option);
+
 interface AddOptions {
   /** Numbers are checked when read: the Python reference distinguishes invalid values from invalid command lines. */
   readonly isUnchecked?: boolean;
@@ -77,6 +82,7 @@ function flagOption(name: string, each: Row, isUnchecked: boolean): Option {
   const flag = each.flag!;
   const help = helpWithDefault(name, each);
   const option = each.many ? repeatable(flag, help) : new Option(flag, help);
+  if (each.words) choices.set(option, each.words);
   const isChecked = !isUnchecked && !each.many && each.accepted !== SWITCH;
   if (isChecked) option.argParser((text) => checked(text, each, longFlag(flag)));
   if (isSetting(name) && SHARED.includes(fields[name].scope)) option.helpGroup('Training:');

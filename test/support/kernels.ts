@@ -24,6 +24,7 @@ const kernels: Readonly<Record<Gpu, Readonly<Record<string, string>>>> = {
     ...typed(DOUBLE, 'Cos Sin Erf Exp Floor Log Sqrt Sigmoid Tanh Relu Softmax LogSoftmax ArgMax'),
     ...typed(DOUBLE, 'LayerNormalization SimplifiedLayerNormalization'),
     ...typed(MULTIPLIED, 'Gemm MatMul com.microsoft.FusedMatMul'),
+    ...typed(DOUBLE, 'Conv ConvTranspose MaxPool'),
     ...typed(REAL, 'com.microsoft.RotaryEmbedding'),
     ...typed('f64 f32 f16 i32 i64 i8 u8', 'Abs Sign Add Sub Mul Div'),
     ...typed('f64 f32 f16 i32 i64 i8', 'Neg'),
@@ -41,6 +42,7 @@ const kernels: Readonly<Record<Gpu, Readonly<Record<string, string>>>> = {
   },
   webgpu: {
     ...typed(REAL, 'Abs Neg Cos Sin Erf Exp Floor Log Sqrt Sigmoid Tanh Relu Softmax MatMul Slice'),
+    ...typed(REAL, 'Conv ConvTranspose MaxPool'),
     ...typed(REAL, 'GatherElements LayerNormalization SimplifiedLayerNormalization'),
     ...typed(REAL, 'com.microsoft.RotaryEmbedding'),
     ...typed(NUMBERS, 'Add Sub Mul Div Pow Max Min Equal Less Greater Gemm Clip ArgMax CumSum'),
@@ -181,7 +183,12 @@ function audit(
     if (isShader && buffers > MOST_BUFFERS) gaps.add(`${name} with ${buffers} buffers`);
     // a shape is known without looking at the elements
     if (each.opType === 'Shape') onCpu.add(each.output[0]!);
-    for (const output of each.output) types.set(output, resultOf(each, types));
+    // the kernel of WebGPU throws if positions are requested
+    const isIndexed = each.opType === 'MaxPool' && each.output.filter(Boolean).length > 1;
+    if (isIndexed && gpu === 'webgpu') gaps.add('MaxPool with positions');
+    for (const [i, output] of each.output.entries()) {
+      types.set(output, isIndexed && i === 1 ? 'i64' : resultOf(each, types));
+    }
   }
 }
 

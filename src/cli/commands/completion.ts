@@ -1,7 +1,7 @@
 /** `nostrain completion bash|zsh|fish`: prints a script that completes commands, flags and choices in the shell. */
 import { Argument, Command, type Option } from 'commander';
 import { SWITCH } from '../../run/field.ts';
-import { setOptionsOf } from '../../terminal/options.ts';
+import { setOptionsOf, wordsOf } from '../../terminal/options.ts';
 import { writeOut } from '../../terminal/output.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
@@ -62,7 +62,7 @@ const flagOf = (option: Option, command: Command): Flag => ({
   choices:
     option.long === '--set'
       ? assignmentsOf(command)
-      : (option.argChoices ?? choicesIn(option.description)),
+      : (option.argChoices ?? wordsOf(option) ?? choicesIn(option.description)),
 });
 
 /** Returns what `--set` takes: `owners=`, or `packing=int8` for a choice. */

@@ -68,7 +68,7 @@ const command = (): Command => {
     .option('--dataset <file>', 'linear, mlp, .onnx: rows to train on, as CSV or JSON')
     .option('--target <column>', 'linear, mlp, .onnx: CSV column to predict')
     .option('--start <state>', 'state file or run folder to start from')
-    .option('--task <name>', 'of an .onnx file: classify, regress or next-token')
+    .option('--task <name>', 'task of an .onnx model: classify, regress or next-token')
     .option('--spec <run>', 'join a run with a spec, like `run join`')
     .addOption(hintOption());
   addWorkerFlags(made, '--dir; with --spec in your data folder');

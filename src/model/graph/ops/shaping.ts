@@ -79,18 +79,16 @@ const isReal = (dtype: DType): boolean => isFloat(dtype) || dtype === 'f16';
 /** Maximum pieces joined at once: a WebGPU shader has at least 8 buffers, one of them for the result. */
 const MOST_PIECES = 7;
 
-/** Concatenates values along an axis; on WebGPU a few at a time. */
+/** Concatenates values along an axis; on WebGPU a few at a time. Returns the name of the result. */
 export function emitJoin(
   to: Emitter,
   pieces: readonly string[],
   { axis, dtype }: { readonly axis: number; readonly dtype: DType },
-  output: string,
-): void {
+  output?: string,
+): string {
   const attributes = { axis: { int: axis } };
-  if (to.target !== 'webgpu') {
-    to.node('Concat', pieces, { attributes, outputs: [output] });
-    return;
-  }
+  const named = output === undefined ? {} : { outputs: [output] };
+  if (to.target !== 'webgpu') return to.node('Concat', pieces, { attributes, ...named });
   const isBool = dtype === 'bool';
   const cast = (
     name: string,
@@ -103,8 +101,8 @@ export function emitJoin(
       part.length === 1 ? part[0]! : to.node('Concat', part, { attributes }),
     );
   }
-  if (!isBool) to.node('Concat', left, { attributes, outputs: [output] });
-  else cast(to.node('Concat', left, { attributes }), 'bool', { outputs: [output] });
+  if (!isBool) return to.node('Concat', left, { attributes, ...named });
+  return cast(to.node('Concat', left, { attributes }), 'bool', named);
 }
 
 const chunks = <T>(list: readonly T[], size: number): readonly (readonly T[])[] =>
