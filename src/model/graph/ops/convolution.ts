@@ -121,7 +121,7 @@ function emitPatches(
   return emitJoin(to, pieces, { axis: 1, dtype });
 }
 
-/** Emits the position of the first maximum of each window in the flat input, for WebGPU, whose MaxPool returns values only. */
+/** Emits the position of the first maximum of each window in the flat input: MaxPool on WebGPU has only the values. */
 function emitPositions(e: Emission<OpAttributes['maxPool']>): void {
   const { inputs, outputs, attributes, to } = e;
   const [x, y, at] = [inputs[0]!, outputs[0]!, outputs[1]!];
