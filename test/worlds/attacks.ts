@@ -51,6 +51,7 @@ interface Content {
   readonly digest: string;
   readonly body?: string;
   readonly view?: number;
+  readonly parent?: string;
 }
 
 const isVoting = ({ kind }: SignedEvent): boolean =>
@@ -169,6 +170,14 @@ export const slandering = (fromRound: number): Attack =>
       ...(screening && { screening: { screened: [0, 1, 2] } }),
     };
     return resign(event, { ...content, features } as Content, signer);
+  });
+
+/** Votes for the right outcomes, but as if they followed another one. */
+export const uprooting = (fromRound: number): Attack =>
+  sendsOther([voteKind.kind], (event, signer) => {
+    const content = JSON.parse(event.content) as Content;
+    if (content.round < fromRound || content.parent === undefined) return event;
+    return resign(event, { ...content, parent: bodyDigest(content.parent) }, signer);
   });
 
 /** Claims not to have the contributions of some members: proposes outcomes without them. */

@@ -294,11 +294,15 @@ export class WorldStage implements Stage {
     );
   }
 
-  #trainerOf({ index, clock, changed }: Machine): Trainer {
+  #trainerOf({ index, clock, changed, sessions }: Machine): Trainer {
     const { spec } = this.#chronicle;
     const shard = formatShard(shardSettings(spec, keyOf(index), {}).shard);
+    // other processes of an engine round otherwise, except where others run the steps again
+    const engine = spec.jury > 0 ? 0 : sessions;
     const msOf = (round: number) => this.#trainMs(index, round);
-    const trainer = pullingTrainer({ ...this.#dataOf(index), shard, clock, msOf, parts: PARTS });
+    const trainer = pullingTrainer({
+      ...{ ...this.#dataOf(index), shard, clock, msOf, parts: PARTS, engine },
+    });
     return {
       ...trainer,
       async train(task, ...rest) {
@@ -312,7 +316,7 @@ export class WorldStage implements Stage {
   #recomputing({ index, clock, isMisjudging }: Machine): (shard: string) => Trainer {
     return (shard) =>
       pullingTrainer({
-        ...{ ...this.#dataOf(index), clock, parts: PARTS, msOf: () => 400 },
+        ...{ ...this.#dataOf(index), clock, parts: PARTS, msOf: () => 400, engine: 0 },
         shard: isMisjudging ? `${shard} of others` : shard,
       });
   }

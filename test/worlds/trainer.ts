@@ -26,10 +26,12 @@ export interface TrainerOptions {
   msOf(round: number): number;
   /** Parts of a phase; it can be kept between two of them. */
   readonly parts: number;
+  /** Engines of other numbers reach slightly other parameters. */
+  readonly engine: number;
 }
 
 export function pullingTrainer(options: TrainerOptions): Trainer {
-  const { shard, layout, batchSize, clock, msOf, parts } = options;
+  const { shard, layout, batchSize, clock, msOf, parts, engine } = options;
   return {
     device: { device: 'cpu', threads: 1 },
     layout,
@@ -37,7 +39,7 @@ export function pullingTrainer(options: TrainerOptions): Trainer {
     async train({ params, round, steps, batchKey, remainingSteps, keeping }, _onProgress, signal) {
       const { from } = keeping ?? {};
       const values = Float32Array.from(from?.vectors[0] ?? params);
-      const [draw] = philox(deriveKey('rows', shard, ...batchKey), round, 0, 0, 0);
+      const [draw] = philox(deriveKey('rows', shard, ...batchKey), round, engine, 0, 0);
       const lossesOf = (done: number) => new Float32Array(done).fill(1);
       let done = from?.done ?? 0;
       while (done < parts && (done === 0 || remainingSteps?.(done) !== 0)) {

@@ -9,6 +9,7 @@ import {
   mischunking,
   slandering,
   splitting,
+  uprooting,
 } from '../attacks.ts';
 import { type Document, isInChunks } from '../features.ts';
 import { type Fault, mostHostile, numberOf } from './fault.ts';
@@ -60,6 +61,8 @@ export const floods = hostile('floods', flooding);
 export const grinds = hostile('grinds', grinding);
 
 export const copies = hostile('copies', copying);
+
+export const uproots = hostile('uproots', uprooting);
 
 export const censors = hostile('censors', censoring);
 

@@ -2,16 +2,16 @@
 import { backupRestored, diskFull, diskLost } from './disks.ts';
 import type { Fault } from './fault.ts';
 import * as hostile from './hostile.ts';
-import { oneWay, partition } from './partition.ts';
+import { halves, oneWay, partition } from './partition.ts';
 import { comesLate, keyShared, killed, leaves, sleeps } from './process.ts';
 import * as relays from './relays.ts';
-import { skew } from './skew.ts';
+import { clocksApart, skew } from './skew.ts';
 
 export const faults: readonly Fault[] = [
   ...[killed, comesLate, leaves, sleeps, keyShared],
   ...[diskLost, backupRestored, diskFull],
   ...Object.values(relays),
-  ...[partition, oneWay, skew],
+  ...[partition, halves, oneWay, skew, clocksApart],
   ...Object.values(hostile),
 ];
 

@@ -4,8 +4,9 @@
  */
 import { drawMoment, drawSeconds, type Fault, listOf, numberOf } from './fault.ts';
 
-const some = (count: number, isIn: () => boolean): readonly number[] =>
-  Array.from({ length: count }, (_, i) => i).filter(isIn);
+const upTo = (count: number): readonly number[] => Array.from({ length: count }, (_, i) => i);
+
+const some = (count: number, isIn: () => boolean): readonly number[] => upTo(count).filter(isIn);
 
 export const partition: Fault = {
   name: 'partition',
@@ -42,5 +43,26 @@ export const oneWay: Fault = {
     const to = from + numberOf(parameters, 'seconds');
     const isOnWay = (worker: number, relay: number) => workers.has(worker) && relays.has(relay);
     stage.lose(from, to, (worker, relay, way) => way === parameters.way && isOnWay(worker, relay));
+  },
+};
+
+/**
+ * Half of the workers reach only half of the relays, the others only the other half, for longer than a round: two small
+ * quorums would decide two outcomes.
+ */
+export const halves: Fault = {
+  ...partition,
+  name: 'halves',
+  isCertified: true,
+  draw(draws, world) {
+    if (world.relays < 2) return undefined;
+    const from = draws.whole(0, world.workers - 1);
+    const count = world.workers >> 1;
+    return {
+      at: drawMoment(draws, world),
+      seconds: drawSeconds(draws, 60, 240),
+      workers: upTo(count).map((i) => (from + i) % world.workers),
+      relays: upTo(draws.whole(1, world.relays - 1)),
+    };
   },
 };
