@@ -5,7 +5,7 @@ import { apartIn, type SignedEvent, verifyEvent } from 'nostrain/network';
 import type { Outcome, RunSpec } from 'nostrain/run';
 import { sentBefore, signedIn } from '../../src/certified/rounds/journal.ts';
 import type { Tap } from '../bench/simulate/line.ts';
-import type { WorldDisk } from './disk.ts';
+import { noFiles, type WorldDisk } from './disk.ts';
 import { keyedCrypto } from './keyed-crypto.ts';
 import type { World } from './world.ts';
 
@@ -111,7 +111,8 @@ export class Chronicle {
 
   #noteSent(worker: number, text: string): Sent {
     const [, event] = JSON.parse(text) as [string, SignedEvent];
-    const { files, losses } = this.disks.get(worker)!;
+    // strangers have no disk
+    const { files = noFiles, losses = 0 } = this.disks.get(worker) ?? {};
     const { entry, state } = files;
     const own = [...signedIn(entry), ...(state ? sentBefore(state) : [])];
     const isOnDisk = own.includes(event.id);

@@ -7,6 +7,7 @@ import type { CertifiedState } from 'nostrain/certified/parts';
 import type { WorkerState } from 'nostrain/worker';
 import type { PrivateStore } from '../../src/certified/features/feature.ts';
 import type { Disk } from '../support/certified-swarm.ts';
+import type { Held } from './holders.ts';
 
 /** Contents of a disk; each write replaces the whole object, so that a reference to an old one is a backup. */
 export interface Files {
@@ -16,11 +17,13 @@ export interface Files {
   readonly phase?: Uint8Array | undefined;
   /** Private states, by root. */
   readonly states: ReadonlyMap<string, Uint8Array>;
+  /** Chunks of checkpoints that this worker holds for others. */
+  readonly held: Held;
   /** State of a plain run. */
   readonly plain?: WorkerState | undefined;
 }
 
-const empty: Files = { backfill: new Map(), states: new Map() };
+export const noFiles: Files = { backfill: new Map(), states: new Map(), held: new Map() };
 
 /** Of a write: before the file changes, when half of it is on disk, or right after. */
 export type WriteMoment = 'before-write' | 'torn-write' | 'after-write';
@@ -37,6 +40,7 @@ export const NO_SPACE = 'ENOSPC: no space left on device';
 /** The disk as one process sees it. */
 export interface Mounted extends Disk {
   plain: WorkerState | undefined;
+  held: Held;
   readonly journal: Journal;
   readonly states: PrivateStore;
   /** The process is dead: nothing it still writes is kept. */
@@ -44,7 +48,7 @@ export interface Mounted extends Disk {
 }
 
 export class WorldDisk {
-  files: Files = empty;
+  files: Files = noFiles;
   /** How often all files were lost. */
   losses = 0;
   #traps: Trap[] = [];
@@ -52,7 +56,7 @@ export class WorldDisk {
 
   /** Loses all files. */
   lose(): void {
-    this.files = empty;
+    this.files = noFiles;
     this.losses++;
   }
 
@@ -105,6 +109,12 @@ export class WorldDisk {
       },
       set phase(phase) {
         write({ phase }, { phase: phase.subarray(0, phase.length >> 1) });
+      },
+      get held() {
+        return files().held;
+      },
+      set held(held) {
+        write({ held });
       },
       get plain() {
         return files().plain;

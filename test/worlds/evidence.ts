@@ -7,12 +7,16 @@ import {
   replay,
   startOf,
 } from 'nostrain/certified/parts';
-import type { EventCrypto } from 'nostrain/network';
+import { archivedVotes } from 'nostrain/kinds';
+import type { EventCrypto, SignedEvent } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
 import { runIdOf } from 'nostrain/run';
+import { readArchivedVotes } from '../../src/certified/wire/archived-votes.ts';
+import { keyOf } from '../support/swarm.ts';
+import { chainRecords } from './chain.ts';
 import type { Chronicle, Sent } from './chronicle.ts';
 import { keyedCrypto } from './keyed-crypto.ts';
-import type { World } from './world.ts';
+import { spoiledIn, type World } from './world.ts';
 
 export interface Evidence {
   readonly sent: readonly Sent[];
@@ -29,11 +33,26 @@ export function evidenceOf(chronicle: Chronicle): Evidence {
   const { world, spec, parsed } = chronicle;
   const sent = chronicle.sent();
   const crypto = cryptoOf(world);
-  const events = sent.map(({ event }) => event);
-  const gathered = gather(events, { run: runIdOf(spec), spec }, { crypto, read: parsed });
+  const events = sent.flatMap(({ event }) => [event, ...archivedIn(event, chronicle)]);
+  const gathered = gather(
+    events,
+    { run: runIdOf(spec), spec },
+    {
+      ...{ crypto, read: parsed },
+      ...chainRecords(chronicle),
+    },
+  );
   const evidence = { sent, gathered };
   made.set(chronicle, evidence);
   return evidence;
+}
+
+/** Returns the votes in an archive by a hostile member, which may hold what it sent to no relay. */
+function archivedIn(event: SignedEvent, { world, spec }: Chronicle): readonly SignedEvent[] {
+  const isHostile = [...spoiledIn(world)].some((worker) => keyOf(worker) === event.pubkey);
+  if (!isHostile || event.kind !== archivedVotes.kind) return [];
+  const read = readArchivedVotes(event, runIdOf(spec), cryptoOf(world));
+  return read.ok && !('root' in read.value) ? read.value : [];
 }
 
 interface Replayed {

@@ -4,7 +4,9 @@
  */
 import type { Untyped } from 'nostrain/run';
 import { keyOf } from '../support/swarm.ts';
+import { firstTable, STAKE_PERIOD } from './chain.ts';
 import type { Draws } from './draws.ts';
+import { REPLICAS } from './holders.ts';
 import type { World } from './world.ts';
 
 /** Parts of a run spec, as plain data. */
@@ -54,6 +56,9 @@ const PARTS = { model: 'mlp', hidden: [900], packing: 'int8' } as const;
 /** A model whose payload is larger than one chunk. */
 const CHUNKED = { model: 'mlp', hidden: [12_000], packing: 'int8' } as const;
 
+/** Seconds from an outcome to the block that counts: as short as the largest difference of clocks allows. */
+export const BEACON_LAG = 181;
+
 export const isInChunks = ({ training }: Document): boolean =>
   JSON.stringify((training as Document | undefined)?.hidden) === JSON.stringify(CHUNKED.hidden);
 
@@ -99,6 +104,37 @@ export const features: readonly WorldFeature[] = [
     draw: (draws) => ({ checkpoint: { every: draws.whole(1, 4), keep: draws.whole(1, 3) } }),
   },
   fixed('foundersDecide', 0.3, { foundersDecide: true }),
+  {
+    name: 'pace',
+    chance: 0.1,
+    // steps that are run again take as long as all
+    draw: (draws, { document }) =>
+      document.jury === undefined
+        ? { pace: { innerSeconds: draws.whole(3, 12), leastSteps: draws.whole(1, 2) } }
+        : undefined,
+  },
+  {
+    name: 'stakes',
+    chance: 0.1,
+    draw: (draws) => ({
+      stake: {
+        source: 'evm',
+        snapshot: firstTable(),
+        period: STAKE_PERIOD,
+        every: draws.whole(0, 2),
+      },
+      committee: { weights: 'stake' },
+    }),
+  },
+  fixed('beacon', 0.06, { beacon: { kind: 'block', lagSeconds: BEACON_LAG, chain: 'eip155:1' } }),
+  {
+    name: 'placement',
+    chance: 0.1,
+    draw: (draws) => ({
+      checkpoint: { every: draws.whole(1, 2), keep: 2 },
+      placement: { objects: { checkpoint: { replicas: REPLICAS } } },
+    }),
+  },
   fixed('seatWishes', 0.15, { seatWishes: true }),
   {
     name: 'sessions',

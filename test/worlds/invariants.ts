@@ -7,6 +7,7 @@ import type { Chronicle, Saved } from './chronicle.ts';
 import { conduct } from './conduct.ts';
 import { NO_SPACE } from './disk.ts';
 import { evidenceOf, replayOf } from './evidence.ts';
+import { BEACON_LAG } from './features.ts';
 import type { Invariant } from './invariant.ts';
 import { GRACE_MAX_MS } from './spec.ts';
 import { honestIn, lastFaultSeconds, type World } from './world.ts';
@@ -125,8 +126,9 @@ const noneFails: Invariant = {
 };
 
 /** Seconds after the last fault within which all honest workers finish. */
-export function patienceSeconds({ rounds }: World): number {
-  return 600 + (rounds * (GRACE_MAX_MS + 60_000)) / 1000;
+export function patienceSeconds({ rounds, document }: World): number {
+  const waits = document.beacon ? BEACON_LAG : 0;
+  return 600 + rounds * (GRACE_MAX_MS / 1000 + 60 + waits);
 }
 
 const progresses: Invariant = {

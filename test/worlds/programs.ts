@@ -16,8 +16,10 @@ import { runPythonWorker } from '../../src/python/worker/strategy.ts';
 import { keyOf, startCertified } from '../support/certified-swarm.ts';
 import { plan } from '../support/fake-ports.ts';
 import { signerOf } from '../support/swarm.ts';
+import type { SimulatedChain } from './chain.ts';
 import type { Chronicle } from './chronicle.ts';
 import type { Mounted } from './disk.ts';
+import { holdersOf } from './holders.ts';
 import { keyedSignerOf } from './keyed-crypto.ts';
 import type { MachineClock } from './machine-clock.ts';
 import { GRACE_MAX_MS } from './spec.ts';
@@ -48,6 +50,9 @@ export interface Launch {
   /** The run began earlier. */
   readonly isLater: boolean;
   readonly chronicle: Chronicle;
+  readonly chain: SimulatedChain;
+  /** Returns the disks of machines that are there. */
+  reachable(): readonly Mounted[];
 }
 
 export interface Running {
@@ -90,8 +95,19 @@ function shownBy(worker: number, { spec, world }: Chronicle) {
   return { evidence: '', features: { sessions: { by } } };
 }
 
+/** Returns the chunks of checkpoints that members hold for each other. */
+const chunksOf = ({ signer, disk, reachable }: Launch) =>
+  holdersOf({
+    me: signer.publicKey,
+    load: () => disk.held,
+    save: (held) => {
+      disk.held = held;
+    },
+    others: () => reachable().map(({ held }) => held),
+  });
+
 const startCertifiedWorker = (options: Launch): Running => {
-  const { chronicle, first, isLater, disk, ...launch } = options;
+  const { chronicle, first, isLater, disk, chain, ...launch } = options;
   const { spec, world } = chronicle;
   const { layout, values } = first;
   const { index: worker } = launch;
@@ -106,7 +122,9 @@ const startCertifiedWorker = (options: Launch): Running => {
     // a machine that lost its disk asks for what others certified
     fetchesCheckpoint: disk.state === undefined && isLater,
     // a relay may take as long as the round, as in the settings that a spec makes
-    plan: { evaluate: false, roundTimeoutMs: spec.timing.graceMaxMs },
+    plan: { evaluate: false, roundTimeoutMs: spec.timing.graceMaxMs, localSteps: spec.pace },
+    ...{ refresh: chain.stakesFor(worker), beacon: (time: number) => chain.beaconAfter(time) },
+    ...(spec.placement && { chunks: chunksOf(options) }),
     ...(!world.isReal && { read: chronicle.read }),
     apply: (state, outcome, ...rest) => {
       const verdict = applyOutcome(state, outcome, ...rest);

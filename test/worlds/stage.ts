@@ -3,7 +3,7 @@
  * and the relays what faults ask for.
  */
 import { shardSettings } from 'nostrain/certified/parts';
-import { createRelaySet, type EventCrypto, type RelaySet } from 'nostrain/network';
+import { createRelaySet, type EventCrypto, type RelaySet, type Signer } from 'nostrain/network';
 import { nativeCrypto } from 'nostrain/node';
 import { limitsOf } from 'nostrain/relay';
 import type { Vector } from 'nostrain/tensor';
@@ -16,10 +16,11 @@ import { Network } from '../bench/simulate/network.ts';
 import type { VirtualClock } from '../bench/simulate/virtual-clock.ts';
 import { keyOf, signerOf } from '../support/swarm.ts';
 import type { Attack } from './attacks.ts';
+import { SimulatedChain } from './chain.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type Mounted, WorldDisk } from './disk.ts';
 import { type Draws, drawsOf } from './draws.ts';
-import type { Alteration, IsLost, RelayFaults, Stage } from './faults/fault.ts';
+import type { Alteration, IsLost, RelayFaults, Stage, Visit } from './faults/fault.ts';
 import { isInChunks } from './features.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
 import { MachineClock } from './machine-clock.ts';
@@ -47,6 +48,9 @@ interface Machine {
   sessions: number;
 }
 
+/** Number of a stranger's first key; a visit of strangers takes as many. */
+const STRANGERS = 200;
+
 type IsSevered = (worker: number, relay: number) => boolean;
 
 const MBIT = 125_000;
@@ -70,6 +74,8 @@ export class WorldStage implements Stage {
   readonly #network: Network;
   readonly #crypto: EventCrypto;
   readonly #spoiled: ReadonlySet<number>;
+  readonly #chain: SimulatedChain;
+  #visits = 0;
 
   constructor(world: World, clock: VirtualClock, chronicle: Chronicle) {
     this.world = world;
@@ -79,6 +85,7 @@ export class WorldStage implements Stage {
     this.#crypto = world.isReal ? nativeCrypto : keyedCrypto;
     this.#draws = drawsOf(world.seed, 'frames');
     this.#spoiled = spoiledIn(world);
+    this.#chain = new SimulatedChain(chronicle.spec, clock);
     this.#machines = Array.from({ length: world.workers }, (_, i) => this.#machineOf(i));
     this.#relayFaults = Array.from({ length: world.relays }, () => ({}));
     this.#network = this.#connect();
@@ -187,6 +194,23 @@ export class WorldStage implements Stage {
     this.#machines[worker]!.isMisjudging = true;
   }
 
+  visit(from: number, to: number, keys: number, act: Visit): void {
+    const index = STRANGERS * (1 + this.#visits++);
+    const signers = Array.from({ length: keys }, (_, i) => this.#signerOf(index + i));
+    this.after(from, () => {
+      this.#note(`strangers with ${keys} keys come until ${to} s`);
+      const { openSocket, cut } = this.#network.plug(index);
+      const random = drawsOf(this.world.seed, 'random', index).unit;
+      const options = { openSocket, clock: this.#clock, crypto: this.#crypto, random };
+      const relays = createRelaySet(this.#network.urls, options);
+      act(relays, signers);
+      this.after(to, () => {
+        cut();
+        void relays.close();
+      });
+    });
+  }
+
   suspend(worker: number, untilSeconds: number): void {
     this.#note(`worker ${worker} sleeps until ${untilSeconds} s`);
     this.#machines[worker]!.clock.suspend(this.#startMs + 1000 * untilSeconds);
@@ -255,7 +279,7 @@ export class WorldStage implements Stage {
     const { openSocket, cut } = this.#network.plug(index);
     const crypto = this.#crypto;
     const random = drawsOf(this.world.seed, 'random', index, machine.sessions++).unit;
-    const signer = this.world.isReal ? signerOf(index) : keyedSignerOf(index);
+    const signer = this.#signerOf(index);
     const connected = createRelaySet(this.#network.urls, {
       ...{ openSocket, clock, crypto, random },
       // rounds are short: at the usual rate, private states and chunks would wait behind votes for longer than a round
@@ -271,9 +295,15 @@ export class WorldStage implements Stage {
       recomputing: this.#recomputing(machine),
       ...{ trainer: this.#trainerOf(machine), isLater: this.#seconds > 0 },
       chronicle: this.#chronicle,
+      chain: this.#chain,
+      reachable: () => this.#machines.flatMap(({ process }) => process?.disk ?? []),
     });
     machine.process = { member, disk, cut };
     this.#watch(machine, member);
+  }
+
+  #signerOf(index: number): Signer {
+    return this.world.isReal ? signerOf(index) : keyedSignerOf(index);
   }
 
   #watch(machine: Machine, member: Running): void {

@@ -42,7 +42,8 @@ export function pullingTrainer(options: TrainerOptions): Trainer {
       const [draw] = philox(deriveKey('rows', shard, ...batchKey), round, engine, 0, 0);
       const lossesOf = (done: number) => new Float32Array(done).fill(1);
       let done = from?.done ?? 0;
-      while (done < parts && (done === 0 || remainingSteps?.(done) !== 0)) {
+      const stepsIn = (part: number) => Math.max(1, Math.round((steps * part) / parts));
+      while (done < parts && (done === 0 || remainingSteps?.(stepsIn(done)) !== 0)) {
         await clock.sleep(msOf(round) / parts, signal);
         for (let i = 0; i < values.length; i++) {
           const noise = 0.3 * NOISE[(draw + i) % NOISE.length]!;
@@ -54,7 +55,7 @@ export function pullingTrainer(options: TrainerOptions): Trainer {
           ...{ done, vectors: [values.slice()], losses: lossesOf(done), seconds: 0 },
         });
       }
-      const examples = steps * batchSize;
+      const examples = stepsIn(done) * batchSize;
       return { params: values, moments: [], losses: lossesOf(done), examples, seconds: 0 };
     },
     evaluate: async (params) => lossOf(params, 0),

@@ -1,4 +1,5 @@
 /** Interface of a fault, and of the stage that it acts on. The core of the simulation knows no fault by name. */
+import type { RelaySet, Signer } from 'nostrain/network';
 import type { Vector } from 'nostrain/tensor';
 import type { Attack } from '../attacks.ts';
 import type { WorldDisk } from '../disk.ts';
@@ -40,6 +41,8 @@ export interface Stage {
   setTraining(worker: number, change: (params: Vector, round: number) => Vector): void;
   /** The worker finds that the steps of all others lead elsewhere. */
   setMisjudging(worker: number): void;
+  /** Lets a machine of a stranger, with as many keys, act over the relays from one second to another. */
+  visit(from: number, to: number, keys: number, act: Visit): void;
   /** Stops the clock and the timers of a machine until that second. */
   suspend(worker: number, untilSeconds: number): void;
   /** Severs workers from relays while `isSevered` holds, from one second to another. */
@@ -55,6 +58,9 @@ export interface Stage {
   /** Changes the faults that a relay injects; its connections end, so that all see them. */
   setRelay(relay: number, faults: RelayFaults): void;
 }
+
+/** What a stranger does once its machine is there. */
+export type Visit = (relays: RelaySet, signers: readonly Signer[]) => void;
 
 export interface Fault {
   readonly name: string;

@@ -6,12 +6,13 @@ import { halves, oneWay, partition } from './partition.ts';
 import { comesLate, keyShared, killed, leaves, sleeps } from './process.ts';
 import * as relays from './relays.ts';
 import { clocksApart, skew } from './skew.ts';
+import { strangersFlood } from './strangers.ts';
 
 export const faults: readonly Fault[] = [
   ...[killed, comesLate, leaves, sleeps, keyShared],
   ...[diskLost, backupRestored, diskFull],
   ...Object.values(relays),
-  ...[partition, halves, oneWay, skew, clocksApart],
+  ...[partition, halves, oneWay, skew, clocksApart, strangersFlood],
   ...Object.values(hostile),
 ];
 
