@@ -19,6 +19,8 @@ export interface Saved {
   /** Digest of the outcome of the last of them; in a plain run that of the model. */
   readonly outcome: string;
   readonly model: string;
+  /** Mean squared distance of the parameters to what training pulls them to. */
+  readonly loss: number;
   /** Keys that broke the rules. */
   readonly ejected: readonly string[];
 }

@@ -2,8 +2,10 @@
 import { createReconciliation } from '../../src/network/transport/missing-events.ts';
 import { Restless, VirtualClock } from '../bench/simulate/virtual-clock.ts';
 import { Chronicle } from './chronicle.ts';
+import { openEngines } from './engine.ts';
 import { faultNamed } from './faults/list.ts';
 import { invariantsOf, patienceSeconds } from './invariants.ts';
+import { isCompared, LOSS_STAYS, lossApart } from './loss.ts';
 import { specOf } from './spec.ts';
 import { WorldStage } from './stage.ts';
 import { lastFaultSeconds, type World } from './world.ts';
@@ -29,12 +31,24 @@ await createReconciliation([]);
 /** Steps of the clock in a second of a world: sixty times what 33 workers over four relays needed. */
 const MOST_STEPS = 5_000_000;
 
+/** Plays a world, and some without their faults as well, to compare what they learn. */
 export async function playWorld(world: World): Promise<Played> {
+  const played = await stageWorld(world);
+  if (!isCompared(world)) return played;
+  const { chronicle } = await stageWorld({ ...world, faults: [] });
+  const apart = lossApart(played.chronicle, chronicle);
+  const more = apart.map((message) => ({ invariant: LOSS_STAYS, message }));
+  return { ...played, violations: [...played.violations, ...more] };
+}
+
+async function stageWorld(world: World): Promise<Played> {
+  const spec = specOf(world);
+  const engines = await openEngines(world, spec);
   const clock = new VirtualClock(MOST_STEPS);
   const startMs = clock.now();
   const seconds = () => (clock.now() - startMs) / 1000;
-  const chronicle = new Chronicle(world, specOf(world), seconds);
-  const stage = new WorldStage(world, clock, chronicle);
+  const chronicle = new Chronicle(world, spec, seconds);
+  const stage = new WorldStage(world, clock, chronicle, engines);
   try {
     for (const each of world.faults) faultNamed(each.fault).begin(each, stage);
     stage.begin();
@@ -52,5 +66,6 @@ export async function playWorld(world: World): Promise<Played> {
   } finally {
     stage.close();
     clock.close();
+    for (const engine of engines) await engine.close();
   }
 }

@@ -23,6 +23,7 @@ import { holdersOf } from './holders.ts';
 import { keyedSignerOf } from './keyed-crypto.ts';
 import type { MachineClock } from './machine-clock.ts';
 import { GRACE_MAX_MS } from './spec.ts';
+import { lossOf } from './trainer.ts';
 import type { RunKind } from './world.ts';
 
 /** Time to wait for a first relay: longer than relays are away. */
@@ -132,10 +133,11 @@ const startCertifiedWorker = (options: Launch): Running => {
       return verdict;
     },
     onEvent: (event) => chronicle.reported.push({ worker, event }),
-    onSave({ sent, round, head }) {
+    onSave({ sent, round, head, params }) {
       if (sent) return;
       const { parent: outcome, modelRoot: model, ledger } = head;
-      chronicle.saves({ worker, round, outcome, model, ejected: ledger.faulted });
+      const loss = lossOf(params.values);
+      chronicle.saves({ worker, round, outcome, model, loss, ejected: ledger.faulted });
     },
   });
   const stop = () => {
@@ -159,7 +161,11 @@ function averagingOf({ chronicle, first, disk, ...launch }: Launch) {
       const { sent, round, params } = state;
       if (sent || signal.aborted) return;
       const model = stateDigest(params);
-      chronicle.saves({ worker, round, outcome: model, model, ejected: [] });
+      chronicle.saves({
+        ...{ worker, round, outcome: model, model },
+        loss: lossOf(params.values),
+        ejected: [],
+      });
     },
   };
   const maxContainerBytes = 10_000 + 6 * layout.size;

@@ -33,7 +33,11 @@ export interface Summary {
   readonly broken: Readonly<Record<string, number>>;
   readonly failing: readonly number[];
   readonly worldsPerSecond: number;
+  /** Contributions counted in an hour of a world's clock, on average. */
+  readonly goodput: number;
   readonly cpuSecondsPerWorld: number;
+  /** Of worlds with real signatures, most of which train on onnxruntime; 0 without such a world. */
+  readonly cpuSecondsPerRealWorld: number;
 }
 
 export function summaryOf(reports: readonly Report[], wallSeconds: number): Summary {
@@ -47,14 +51,20 @@ export function summaryOf(reports: readonly Report[], wallSeconds: number): Summ
       broken[name] = (broken[name] ?? 0) + 1;
     }
   }
-  const cpuSeconds = reports.reduce((sum, each) => sum + each.cpuSeconds, 0);
+  const cpuOf = (isReal: boolean) =>
+    reports.filter(({ world }) => world.isReal === isReal).map(({ cpuSeconds }) => cpuSeconds);
   return {
     ...{ worlds: reports.length, violations: failing.length },
     ...{ traceHash: hash.digest('hex').slice(0, 16), broken },
     failing: failing.map(({ world }) => world.seed),
     worldsPerSecond: round(reports.length / wallSeconds),
-    cpuSecondsPerWorld: round(cpuSeconds / Math.max(1, reports.length)),
+    goodput: mean(reports.map(({ goodput }) => goodput)),
+    cpuSecondsPerWorld: mean(cpuOf(false)),
+    cpuSecondsPerRealWorld: mean(cpuOf(true)),
   };
 }
+
+const mean = (values: readonly number[]): number =>
+  round(values.reduce((sum, each) => sum + each, 0) / Math.max(1, values.length));
 
 const round = (value: number): number => Math.round(1000 * value) / 1000;

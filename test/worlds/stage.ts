@@ -20,6 +20,7 @@ import { SimulatedChain } from './chain.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type Mounted, WorldDisk } from './disk.ts';
 import { type Draws, drawsOf } from './draws.ts';
+import { type Engines, timedEngine } from './engine.ts';
 import type { Alteration, IsLost, RelayFaults, Stage, Visit } from './faults/fault.ts';
 import { isInChunks } from './features.ts';
 import { keyedCrypto, keyedSignature, keyedSignerOf } from './keyed-crypto.ts';
@@ -75,11 +76,13 @@ export class WorldStage implements Stage {
   readonly #crypto: EventCrypto;
   readonly #spoiled: ReadonlySet<number>;
   readonly #chain: SimulatedChain;
+  readonly #engines: Engines;
   #visits = 0;
 
-  constructor(world: World, clock: VirtualClock, chronicle: Chronicle) {
+  constructor(world: World, clock: VirtualClock, chronicle: Chronicle, engines: Engines = []) {
     this.world = world;
     this.#clock = clock;
+    this.#engines = engines;
     this.#chronicle = chronicle;
     this.#startMs = clock.now();
     this.#crypto = world.isReal ? nativeCrypto : keyedCrypto;
@@ -330,9 +333,11 @@ export class WorldStage implements Stage {
     // other processes of an engine round otherwise, except where others run the steps again
     const engine = spec.jury > 0 ? 0 : sessions;
     const msOf = (round: number) => this.#trainMs(index, round);
-    const trainer = pullingTrainer({
-      ...{ ...this.#dataOf(index), shard, clock, msOf, parts: PARTS, engine },
-    });
+    const timing = { clock, msOf, shard };
+    const real = this.#engines[index];
+    const trainer = real
+      ? timedEngine(real, timing)
+      : pullingTrainer({ ...timing, ...this.#dataOf(index), parts: PARTS, engine });
     return {
       ...trainer,
       async train(task, ...rest) {

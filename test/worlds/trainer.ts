@@ -58,7 +58,7 @@ export function pullingTrainer(options: TrainerOptions): Trainer {
       const examples = stepsIn(done) * batchSize;
       return { params: values, moments: [], losses: lossesOf(done), examples, seconds: 0 };
     },
-    evaluate: async (params) => lossOf(params, 0),
+    evaluate: async (params) => lossOf(params),
     async measure(params, _, { key, rows: batch }) {
       const rows = drawRows({ key, round: 0, firstStep: 0, steps: 1, batch, bound: ROWS });
       return Float32Array.from(rows, (row) => lossOf(params, row / ROWS - 0.5));
@@ -68,8 +68,8 @@ export function pullingTrainer(options: TrainerOptions): Trainer {
   };
 }
 
-/** Returns the mean squared distance to the target of a row. */
-function lossOf(params: ArrayLike<number>, offset: number): number {
+/** Returns the mean squared distance to the target of a row; the middle one has no offset. */
+export function lossOf(params: ArrayLike<number>, offset = 0): number {
   let sum = 0;
   for (let i = 0; i < params.length; i++) sum += (params[i]! - targetOf(i) - 0.3 * offset) ** 2;
   return sum / params.length;

@@ -25,7 +25,7 @@ export interface World {
   readonly trainSeconds: readonly [number, number];
   /** Of a certified run: what its spec says beyond the usual. */
   readonly document: Document;
-  /** Real signatures; else a keyed hash. */
+  /** Real signatures and training; else a keyed hash, and a trainer that pulls parameters to a target. */
   readonly isReal: boolean;
   readonly faults: readonly FaultCase[];
 }
@@ -47,7 +47,7 @@ const JOINED_SHARE = 0.35;
 /** Founders that a committee needs to withstand one fault. */
 const LEAST_FOUNDERS = 3;
 const dialects: readonly Dialect[] = ['ours', 'ours', 'strfry', 'nostr-rs-relay', 'nostream'];
-/** One world in so many has real signatures. */
+/** One world in so many has real signatures and training. */
 const REAL_SHARE = 50;
 
 /** Draws the world of a seed. */
