@@ -1,11 +1,14 @@
-/** Each fault happens: workers send other events than without it, and no invariant breaks. */
+/** Each fault and feature has an effect: workers send other events than without it, and no invariant breaks. */
 import { setMaxListeners } from 'node:events';
+import { manifest } from 'nostrain/kinds';
 import { describe, expect, it } from 'vitest';
+import type { Chronicle } from '../chronicle.ts';
 import { drawsOf } from '../draws.ts';
 import type { Fault } from '../faults/fault.ts';
 import { faults } from '../faults/list.ts';
-import type { Document } from '../features.ts';
+import { BEACON_LAG, type Document, features, overlay } from '../features.ts';
 import { playWorld } from '../play.ts';
+import { isAllowed } from '../spec.ts';
 import type { World } from '../world.ts';
 
 // workers wait for many things with one signal each
@@ -63,5 +66,33 @@ describe('a world with one fault', () => {
       if ((await sentIn(world)) !== (await undisturbedOf(quiet))) return;
     }
     expect.fail('no worker sent anything else');
+  });
+});
+
+/** What a feature changes, without the tags and hashes that follow from the spec alone. */
+const effects: Readonly<Record<string, (chronicle: Chronicle) => boolean>> = {
+  pace: (chronicle) => {
+    const manifests = chronicle.sent().filter(({ event }) => event.kind === manifest.kind);
+    return new Set(manifests.map(({ event }) => JSON.parse(event.content).examples)).size > 1;
+  },
+  stakes: ({ outcomes }) =>
+    new Set([...outcomes.values()].map((each) => each.features?.stake?.snapshot)).size > 1,
+  beacon: ({ saved }) => saved.every(({ round, seconds }) => seconds > (round - 1) * BEACON_LAG),
+  placement: ({ disks }) => [...disks.values()].some(({ files }) => files.held.size > 0),
+};
+
+describe('a world with a feature of its own', () => {
+  it.each(Object.keys(effects))('%s', async (name) => {
+    const quiet = { ...worldOf({}), workers: 3, founders: 3, rounds: 3 };
+    const { draw } = features.find((each) => each.name === name)!;
+    for (let i = 0; i < DRAWS; i++) {
+      const document = overlay(quiet.document, draw(drawsOf(i, 'only', name), quiet)!);
+      const world = { ...quiet, document };
+      expect(isAllowed(world)).toBe(true);
+      const { violations, chronicle } = await playWorld(world);
+      expect(violations).toEqual([]);
+      if (effects[name]!(chronicle)) return;
+    }
+    expect.fail('it has no effect');
   });
 });
