@@ -1,4 +1,4 @@
-/** A simulated chain: its blocks are beacons, and its balances are stakes. Each worker in turn can read it or not. */
+/** A simulated chain: its blocks are beacons, and its balances are stakes. Every other worker can read it. */
 import { type Clock, sha256Hex, utf8 } from 'nostrain/base';
 import type { RefreshPort } from 'nostrain/certified';
 import {
@@ -50,15 +50,15 @@ export class SimulatedChain {
     this.#published = new Map([[firstTable(), tableOf(0)]]);
   }
 
-  /** Returns the value after an outcome of this time (Unix seconds). Rejects while there is no block as late. */
+  /** Returns the value after an outcome of this time (Unix seconds). Rejects before that block. */
   async beaconAfter(time: number): Promise<Digest> {
     const { beacon } = this.#spec;
     const dueMs = 1000 * (time + (beacon.kind === 'none' ? 0 : beacon.lagSeconds));
-    if (this.#clock.now() < dueMs) throw new Error('no block is as late');
+    if (this.#clock.now() < dueMs) throw new Error('the block of this time is still to come');
     return valueAfter(this.#spec, time);
   }
 
-  /** Returns how a worker gets tables; every other one cannot read the chain. */
+  /** Returns how a worker gets tables: from the chain if its number is even, else from workers that publish them. */
   stakesFor(worker: number): RefreshPort {
     const published = this.#published;
     return {

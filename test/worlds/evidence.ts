@@ -34,14 +34,8 @@ export function evidenceOf(chronicle: Chronicle): Evidence {
   const sent = chronicle.sent();
   const crypto = cryptoOf(world);
   const events = sent.flatMap(({ event }) => [event, ...archivedIn(event, chronicle)]);
-  const gathered = gather(
-    events,
-    { run: runIdOf(spec), spec },
-    {
-      ...{ crypto, read: parsed },
-      ...chainRecords(chronicle),
-    },
-  );
+  const options = { crypto, read: parsed, ...chainRecords(chronicle) };
+  const gathered = gather(events, { run: runIdOf(spec), spec }, options);
   const evidence = { sent, gathered };
   made.set(chronicle, evidence);
   return evidence;

@@ -1,4 +1,4 @@
-/** Chunks of checkpoints on the disks of members, fetched from those that are there. No worker sees another's disk otherwise. */
+/** Chunks of checkpoints that members hold on their disks for each other, and fetch from those that are running. */
 import { concatBytes, sha256Hex, utf8 } from 'nostrain/base';
 import type { CheckpointChunks } from 'nostrain/certified/parts';
 import { manifestDigest } from 'nostrain/network';
@@ -15,7 +15,7 @@ interface Holding {
   readonly me: WorkerId;
   load(): Held;
   save(held: Held): void;
-  /** Returns what members that can be reached hold. */
+  /** Returns what running members hold. */
   others(): readonly Held[];
 }
 
@@ -29,10 +29,10 @@ export const holdersOf = ({ me, load, save, others }: Holding): CheckpointChunks
   async fetch({ digest }) {
     const found = others().flatMap((held) => held.get(digest) ?? []);
     const [first] = found;
-    if (!first) throw new Error('no member that is there holds it');
+    if (!first) throw new Error('no running member holds it');
     const parts = first.manifest.chunks.map(({ sha256 }) => {
       const chunk = found.find(({ chunks }) => chunks.has(sha256))?.chunks.get(sha256);
-      if (!chunk) throw new Error(`no member that is there holds chunk ${sha256}`);
+      if (!chunk) throw new Error(`no running member holds chunk ${sha256}`);
       return chunk;
     });
     return concatBytes(...parts);

@@ -52,7 +52,7 @@ export interface Launch {
   readonly isLater: boolean;
   readonly chronicle: Chronicle;
   readonly chain: SimulatedChain;
-  /** Returns the disks of machines that are there. */
+  /** Returns the disks of running machines. */
   reachable(): readonly Mounted[];
 }
 

@@ -62,6 +62,7 @@ export const grinds = hostile('grinds', grinding);
 
 export const copies = hostile('copies', copying);
 
+/** Votes for outcomes as if they followed another one than they do. */
 export const uproots = hostile('uproots', uprooting);
 
 export const censors = hostile('censors', censoring);

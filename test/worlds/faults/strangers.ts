@@ -1,4 +1,4 @@
-/** Keys that are no members and send what only members may: votes, proposals and contributions, as fast as relays take them. */
+/** Keys of strangers, who send votes, proposals and contributions as if they were members. */
 import {
   manifest as manifestKind,
   proposal as proposalKind,
