@@ -1,8 +1,15 @@
 /** How worlds are drawn, played and shrunk, and those that broke an invariant once. */
+import { startOf } from 'nostrain/certified/parts';
+import type { Outcome } from 'nostrain/run';
+import type { Vector } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { Restless, VirtualClock } from '../bench/simulate/virtual-clock.ts';
+import { Chronicle } from './chronicle.ts';
+import { openEngines } from './engine.ts';
+import { lossApart } from './loss.ts';
 import { playWorld } from './play.ts';
 import { shrink } from './shrink.ts';
+import { specOf } from './spec.ts';
 import { openStories, stories } from './stories.ts';
 import { drawWorld, type World } from './world.ts';
 
@@ -49,6 +56,42 @@ describe('a drawn world', () => {
 
   it('survives its JSON, so that a story can be kept as data', () => {
     for (const world of worlds) expect(JSON.parse(JSON.stringify(world))).toEqual(world);
+  });
+});
+
+describe('a world with real training', () => {
+  it('reports a lower loss on onnxruntime at its end', async () => {
+    const world: World = { ...drawWorld(50), document: {}, rounds: 2, faults: [] };
+    const spec = specOf(world);
+    const [engine] = await openEngines(world, spec);
+    const { violations, chronicle } = await playWorld(world);
+    expect(violations).toEqual([]);
+    const { params } = chronicle.disks.get(0)!.files.state!;
+    const lossOf = (values: Vector) => engine!.evaluate(values, 'shard');
+    expect(await lossOf(params.values)).toBeLessThan(0.9 * (await lossOf(startOf(spec).values)));
+    await engine!.close();
+  });
+});
+
+describe('what a world learned', () => {
+  const world: World = { ...drawWorld(1), workers: 3, founders: 3, rounds: 2, faults: [] };
+  const chronicleOf = (losses: readonly number[]): Chronicle => {
+    const chronicle = new Chronicle(world, specOf(world), () => 0);
+    for (const [i, loss] of losses.entries()) {
+      const [round, outcome] = [i + 1, `${i}`];
+      chronicle.saves({ worker: 0, round, outcome, model: '', loss, ejected: [] });
+      const accepted = [{}];
+      chronicle.outcomes.set(outcome, { accepted } as unknown as Outcome);
+    }
+    return chronicle;
+  };
+
+  it.each([
+    ['may be a little less than undisturbed', [1, 0.4], 0],
+    ['may not be far less', [1, 0.6], 1],
+    ['is compared after as many rounds that count', [1.1], 0],
+  ])('%s', (_, losses, count) => {
+    expect(lossApart(chronicleOf(losses), chronicleOf([1, 0.2]))).toHaveLength(count);
   });
 });
 
