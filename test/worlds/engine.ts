@@ -14,14 +14,19 @@ import { serveTrainer } from '../../src/trainer/serve.ts';
 import { openOn } from '../../src/trainer/setup.ts';
 import { createTrainerOn } from '../../src/trainer/trainer.ts';
 import { keyOf } from '../support/swarm.ts';
+import type { Document } from './features.ts';
 import type { World } from './world.ts';
 
 /** Engines by worker. */
 export type Engines = readonly EngineTrainer[];
 
-/** Reports whether workers of a world train for real: the steps of small tiers and of others have no engine here. */
-const isTrained = ({ isReal, run, document }: World): boolean =>
-  isReal && run === 'certified' && document.tiers === undefined && document.jury === undefined;
+/** Reports whether workers of a world train for real: a linear model, whose rate of learning the usual spec has. */
+function isTrained({ isReal, run, document }: World): boolean {
+  const { training = {}, tiers, jury } = document;
+  const isLinear = tiers === undefined && (training as Document).model === undefined;
+  // jurors would need engines for the steps of others
+  return isReal && run === 'certified' && isLinear && jury === undefined;
+}
 
 /** Opens the engines of a world; none if its training is simulated. */
 export async function openEngines(world: World, spec: RunSpec): Promise<Engines> {
