@@ -10,9 +10,16 @@ const MOST_APART = 0.25;
 /** Name of the invariant. */
 export const LOSS_STAYS = 'the final loss stays near the undisturbed one';
 
-/** Reports whether a world is played without its faults too. With real training nothing knows the loss of a model. */
+/**
+ * Reports whether a world is played without its faults too. With real training nothing knows the loss of a model, and
+ * harmful updates are averaged as they are.
+ */
 export const isCompared = ({ seed, run, faults, isReal }: World): boolean =>
-  seed % COMPARED_SHARE === 1 && run === 'certified' && faults.length > 0 && !isReal;
+  seed % COMPARED_SHARE === 1 &&
+  run === 'certified' &&
+  faults.length > 0 &&
+  !faults.some(({ fault }) => fault === 'harms') &&
+  !isReal;
 
 /** Returns the losses of founders after the rounds that counted a contribution; small tiers are other models. */
 function lossesOf({ saved, outcomes }: Chronicle, founders: readonly number[]): readonly number[] {
