@@ -50,7 +50,7 @@ const specFor = ({ quick = false, seed }: DemoFlags, stake: Untyped) => ({
   training: {
     ...smallGpt,
     packing: 'int8' as const,
-    innerSteps: quick ? 5 : 40,
+    innerSteps: quick ? 15 : 40,
     rounds: ROUNDS,
     seed,
   },
