@@ -144,7 +144,7 @@ export const notify = (view: View, name: string, message: string, about?: Cause)
 });
 
 /** Returns the names of the other workers, by key. */
-export const namesIn = ({ peers }: View): ReadonlyMap<WorkerId, string> =>
+const namesIn = ({ peers }: View): ReadonlyMap<WorkerId, string> =>
   new Map(peers.flatMap(({ worker, name }) => (name === undefined ? [] : [[worker, name]])));
 
 /** Removes the notices of one worker whose cause is gone. */
