@@ -1,13 +1,7 @@
 /** AMD SEV-SNP attestation reports (SEV Secure Nested Paging Firmware ABI, publication 56860: ATTESTATION_REPORT). */
 import { toHex } from '../base/bytes.ts';
 import { ok, refuse } from '../base/errors.ts';
-import {
-  checkChain,
-  integerExtension,
-  isEcdsaSigned,
-  readChain,
-  type X509,
-} from './certificate.ts';
+import { integerExtension, isEcdsaSigned, trustedChain, type X509 } from './certificate.ts';
 import type { Claims, Verifier } from './evidence.ts';
 
 const REPORT_BYTES = 0x4a0;
@@ -49,11 +43,9 @@ export const verifyAmd: Verifier = async ({ report, certificates }, at) => {
   if (version < 2 || version > 5 || algorithm !== 1) {
     return refuse('unknown-version', 'report', 'a report of another version or algorithm');
   }
-  const read = readChain(certificates, 'certificates');
-  if (!read.ok) return read;
-  const checked = await checkChain(read.value, { at, roots: ROOTS, where: 'certificates' });
-  if (!checked.ok) return checked;
-  const key = checked.value;
+  const chain = await trustedChain(certificates, { at, roots: ROOTS, where: 'certificates' });
+  if (!chain.ok) return chain;
+  const [key] = chain.value;
   const mismatch = certificateMismatch(report, key);
   if (mismatch !== undefined) return refuse('other-chip', 'certificates.0', mismatch);
   const signature = signatureOf(report);

@@ -137,30 +137,33 @@ export function pemBlocks(text: string): readonly Uint8Array[] | undefined {
   }
 }
 
-/** Reads a chain, leaf first. */
-export function readChain(ders: readonly Uint8Array[], at: string): Result<readonly X509[]> {
-  if (ders.length === 0 || ders.length > LONGEST_CHAIN) {
-    return refuse('bad-chain', at, `a chain has 1 to ${LONGEST_CHAIN} certificates`);
-  }
+/** Certificates, leaf first, up to a root. */
+export type X509Chain = readonly [leaf: X509, ...others: X509[]];
+
+/** What a chain must satisfy: valid at this time (Unix seconds), and a root with one of these SHA-256 digests. */
+interface Trust {
+  readonly at: number;
+  readonly roots: readonly string[];
+  /** Path of the chain, for refusals. */
+  readonly where: string;
+}
+
+/** Reads a chain from DER, leaf first, and checks that each certificate is valid and signed by the next one. */
+export async function trustedChain(
+  ders: readonly Uint8Array[],
+  { at, roots, where }: Trust,
+): Promise<Result<X509Chain>> {
   const chain: X509[] = [];
-  for (const [i, der] of ders.entries()) {
-    const read = readCertificate(der, `${at}.${i}`);
+  for (const [i, der] of ders.slice(0, LONGEST_CHAIN + 1).entries()) {
+    const read = readCertificate(der, `${where}.${i}`);
     if (!read.ok) return read;
     chain.push(read.value);
   }
-  return ok(chain);
-}
-
-/**
- * Checks a chain, leaf first: each certificate is valid at the time (Unix seconds) and signed by the next, and the last
- * is a root with one of these SHA-256 digests. Returns the leaf.
- */
-export async function checkChain(
-  chain: readonly X509[],
-  { at, roots, where }: { at: number; roots: readonly string[]; where: string },
-): Promise<Result<X509>> {
-  const root = chain.at(-1)!;
-  if (!roots.includes(sha256Hex(root.der))) {
+  const [leaf, ...others] = chain;
+  if (leaf === undefined || chain.length > LONGEST_CHAIN) {
+    return refuse('bad-chain', where, `a chain has 1 to ${LONGEST_CHAIN} certificates`);
+  }
+  if (!roots.includes(sha256Hex(chain.at(-1)!.der))) {
     return refuse('unknown-root', where, 'the chain does not end at the root of its vendor');
   }
   for (const [i, one] of chain.entries()) {
@@ -173,7 +176,7 @@ export async function checkChain(
       return refuse('bad-chain', path, 'a certificate is not signed by the next one');
     }
   }
-  return ok(chain[0]!);
+  return ok([leaf, ...others]);
 }
 
 /** Reads a revocation list and checks that this certificate signed it and that it is current at the time. */
@@ -236,7 +239,7 @@ async function isSignedBy({ body, signature, algorithm }: Signed, key: Uint8Arra
   return isEcdsaSigned(body, raw, { key, hash: algorithm === 'ecdsa-sha256' ? 256 : 384 });
 }
 
-/** Returns the value of a DER integer in so many bytes; undefined if it does not fit. */
+/** Returns the number in a DER integer as `size` big-endian bytes; undefined if the number is negative or longer. */
 function unsigned(content: Uint8Array, size: number): Uint8Array | undefined {
   const digits = content[0] === 0 ? content.subarray(1) : content;
   if (digits.length > size || (content[0] ?? 0x80) >= 0x80) return undefined;

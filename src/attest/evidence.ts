@@ -40,7 +40,7 @@ export type TcbStatus = (typeof tcbStatuses)[number];
 /** What genuine evidence says. */
 export interface Claims {
   readonly vendor: VendorName;
-  /** Digest of the code that runs, hex (launch measurement, MRTD, MRENCLAVE, PCR 0 to 2); empty if there is none. */
+  /** Hex digest of the machine's code: launch measurement, MRTD, MRENCLAVE, PCR 0 to 2; GPUs leave it empty. */
   readonly measurement: string;
   /** Further measurements by name, hex. */
   readonly measurements: Readonly<Record<string, string>>;

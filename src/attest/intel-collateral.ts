@@ -2,12 +2,12 @@
 import { fromHex, toHex, utf8 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import {
-  checkChain,
   isEcdsaSigned,
   pemBlocks,
-  readChain,
   readRevocations,
+  trustedChain,
   type X509,
+  type X509Chain,
 } from './certificate.ts';
 import { childrenOf, derOf, objectId, readDer, smallInteger, TAGS, tagged } from './der.ts';
 import { type TcbStatus, tcbStatuses } from './evidence.ts';
@@ -29,7 +29,7 @@ interface Processor {
 interface Judged {
   readonly quote: Quote;
   /** Chain of the processor, leaf first. */
-  readonly chain: readonly X509[];
+  readonly chain: X509Chain;
   readonly collateral: Readonly<Record<string, string>>;
   readonly at: number;
 }
@@ -41,7 +41,7 @@ type Document = Readonly<Record<string, unknown>>;
 export async function judgeCollateral(judged: Judged): Promise<Result<TcbStatus>> {
   const revoked = await checkRevocations(judged);
   if (!revoked.ok) return revoked;
-  const processor = processorOf(judged.chain[0]!);
+  const processor = processorOf(judged.chain[0]);
   if (!processor.ok) return processor;
   const info = await signedDocument('tcb_info', judged);
   if (!info.ok) return info;
@@ -103,12 +103,10 @@ async function signedDocument(
   const ders = pemBlocks(collateral[`${name}_issuer_chain`] ?? '');
   if (signature === undefined || ders === undefined)
     return refuse('malformed', where, 'not signed');
-  const chain = readChain(ders, `${where}_issuer_chain`);
+  const trust = { at, roots: INTEL_ROOTS, where: `${where}_issuer_chain` };
+  const chain = await trustedChain(ders, trust);
   if (!chain.ok) return chain;
-  const path = { at, roots: INTEL_ROOTS, where: `${where}_issuer_chain` };
-  const checked = await checkChain(chain.value, path);
-  if (!checked.ok) return checked;
-  const signer = { key: checked.value.publicKey, hash: 256 } as const;
+  const signer = { key: chain.value[0].publicKey, hash: 256 } as const;
   if (!(await isEcdsaSigned(utf8(text), signature, signer))) {
     return refuse('bad-signature', where, 'the signature does not verify');
   }

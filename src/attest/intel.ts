@@ -2,14 +2,7 @@
 import { toHex } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
-import {
-  checkChain,
-  isEcdsaSigned,
-  p256Key,
-  pemBlocks,
-  readChain,
-  type X509,
-} from './certificate.ts';
+import { isEcdsaSigned, p256Key, pemBlocks, trustedChain, type X509Chain } from './certificate.ts';
 import type { Claims, Verifier } from './evidence.ts';
 import { INTEL_ROOTS, judgeCollateral } from './intel-collateral.ts';
 import { type Quote, readQuote } from './intel-quote.ts';
@@ -32,15 +25,13 @@ export const verifyTdx = verifyQuote(true);
 export const verifySgx = verifyQuote(false);
 
 /** Checks the signatures from the processor's certificate down to the quote; returns its chain. */
-async function processorOf(quote: Quote, at: number): Promise<Result<readonly X509[]>> {
+async function processorOf(quote: Quote, at: number): Promise<Result<X509Chain>> {
   const where = 'report.certificates';
   const ders = pemBlocks(quote.certificates);
   if (ders === undefined) return refuse('malformed', where, 'a certificate is not base64');
-  const chain = readChain(ders, where);
+  const chain = await trustedChain(ders, { at, roots: INTEL_ROOTS, where });
   if (!chain.ok) return chain;
-  const checked = await checkChain(chain.value, { at, roots: INTEL_ROOTS, where });
-  if (!checked.ok) return checked;
-  const signer = { key: checked.value.publicKey, hash: 256 } as const;
+  const signer = { key: chain.value[0].publicKey, hash: 256 } as const;
   if (!(await isEcdsaSigned(quote.enclave, quote.enclaveSignature, signer))) {
     return refuse('bad-signature', 'report.enclave', 'not signed by the processor');
   }

@@ -2,7 +2,7 @@
 import { decode, encode } from 'cborg';
 import { toHex } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
-import { checkChain, isEcdsaSigned, readChain } from './certificate.ts';
+import { isEcdsaSigned, trustedChain } from './certificate.ts';
 import type { Claims, Verifier } from './evidence.ts';
 
 /** SHA-256 of the certificate of aws.nitro-enclaves. */
@@ -25,12 +25,11 @@ export const verifyNitro: Verifier = async ({ report }, at) => {
   if (!(document instanceof Map)) return malformed;
   const [leaf, bundle] = [document.get('certificate'), document.get('cabundle')];
   if (!isBytes(leaf) || !Array.isArray(bundle) || !bundle.every(isBytes)) return malformed;
-  const chain = readChain([leaf, ...bundle.toReversed()], 'report.cabundle');
+  const trust = { at, roots: ROOTS, where: 'report.cabundle' };
+  const chain = await trustedChain([leaf, ...bundle.toReversed()], trust);
   if (!chain.ok) return chain;
-  const checked = await checkChain(chain.value, { at, roots: ROOTS, where: 'report.cabundle' });
-  if (!checked.ok) return checked;
   const signed = encode(['Signature1', header, new Uint8Array(), payload]);
-  const key = checked.value.publicKey;
+  const key = chain.value[0].publicKey;
   if (!(await isEcdsaSigned(signed, signature, { key, hash: 384 }))) {
     return refuse('bad-signature', 'report', 'the document is not signed by its certificate');
   }

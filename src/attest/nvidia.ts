@@ -1,7 +1,7 @@
 /** Measurements of an NVIDIA GPU (Hopper): an SPDM 1.1 request and response (DMTF DSP0274) with opaque data. */
 import { toHex } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
-import { checkChain, isEcdsaSigned, readChain } from './certificate.ts';
+import { isEcdsaSigned, trustedChain } from './certificate.ts';
 import type { Claims, Verifier } from './evidence.ts';
 
 /** SHA-256 of the certificate of NVIDIA Device Identity CA. */
@@ -18,13 +18,11 @@ const MOST_REPORT_BYTES = 16_384;
 export const verifyNvidia: Verifier = async ({ report, certificates }, at) => {
   const read = measurementsOf(report);
   if (!read.ok) return read;
-  const chain = readChain(certificates, 'certificates');
+  const chain = await trustedChain(certificates, { at, roots: ROOTS, where: 'certificates' });
   if (!chain.ok) return chain;
-  const checked = await checkChain(chain.value, { at, roots: ROOTS, where: 'certificates' });
-  if (!checked.ok) return checked;
   const signed = report.subarray(0, report.length - SIGNATURE_BYTES);
   const signature = report.subarray(report.length - SIGNATURE_BYTES);
-  const key = checked.value.publicKey;
+  const key = chain.value[0].publicKey;
   const genuine = await isEcdsaSigned(signed, signature, { key, hash: 384 });
   return genuine ? ok(read.value) : refuse('bad-signature', 'report', 'not signed by the GPU');
 };

@@ -4,7 +4,7 @@ import { x25519 } from '@noble/curves/ed25519.js';
 import { fromHex, toHex } from '../base/bytes.ts';
 
 /** Bytes of a key, of an encapsulated key, and by which a ciphertext is longer than its text. */
-export const SEAL_KEY_BYTES = 32;
+const SEAL_KEY_BYTES = 32;
 export const TAG_BYTES = 16;
 
 const suite = new CipherSuite({

@@ -3,7 +3,7 @@ import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
-import { type Bound, openFor, SEAL_KEY_BYTES, sealTo, TAG_BYTES } from './hpke.ts';
+import { type Bound, openFor, sealTo, TAG_BYTES } from './hpke.ts';
 import { KEY_BYTES } from './shard.ts';
 
 export const sealedForms = ['text', 'csv', 'jsonl', 'images'] as const;
@@ -154,7 +154,7 @@ export async function unwrapKey(
   const { encapsulated, wrapped, sealKey } = envelope;
   const bytes = { encapsulated: fromHex(encapsulated)!, ciphertext: fromHex(wrapped)! };
   const key = await openFor({ secretKey }, bytes, boundOf(manifest.id, shard, sealKey));
-  return key?.length === SEAL_KEY_BYTES
+  return key?.length === KEY_BYTES
     ? ok(key)
     : refuse('wrong-key', 'envelopes', 'the envelope was sealed to another X25519 key');
 }

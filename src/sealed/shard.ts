@@ -82,7 +82,7 @@ async function eachChunk(
   return concatBytes(...parts);
 }
 
-/** Splits lines into so many parts of nearly equal size; a header, if any, is repeated in each. */
+/** Splits data between lines into `parts` parts of nearly equal size; each part repeats the header of the data. */
 export function splitLines(
   data: Uint8Array,
   parts: number,

@@ -31,7 +31,7 @@ export interface Division {
   /** Number of fragments of the model; each round moves one, in turn. */
   readonly fragments: number;
   readonly size: number;
-  /** Slices of the model in a run with tiers; `beside` are the workers of a slice. The roster has the full model. */
+  /** Slices of the model in a run with tiers, each with its workers (`beside`); the roster has the full model. */
   readonly slices?: readonly AssignedSlice[] | undefined;
 }
 

@@ -1,5 +1,6 @@
 /** Compares what a world learned with what it learns undisturbed: the same world without its faults. */
 import type { Chronicle } from './chronicle.ts';
+import { faultNamed } from './faults/list.ts';
 import { honestIn, type World } from './world.ts';
 
 /** One world in so many is also played without its faults, which takes as long again. */
@@ -18,7 +19,7 @@ export const isCompared = ({ seed, run, faults, isReal }: World): boolean =>
   seed % COMPARED_SHARE === 1 &&
   run === 'certified' &&
   faults.length > 0 &&
-  !faults.some(({ fault }) => fault === 'harms') &&
+  !faults.some(({ fault }) => faultNamed(fault).changesLoss) &&
   !isReal;
 
 /** Returns the losses of founders after the rounds that counted a contribution; small tiers are other models. */

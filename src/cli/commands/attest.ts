@@ -1,5 +1,4 @@
 /** `nostrain attest`: shows and verifies evidence of a machine that proves what it runs. */
-import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import {
   type Claims,
@@ -10,8 +9,8 @@ import {
   vendorNames,
 } from '../../attest/evidence.ts';
 import { judgeEvidence, verifyEvidence } from '../../attest/vendors.ts';
-import { systemClock } from '../../base/async.ts';
 import { ConfigError, type Issue } from '../../base/errors.ts';
+import { unixSeconds } from '../../node/checkpoint/directory.ts';
 import {
   choice,
   commandWith,
@@ -23,6 +22,7 @@ import {
   withDefault,
 } from '../../terminal/flag-table.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
+import { readText } from '../shared/files.ts';
 
 export const attest = (): Command =>
   new Command('attest')
@@ -56,7 +56,7 @@ const inspect = (): Command =>
     .argument('<file>', 'evidence document')
     .action(async (file: string, { at, json }: FlagValues<typeof inspectFlags>) => {
       const evidence = await evidenceIn(file);
-      const verdict = await verifyEvidence(evidence, at ?? now());
+      const verdict = await verifyEvidence(evidence, at ?? unixSeconds());
       show(verdict.ok ? verdict.value : verdict.issue, json);
     });
 
@@ -65,7 +65,7 @@ const verify = (): Command =>
     .argument('<file>', 'evidence document')
     .action(async (file: string, flags: FlagValues<typeof verifyFlags>) => {
       const evidence = await evidenceIn(file);
-      const at = flags.at ?? now();
+      const at = flags.at ?? unixSeconds();
       const verified = await verifyEvidence(evidence, at);
       if (!verified.ok) {
         show(verified.issue, flags.json);
@@ -82,9 +82,6 @@ const verify = (): Command =>
       show(verdict.ok ? verdict.value : verdict.issue, flags.json);
     });
 
-/** Returns Unix seconds. */
-const now = (): number => Math.floor(systemClock.now() / 1000);
-
 function timeOf(typed: string, flag: string): number {
   const time = Date.parse(typed);
   if (Number.isFinite(time)) return time / 1000;
@@ -94,13 +91,8 @@ function timeOf(typed: string, flag: string): number {
 }
 
 async function evidenceIn(file: string): Promise<MachineEvidence> {
-  const written = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError('attest/file', `cannot read ${file}`, {
-      hint: 'name a file with an evidence document',
-      cause,
-    });
-  });
-  const read = readEvidence(written);
+  const hint = 'name a file with an evidence document';
+  const read = readEvidence(await readText(file, 'attest/file', hint));
   if (read.ok) return read.value;
   const { at, message } = read.issue;
   throw new ConfigError('attest/evidence', `${file} holds no evidence: ${at} ${message}`, {

@@ -3,11 +3,11 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { sealKey } from '../../../kinds/seal-key.ts';
-import { systemClock } from '../../base/async.ts';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError, type Result } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import { parseEvent, verifyEvent } from '../../network/event.ts';
+import { unixSeconds } from '../../node/checkpoint/directory.ts';
 import { homeSigner, loadSealKeys, toNpub } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
@@ -33,6 +33,7 @@ import {
   withDefault,
 } from '../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
+import { readBytes } from '../shared/files.ts';
 
 export const shard = (): Command =>
   new Command('shard')
@@ -54,8 +55,7 @@ const key = (): Command =>
     async ({ keyFile }: FlagValues<typeof keyFlags>) => {
       const signer = await homeSigner({ keyFile }, writeNote);
       const { publicKey: x25519 } = await loadSealKeys(signer.publicKey);
-      const now = Math.floor(systemClock.now() / 1000);
-      const event = signer.sign(sealKey.build({ use: 'shards', x25519 }, now));
+      const event = signer.sign(sealKey.build({ use: 'shards', x25519 }, unixSeconds()));
       writeOut(`${JSON.stringify(event)}\n`);
       writeNote('give this line to the owner of the data; the secret part stays here');
     },
@@ -81,7 +81,7 @@ const seal = (): Command =>
     .argument('<file>', 'text, table with a header (csv), or one document a line (jsonl)')
     .action(async (file: string, { to, form, shards, out }: FlagValues<typeof sealFlags>) => {
       const recipients = await Promise.all(to.map(recipientIn));
-      const data = await readBytes(file);
+      const data = await bytesOf(file);
       const parts = splitLines(data, shards, form === 'csv');
       if (parts.some((part) => part.length === 0)) {
         throw new ConfigError('shard/parts', `${file} has fewer lines than parts`, {
@@ -166,7 +166,7 @@ const open = (): Command =>
       for (const each of mine) {
         const unwrapped = accepted(await unwrapKey(manifest, each, { worker, secretKey }));
         const place = { id: manifest.id, shard: each.shard, bytes: each.bytes };
-        const sealed = await readBytes(join(folder, shardFile(each.shard)));
+        const sealed = await bytesOf(join(folder, shardFile(each.shard)));
         parts.push(accepted(await decryptShard(sealed, unwrapped, place)));
       }
       await writeFile(out, parts, { mode: 0o600 });
@@ -187,7 +187,7 @@ const verify = (): Command =>
         });
       }
       for (const { shard: index, digest } of manifest.shards) {
-        const sealed = await readBytes(join(folder, shardFile(index)));
+        const sealed = await bytesOf(join(folder, shardFile(index)));
         if (toHex(nativeSha256(sealed)) === digest) continue;
         throw new ConfigError('shard/damaged', `${shardFile(index)} is damaged`, {
           hint: 'get the file from the owner of the data again',
@@ -211,7 +211,7 @@ const list = (): Command =>
     });
 
 const manifestIn = async (folder: string): Promise<SealedManifest> =>
-  accepted(readManifest(new TextDecoder().decode(await readBytes(join(folder, MANIFEST)))));
+  accepted(readManifest(new TextDecoder().decode(await bytesOf(join(folder, MANIFEST)))));
 
 /** Returns the value, or throws a ConfigError with the reason of the refusal. */
 function accepted<T>(result: Result<T>): T {
@@ -222,11 +222,5 @@ function accepted<T>(result: Result<T>): T {
   });
 }
 
-async function readBytes(file: string): Promise<Uint8Array> {
-  return readFile(file).catch((cause: unknown) => {
-    throw new ConfigError('shard/file', `cannot read ${file}`, {
-      hint: 'name an existing file or folder',
-      cause,
-    });
-  });
-}
+const bytesOf = (file: string): Promise<Uint8Array> =>
+  readBytes(file, 'shard/file', 'name an existing file or folder');

@@ -1,18 +1,22 @@
-/** Reads text files such as stake lists and key lists; errors name the file and the line. */
+/** Reads files such as stake lists and key lists; errors name the file and the line. */
 import { readFile } from 'node:fs/promises';
 import type { Result } from '../../base/errors.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { parseKeyList } from '../../chain/stake-documents.ts';
 import type { WorkerId } from '../../run/ids.ts';
 
-/** Returns the text of a file. Throws `stake/file` if it cannot be read. */
-export const readText = (file: string): Promise<string> =>
-  readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError('stake/file', `cannot read ${file}`, {
-      hint: 'name an existing, readable file',
-      cause,
-    });
+/** Returns the bytes of a file. Throws a ConfigError with this code and hint if the file cannot be read. */
+export const readBytes = (file: string, code: string, hint: string): Promise<Uint8Array> =>
+  readFile(file).catch((cause: unknown) => {
+    throw new ConfigError(code, `cannot read ${file}`, { hint, cause });
   });
+
+/** Returns the text of a file. Throws a ConfigError, `stake/file` unless given, if the file cannot be read. */
+export const readText = async (
+  file: string,
+  code = 'stake/file',
+  hint = 'name an existing, readable file',
+): Promise<string> => Buffer.from(await readBytes(file, code, hint)).toString('utf8');
 
 /** Returns the value of a result. Throws `stake/file` with the file and position if it is an error. */
 export function orRefuse<T>(file: string, result: Result<T>): T {

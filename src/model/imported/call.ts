@@ -34,6 +34,9 @@ export interface Call {
 /** Records one node. Returns its results; trailing ones that nothing reads may be left out. */
 export type Operator = (call: Call) => readonly GraphOperand[];
 
+/** Operators by their ONNX name. */
+export type Operators = Readonly<Record<string, Operator>>;
+
 /** Returns an error about this node. */
 export const refusal = ({ type }: Pick<Call, 'type'>, what: string, hint: string): ConfigError =>
   new ConfigError('onnx/operator', `${type} ${what}`, { hint });

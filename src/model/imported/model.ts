@@ -84,7 +84,7 @@ function resultsOf(call: Call): readonly GraphOperand[] {
   });
 }
 
-/** Returns the first operator without a derivative; undefined if there is none. */
+/** Returns the name of the graph's first operator without a derivative; undefined if all operators have one. */
 export const unknownOperator = ({ nodes }: ImportedGraph): string | undefined =>
   nodes.find(({ type }) => !operators.has(type) && !canFold(type))?.type;
 

@@ -1,4 +1,4 @@
-/** Updates running statistics beside an optimizer: each goes a share of the way to the statistic of the batch. */
+/** Adds running statistics to an optimizer: a step moves each statistic a share of the way to that of the batch. */
 import type { Range } from '../../tensor/partial-vector.ts';
 import { STATISTIC_SCALE } from '../graph/ops/statistics.ts';
 import type { Value } from '../graph/rule.ts';

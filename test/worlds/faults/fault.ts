@@ -64,6 +64,8 @@ export type Visit = (relays: RelaySet, signers: readonly Signer[]) => void;
 
 export interface Fault {
   readonly name: string;
+  /** Whether its updates count in the model, so that the loss says nothing. */
+  readonly changesLoss?: boolean;
   /** Only certified runs withstand it. */
   readonly isCertified?: boolean;
   /** Draws one occurrence; undefined if the world has no room for it. */

@@ -82,6 +82,7 @@ export const mischunks: Fault = inRunsWith(
 /** Trains to parameters that are far from all others. */
 export const harms: Fault = {
   ...hostile('harms', () => (relays) => relays),
+  changesLoss: true,
   begin: (parameters, stage) =>
     stage.setTraining(numberOf(parameters, 'worker'), (params, round) =>
       round < numberOf(parameters, 'fromRound') ? params : params.map((value) => -1e6 * value),

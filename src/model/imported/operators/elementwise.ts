@@ -6,6 +6,7 @@ import {
   int,
   known,
   type Operator,
+  type Operators,
   operand,
   optional,
   refusal,
@@ -14,8 +15,6 @@ import {
 } from '../call.ts';
 import { kindOf } from '../read-onnx.ts';
 import { isKnown, kindOfOperand, type TensorKind, toValue } from '../tensor.ts';
-
-type Table = Readonly<Record<string, Operator>>;
 
 const unary =
   (compute: (x: Value, call: Call) => Value): Operator =>
@@ -99,7 +98,7 @@ const stepwise: Operator = (call) => {
   );
 };
 
-export const elementwise: Table = {
+export const elementwise: Operators = {
   Neg: unary(ops.neg),
   Abs: unary(ops.abs),
   Sign: unary(ops.sign),

@@ -1,7 +1,16 @@
 /** ONNX matrix products, softmax, norms and attention. */
 import { frontAxis, sizeOf, type Value } from '../../graph/rule.ts';
 import * as ops from '../../graph/verbs.ts';
-import { type Call, int, type Operator, optional, refusal, textOf, value } from '../call.ts';
+import {
+  type Call,
+  int,
+  type Operator,
+  type Operators,
+  optional,
+  refusal,
+  textOf,
+  value,
+} from '../call.ts';
 import { asValue } from './elementwise.ts';
 
 /** Multiplies stacks of matrices; a vector is a row on the left and a column on the right. */
@@ -319,7 +328,7 @@ const einsum: Operator = (call) => {
 
 const EINSUM = 'write it with matmul before exporting';
 
-export const products: Readonly<Record<string, Operator>> = {
+export const products: Operators = {
   MatMul: (call) => [product(value(call, 0), value(call, 1))],
   Gemm: gemm,
   'com.microsoft:FusedMatMul': fusedMatmul,

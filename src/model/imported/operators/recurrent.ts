@@ -1,7 +1,16 @@
 /** ONNX recurrent layers (RNN, LSTM, GRU), unrolled over the steps of the sequence. */
 import type { Value } from '../../graph/rule.ts';
 import * as ops from '../../graph/verbs.ts';
-import { type Call, int, type Operator, optional, refusal, textOf, value } from '../call.ts';
+import {
+  type Call,
+  int,
+  type Operator,
+  type Operators,
+  optional,
+  refusal,
+  textOf,
+  value,
+} from '../call.ts';
 
 /** Maximum steps: each is a few nodes of the graph. */
 const MOST_STEPS = 1024;
@@ -147,7 +156,7 @@ const layer =
     return [result, last(0), ...(usual.length === 3 ? [last(1)] : [])];
   };
 
-export const recurrent: Readonly<Record<string, Operator>> = {
+export const recurrent: Operators = {
   RNN: layer(1, ['Tanh'], () => rnn),
   LSTM: layer(4, ['Sigmoid', 'Tanh', 'Tanh'], () => lstm),
   GRU: layer(3, ['Sigmoid', 'Tanh'], (call) => gru(int(call, 'linear_before_reset', 0) === 1)),

@@ -10,6 +10,7 @@ import {
   known,
   list,
   type Operator,
+  type Operators,
   operand,
   optional,
   refusal,
@@ -218,7 +219,7 @@ const triangle: Operator = (call) => {
   return [ops.where(kept, x, ops.constantLike(x, [], [0]))];
 };
 
-export const shaping: Readonly<Record<string, Operator>> = {
+export const shaping: Operators = {
   Shape: (call) => [shapeOf(call, operand(call, 0).shape)],
   Size: (call) => [{ ...ints([sizeOf(operand(call, 0).shape)]), shape: [] }],
   Reshape: (call) => {

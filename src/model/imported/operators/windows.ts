@@ -9,6 +9,7 @@ import {
   intsOf,
   list,
   type Operator,
+  type Operators,
   optional,
   refusal,
   textOf,
@@ -212,7 +213,7 @@ const resize: Operator = (call) => {
   return [x];
 };
 
-export const windows: Readonly<Record<string, Operator>> = {
+export const windows: Operators = {
   Conv: conv,
   ConvTranspose: convTranspose,
   MaxPool: maxPool,
