@@ -16,6 +16,8 @@ import type { Quote } from './intel-quote.ts';
 /** SHA-256 of the certificate of Intel SGX Root CA. */
 export const INTEL_ROOTS = ['44a0196b2b99f889b8e149e95b807a350e7424964399e885a7cbb8ccfab674d3'];
 const SGX_EXTENSION = '1.2.840.113741.1.13.1';
+/** Common name of the certificate that signs TCB documents (Intel SGX PCK certificate profile). */
+const TCB_SIGNER = toHex(utf8('Intel SGX TCB Signing'));
 
 /** Versions of a processor, from its certificate. */
 interface Processor {
@@ -43,9 +45,9 @@ export async function judgeCollateral(judged: Judged): Promise<Result<TcbStatus>
   if (!revoked.ok) return revoked;
   const processor = processorOf(judged.chain[0]);
   if (!processor.ok) return processor;
-  const info = await signedDocument('tcb_info', judged);
+  const info = await signedDocument('tcb_info', judged, revoked.value);
   if (!info.ok) return info;
-  const identity = await signedDocument('qe_identity', judged);
+  const identity = await signedDocument('qe_identity', judged, revoked.value);
   if (!identity.ok) return identity;
   const { quote } = judged;
   const statuses = [
@@ -72,7 +74,12 @@ function worst(statuses: readonly TcbStatus[]): TcbStatus {
   return tcbStatuses[most]!;
 }
 
-async function checkRevocations({ chain, collateral, at }: Judged): Promise<Result<undefined>> {
+/** Returns the serial numbers that the root has revoked; refuses if the processor's certificates are among the revoked. */
+async function checkRevocations({
+  chain,
+  collateral,
+  at,
+}: Judged): Promise<Result<ReadonlySet<string>>> {
   const where = 'collateral.pck_crl';
   const [leaf, authority, root] = chain;
   if (leaf === undefined || authority === undefined || root === undefined || chain.length !== 3) {
@@ -82,20 +89,26 @@ async function checkRevocations({ chain, collateral, at }: Judged): Promise<Resu
     [collateral.pck_crl, authority, leaf],
     [collateral.root_ca_crl, root, authority],
   ] as const;
+  let byRoot: ReadonlySet<string> = new Set();
   for (const [hex, signer, subject] of lists) {
     const der = fromHex(hex ?? '-');
     if (der === undefined) return refuse('malformed', where, 'a revocation list is missing');
     const read = await readRevocations(der, { signer, at, where });
     if (!read.ok) return read;
     if (read.value.has(subject.serial)) return refuse('revoked', where, 'a certificate is revoked');
+    byRoot = read.value;
   }
-  return ok(undefined);
+  return ok(byRoot);
 }
 
-/** Reads a document that Intel's TCB signing key has signed and that is current at the time. */
+/**
+ * Reads a document that Intel's TCB signing key has signed and that is current at the time. Intel's root certifies that
+ * key directly; other keys under the same root, for example those of processors, do not count.
+ */
 async function signedDocument(
   name: 'tcb_info' | 'qe_identity',
   { collateral, at }: Judged,
+  revoked: ReadonlySet<string>,
 ): Promise<Result<Document>> {
   const where = `collateral.${name}`;
   const [text, hex] = [collateral[name] ?? '', collateral[`${name}_signature`] ?? '-'];
@@ -106,6 +119,11 @@ async function signedDocument(
   const trust = { at, roots: INTEL_ROOTS, where: `${where}_issuer_chain` };
   const chain = await trustedChain(ders, trust);
   if (!chain.ok) return chain;
+  const [{ subject, serial }, ...authorities] = chain.value;
+  if (authorities.length !== 1 || !subject.includes(TCB_SIGNER)) {
+    return refuse('bad-chain', trust.where, 'the chain is not that of the TCB signing key');
+  }
+  if (revoked.has(serial)) return refuse('revoked', trust.where, 'the signing key is revoked');
   const signer = { key: chain.value[0].publicKey, hash: 256 } as const;
   if (!(await isEcdsaSigned(utf8(text), signature, signer))) {
     return refuse('bad-signature', where, 'the signature does not verify');

@@ -50,6 +50,27 @@ describe('an evidence document', () => {
   });
 });
 
+describe('documents about the firmware of Intel processors', () => {
+  const at = genuine.find(({ file }) => file === 'tdx')!.at;
+  const evidence = evidenceOf('tdx');
+  const pem = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
+  const processor = new TextDecoder('latin1').decode(evidence.report).match(pem)!;
+
+  // each chain is genuine and ends at Intel's root;
+  it.each([
+    ['a processor', processor],
+    ['an authority of processors', processor.slice(1)],
+    ['the root', processor.slice(2)],
+  ])('are refused if the key of %s signed them', async (_, chain) => {
+    for (const name of ['tcb_info', 'qe_identity']) {
+      const where = `${name}_issuer_chain`;
+      const collateral = { ...evidence.collateral, [where]: chain.join('\n') };
+      const verdict = await verifyEvidence({ ...evidence, collateral }, at);
+      expect(verdict).toMatchObject({ issue: { code: 'bad-chain', at: `collateral.${where}` } });
+    }
+  });
+});
+
 describe('a policy', () => {
   const code = Uint8Array.from({ length: 48 }, () => 0xaa);
   const bound = async (changes: Partial<typeof binding> = {}) =>
