@@ -57,16 +57,14 @@ export function namesOf(urls: readonly string[]): ReadonlyMap<string, string> {
   return names;
 }
 
-/** Loopback, private and link-local IPv4 (RFC 1918, RFC 3927). */
-const PRIVATE_IPV4 = /^(?:127|10|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01]))\./;
-const PRIVATE_IPV6 = /^\[(?:::1|f[cd][0-9a-f]{2}:.*|fe[89ab][0-9a-f]:.*)\]$/;
 const LOCAL_NAME = /^localhost$|\.(?:localhost|local)$/;
+
+const isIp = (host: string): boolean => host.startsWith('[') || /^[\d.]+$/.test(host);
 
 /** Reports whether the address is on this machine or a private network, as opposed to a public relay. */
 export function isPrivateRelay(url: string): boolean {
   const { hostname } = new URL(url);
-  if (/^[\d.]+$/.test(hostname)) return PRIVATE_IPV4.test(hostname);
-  return PRIVATE_IPV6.test(hostname) || LOCAL_NAME.test(hostname);
+  return isIp(hostname) ? !isPublicIp(hostname) : LOCAL_NAME.test(hostname);
 }
 
 /** Reports whether the address is on this machine, where strangers do not reach it. */
@@ -106,9 +104,9 @@ const OTHER_SERVICES: ReadonlySet<number> = new Set([
 const LONGEST_URL = 256;
 const PATH = /^\/[\w~/-]{0,63}$/;
 
-/** Reports whether an IP address, as Node and URLs write it, is public. */
+/** Reports whether an IP address, as Node and URLs write it (with or without brackets), is public. */
 export function isPublicIp(address: string): boolean {
-  const ip = address.toLowerCase();
+  const ip = address.toLowerCase().replace(/^\[|\]$/g, '');
   if (!ip.includes(':')) return isPublicIpv4(ip);
   // public addresses are in 2000::/3; zoned, mapped and translated IPv4 addresses are not
   const [first = '', second = ''] = ip.split(':');
@@ -135,9 +133,9 @@ export function hintProblem(url: string): string | undefined {
   if (url.length > LONGEST_URL || !isRelayUrl(url)) return 'not the address of a relay';
   const { hostname, port, pathname, search, username, password } = new URL(url);
   const host = hostname.replace(/\.$/, '');
-  const isIp = host.startsWith('[') || /^[\d.]+$/.test(host);
-  if (isIp && !isPublicIp(host.replace(/^\[|\]$/g, ''))) return 'a private address';
-  if (!isIp && (!host.includes('.') || LOCAL_SUFFIX.test(host))) return 'a private network name';
+  if (isIp(host) && !isPublicIp(host)) return 'a private address';
+  if (!isIp(host) && (!host.includes('.') || LOCAL_SUFFIX.test(host)))
+    return 'a private network name';
   if (username !== '' || password !== '' || search !== '')
     return 'an address with a user or a query';
   const number = Number(port || 443);
