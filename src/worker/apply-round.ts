@@ -99,7 +99,8 @@ export async function collect(
     }
 
     if (round === 0 && !inbox.pulling()) assertCompany(accepted, session);
-    const missing = live.filter((worker) => !heard.has(worker));
+    // its own contribution counts once a relay has answered
+    const missing = live.filter((worker) => !heard.has(worker) && worker !== wire.me);
     const want = wanted(plan.sync, live.length);
     const line = `${accepted}/${want}/${missing}`;
     if (line !== reported) {

@@ -121,15 +121,19 @@ describe('a round that no relay has', () => {
   const START_SECONDS = 1_700_000_000;
 
   /** Returns what is published again a while after the round was decided, and how many rounds count as lost. */
-  async function publishedAfter(seconds: number): Promise<readonly [number[], number[]]> {
+  async function publishedAfter(
+    seconds: number,
+    archivers: readonly number[] = [],
+  ): Promise<readonly [number[], number[]]> {
     const me = keyOf(0);
     const events = [eventOf('vote', { created_at: START_SECONDS })];
-    const text = formatKeptRound({ round: 0, by: [me], events, bodies: [] });
+    const text = formatKeptRound({ round: 0, by: FOUNDERS.map(keyOf), events, bodies: [] });
     const published: number[] = [];
     const lost: number[] = [];
     const backfill = new Backfill({
       control: {
-        archivers: async () => new Set(),
+        archivers: async (_: number, by: readonly string[]) =>
+          new Set(by.length === 1 ? [] : archivers.map(keyOf)),
         archiveVotes: async (round: number) => void published.push(round),
         publishSpec: async () => undefined,
       },
@@ -144,5 +148,10 @@ describe('a round that no relay has', () => {
   it('was lost if it is old, and is on its way if it was just decided', async () => {
     expect(await publishedAfter(5)).toEqual([[0], []]);
     expect(await publishedAfter(60)).toEqual([[0], [1]]);
+  });
+
+  it('gets another archive without a note if fewer members archived it than wanted', async () => {
+    expect(await publishedAfter(60, [1, 2])).toEqual([[0], []]);
+    expect(await publishedAfter(60, [1, 2, 3])).toEqual([[], []]);
   });
 });

@@ -40,7 +40,7 @@ function describe(event: RunEvent): string {
       return event.message;
     case 'waiting': {
       const { what, round, have, want, missing } = event;
-      const names = missing.length === 0 ? '' : `, missing ${missing.map(shortName).join(' ')}`;
+      const names = missing.length === 0 ? '' : `, missing ${missing.map(shortName).join(', ')}`;
       const of = want === undefined ? '' : ` of ${want}`;
       return `${roundName(round)}: waiting for ${what}, ${have}${of} here${names}`;
     }
