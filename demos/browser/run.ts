@@ -226,7 +226,7 @@ function watchTabs(onEvent: OnEvent): TabWatch {
       onEvent(tab.name, { type: 'notice', message: 'its tab is reloaded during training' });
       return 'reload';
     }
-    if (message.type === 'verified') return '';
+    if (message.type !== 'ended' && message.type !== 'failed') return '';
     ends.get(tab.name)?.settle(message);
     over.add(tab.name);
     return message.type === 'ended' && over.size === tabs.length ? 'verify' : '';

@@ -13,12 +13,13 @@ import { writePlay } from '../model/data/playwright.ts';
 import { divideSeries, parseSeriesCsv } from '../model/data/series.ts';
 import { syntheticData } from '../model/data/synthetic.ts';
 import { divideText, type ShardForm } from '../model/data/text.ts';
-import { tokenizers } from '../model/data/tokens.ts';
+import { type Tokenizer, tokenizers } from '../model/data/tokens.ts';
 import { modelOf } from '../model/from-settings.ts';
 import { type FormName, formOf } from '../run/data-forms.ts';
 import type { Settings } from '../run/settings.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
+import type { TabBase } from './base.ts';
 import type { Chosen } from './link.ts';
 import type { TabStorage } from './storage.ts';
 
@@ -35,6 +36,8 @@ export interface TaskSources {
   readonly chosen?: Chosen | undefined;
   /** Data that all workers evaluate on, if the spec names it. */
   readonly evaluation?: Uint8Array | undefined;
+  /** The published model of the run, if it has one. */
+  readonly base?: TabBase | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -44,12 +47,7 @@ export async function prepareTabTask(
   settings: Settings,
   sources: TaskSources,
 ): Promise<TabTask> {
-  if (settings.model === 'pretrained') {
-    throw new ConfigError('tab/pretrained', 'a tab does not train published models yet', {
-      hint: 'join with the program: nostrain run join naddr1…',
-    });
-  }
-  const model = modelOf(settings, spec);
+  const model = sources.base?.model ?? modelOf(settings, spec);
   const form = formOf(settings);
   if (spec.data.kind === 'made' && form !== 'tokens') {
     const data = syntheticData(form, settings);
@@ -57,7 +55,9 @@ export async function prepareTabTask(
   }
   const code = form === 'images' ? 'tab/pictures' : 'tab/corpus';
   const { bytes, name } = await withCode(code, () => bytesOf(spec, settings, sources));
-  const request = { settings, dealt: dealtIn(spec), evaluation: sources.evaluation };
+  const { base, evaluation } = sources;
+  const tokenizer = base?.tokenizer ?? tokenizers[settings.tokens];
+  const request = { settings, dealt: dealtIn(spec), evaluation, tokenizer };
   const task = await withCode(code, async () => readers[form](bytes, request));
   // data is stored only once it has proved usable
   if (name !== undefined) await sources.storage.put(name, bytes);
@@ -79,19 +79,19 @@ interface DataRequest {
   readonly settings: Settings;
   readonly dealt: ShardForm;
   readonly evaluation: Uint8Array | undefined;
+  readonly tokenizer: Tokenizer;
 }
 
 type Read = (bytes: Uint8Array, request: DataRequest) => Omit<TabTask, 'model'>;
 
 const csvOf = (bytes: Uint8Array) => parseSeriesCsv(new TextDecoder().decode(bytes));
-const readText: Read = (bytes, { settings, dealt, evaluation }) => {
-  const tokenizer = tokenizers[settings.tokens];
+const readText: Read = (bytes, { settings, dealt, evaluation, tokenizer }) => {
   const { tokens } = tokenizer.encode(bytes);
   const { context, shard } = settings;
   const holdout = evaluation && tokenizer.encode(evaluation).tokens;
   const parts = divideText(tokens, shard, { form: dealt, context, holdout });
-  // the built-in tokenizers have one token per byte of the characters that they know
-  return { data: { kind: 'tokens', ...parts }, tokensPerExample: context, bytesPerToken: 1 };
+  const bytesPerToken = bytes.length / tokens.length;
+  return { data: { kind: 'tokens', ...parts }, tokensPerExample: context, bytesPerToken };
 };
 
 const readers: Readonly<Record<FormName, Read>> = {
@@ -152,6 +152,15 @@ async function read(
   settings: Settings,
   { evaluation, signal }: TaskSources,
 ): Promise<Uint8Array> {
+  if (chosen.kind === 'file' && /\.jsonl$/i.test(chosen.file.name)) {
+    throw new ConfigError(
+      'tab/corpus',
+      'a tab trains on plain text, and this file holds documents',
+      {
+        hint: 'choose a plain text, or join with the program: nostrain run join naddr1…',
+      },
+    );
+  }
   if (chosen.kind === 'file') return bounded(chosen.file, MOST_BYTES);
   const { pixels } = settings;
   const like = evaluation && unpackPictures(evaluation);

@@ -4,7 +4,9 @@ import type { RunEvent } from '../certified/rounds/events.ts';
 import { parseRunName } from '../certified/wire/run-names.ts';
 import { decodeRunAddress, type RunAddress } from '../certified/wire/runs.ts';
 import { hintProblem, parseRelayUrls } from '../network/transport/relay-urls.ts';
+import { type Precision, precisions } from '../run/spec/model-spec.ts';
 import type { Device } from '../trainer/messages.ts';
+import type { BaseOffer } from './base.ts';
 import type { Name } from './naming.ts';
 
 export interface TabLink {
@@ -17,6 +19,14 @@ export interface TabLink {
   readonly slot: string;
   /** Whether the worker measures the shared loss after each round; one worker may do so for all. */
   readonly evaluates: boolean;
+  /** Numbers that hold a published model under adapters; default q4. */
+  readonly basePrecision: Precision;
+  /** drand endpoints, for runs with a drand beacon. */
+  readonly drand: readonly string[];
+  /** Whether this machine serves the page: then private addresses are allowed. */
+  readonly isLocal: boolean;
+  /** Starts without asking the user; only if this machine serves the page. */
+  readonly starts: boolean;
 }
 
 const DEVICES: Readonly<Record<string, TabLink['device']>> = {
@@ -46,7 +56,8 @@ export function parseLink(hash: string, host: string): TabLink {
     MOST_RELAYS,
   );
   // a page from the internet must not reach into the private network of its visitor
-  const relays = LOCAL.has(host) ? hints : hints.filter((url) => hintProblem(url) === undefined);
+  const isLocal = LOCAL.has(host);
+  const relays = isLocal ? hints : hints.filter((url) => hintProblem(url) === undefined);
   if (relays.length === 0) {
     throw wrong('the link names no allowed relay', 'add &relay=wss://… to it');
   }
@@ -58,6 +69,10 @@ export function parseLink(hash: string, host: string): TabLink {
     ...(threads !== undefined && { threads }),
     slot: slotOf(params.get('slot')),
     evaluates: params.get('evaluate') !== 'no',
+    basePrecision: precisionOf(params.get('base')),
+    drand: drandOf(params.getAll('drand')),
+    isLocal,
+    starts: isLocal && params.has('start'),
   };
 }
 
@@ -75,6 +90,18 @@ function threadsOf(text: string | null): number | undefined {
     `threads=${text} is not a number of threads`,
     'use a whole number, such as threads=2',
   );
+}
+
+function precisionOf(text: string | null): Precision {
+  const precision = precisions.find((each) => each === (text ?? 'q4'));
+  if (precision !== undefined) return precision;
+  throw wrong(`base=${text} is unknown`, `use base=${precisions.join(', base=')}`);
+}
+
+function drandOf(urls: readonly string[]): readonly string[] {
+  const bad = urls.find((url) => !/^https?:\/\//.test(url) || !URL.canParse(url));
+  if (bad === undefined) return urls.slice(0, MOST_RELAYS);
+  throw wrong('a drand endpoint in the link is no address', 'use drand=https://…');
 }
 
 function slotOf(text: string | null): string {
@@ -107,13 +134,22 @@ export type ToWorker =
       readonly host: string;
       readonly chosen?: Chosen | undefined;
       readonly name?: Name | undefined;
+      /** The user has read the offer of a base and pressed the button. */
+      readonly isAccepted?: boolean | undefined;
     }
   | { readonly type: 'stop' }
   | { readonly type: 'visible'; readonly isVisible: boolean }
+  /** Trains no more steps until a message without a reason. */
+  | { readonly type: 'pause'; readonly reason?: string | undefined }
+  /** Continues a prompt with the shared adapters, or with the base alone. */
+  | { readonly type: 'write'; readonly prompt: string; readonly isTuned: boolean }
   /** Replays the run from its events, after the worker has finished or stopped. */
   | { readonly type: 'verify' };
 
 export type FromWorker =
+  | { readonly type: 'download'; readonly have: number; readonly of: number }
+  /** The text so far of the answer to `write`. */
+  | { readonly type: 'written'; readonly text: string; readonly isTuned: boolean }
   | { readonly type: 'event'; readonly event: RunEvent }
   | { readonly type: 'ended'; readonly rounds: number; readonly root: string }
   | {
@@ -123,6 +159,8 @@ export type FromWorker =
       readonly hint?: string | undefined;
       /** With code `tab/name`: the draft that a signer must sign. */
       readonly draft?: unknown;
+      /** With code `tab/start`: what the button starts. */
+      readonly offer?: BaseOffer | undefined;
     }
   | {
       readonly type: 'verified';

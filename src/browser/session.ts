@@ -9,26 +9,48 @@ import type { RunEvent } from '../certified/rounds/events.ts';
 import type { CertifiedState } from '../certified/state.ts';
 import { fetchRun, fetchSlice } from '../certified/wire/runs.ts';
 import { findSnapshot } from '../certified/wire/snapshots.ts';
+import { createDrandSource } from '../chain/drand-source.ts';
+import { createGet } from '../chain/endpoints.ts';
 import { optimizerOf } from '../model/from-settings.ts';
 import type { RelaySession } from '../network/attachments/relay-chunks.ts';
 import { createSigner } from '../network/event.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
 import { openSocket } from '../network/transport/socket.ts';
+import type { BeaconSource } from '../run/committee.ts';
+import type { Settings } from '../run/settings.ts';
 import { parseRunSpec, settingsOf } from '../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
+import { decoderIn } from '../run/spec/start.ts';
 import { stateDigest } from '../tensor/params.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { EngineTrainer } from '../trainer/trainer.ts';
+import {
+  type BaseOffer,
+  memoryOfTraining,
+  modelInTab,
+  offerBase,
+  openTabBase,
+  type TabBase,
+} from './base.ts';
+import { openBaseCache } from './base-cache.ts';
 import { prepareTabTask } from './data.ts';
 import type { Chosen, TabLink } from './link.ts';
 import { type Name, nameOf } from './naming.ts';
 import { openStorage, prefixOf, type TabStorage, workerStorage } from './storage.ts';
 import { createTabTrainer } from './trainer.ts';
+import { createWriter, type Write } from './writer.ts';
 
 export interface TabSession {
   readonly link: TabLink;
   readonly chosen?: Chosen | undefined;
   readonly name?: Name | undefined;
+  /** The user has accepted the offer of a base. */
+  readonly isAccepted?: boolean | undefined;
+  /** Resolves when the tab may train: at once, or when its device is charged again. */
+  readonly untilAllowed: () => Promise<void>;
+  readonly onDownload: (have: number, of: number) => void;
+  /** Called when the worker trains, with what continues prompts. */
+  readonly onWriter: (write: Write) => void;
   /** Reports whether the page is visible. A worker in a hidden page asks for no committee seats, if the run allows. */
   readonly isVisible: () => boolean;
   readonly report: (event: RunEvent) => void;
@@ -39,6 +61,8 @@ export interface TabSession {
 const READY_MS = 600_000;
 /** Milliseconds to wait for the spec. */
 const FETCH_MS = 15_000;
+/** Milliseconds to wait for an answer of a drand endpoint. */
+const DRAND_MS = 15_000;
 /** Milliseconds to wait for the evaluation slice. */
 const SLICE_MS = 120_000;
 /** Maximum bytes of an event; longer ones are ignored, since larger data is sent in chunks. */
@@ -49,16 +73,18 @@ const EVALUATE_BATCHES = 4;
 /** Trains to the end of the run and returns the final state. Called again after a reload, it resumes. */
 export const runTab = (options: TabSession): Promise<CertifiedState> =>
   withScope(async (scope) => {
-    const { report, signal, isVisible: wantsSeats } = options;
+    const { report, signal, link, isVisible: wantsSeats } = options;
     const tab = await openTab(options, scope);
     const run = await prepareRun(tab, options);
     const { spec, settings, task, delegation } = run;
-    const trainer = await createTabTrainer(setupOf(run, options.link));
+    const trainer = withPauses(await createTabTrainer(setupOf(run, link)), options);
     scope.defer(() => trainer.close());
     if (trainer.device.notice !== undefined) {
       report({ type: 'notice', message: trainer.device.notice });
     }
     const { secretKey, relays } = tab;
+    const kept = workerStorage(tab.storage, tab.prefix);
+    const writer = createWriter(run.base, trainer, settings);
     const worker = await joinCertifiedRun({
       spec,
       secretKey,
@@ -68,11 +94,13 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
       signal,
       wantsSeats,
       delegation,
-      ...workerStorage(tab.storage, tab.prefix),
+      beacon: beaconOf(spec, link),
+      journal: kept.journal,
+      store: { ...kept.store, save: (next) => kept.store.save(writer.keep(next)) },
       plan: {
         tokensPerExample: task.tokensPerExample,
         bytesPerToken: task.bytesPerToken,
-        evaluate: options.link.evaluates && settings.evaluate,
+        evaluate: link.evaluates && settings.evaluate,
         evaluateBatches: EVALUATE_BATCHES,
       },
       stakes: {
@@ -83,6 +111,8 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     });
     scope.defer(() => worker.close());
     report(helloOf(run, trainer, worker));
+    writer.keep(worker.start);
+    options.onWriter(writer.write);
     return await worker.run();
   });
 
@@ -112,34 +142,109 @@ async function openTab({ link, report, signal }: TabSession, scope: Scope) {
 /** The run of this tab: spec, delegation, settings and data. */
 type TabRun = Awaited<ReturnType<typeof prepareRun>>;
 
-async function prepareRun(tab: Tab, { link, name: given, chosen, report, signal }: TabSession) {
+async function prepareRun(tab: Tab, session: TabSession) {
+  const { link, name: given, chosen, report, signal } = session;
   const { storage, prefix, me, relaySession } = tab;
   const { run } = link.address;
   const spec = await specOf(link, storage, relaySession);
   const onNotice = (message: string) => report({ type: 'notice', message });
   const naming = { run, session: me, storage, prefix, given, signal, onNotice };
   const delegation = await nameOf(spec, naming);
-  assertJoinable(spec, delegation?.key ?? me);
+  assertAdmitted(spec, delegation?.key ?? me);
+  beaconOf(spec, link);
   const settings = settingsOf(spec, {
     relay: tab.relays.relays,
     ...shardSettings(spec, me, {}, delegation),
   });
   const evaluation = await sliceOf(spec, storage, relaySession);
   assertFits(spec, evaluation);
-  const sources = { storage, prefix, evaluation, signal, chosen };
+  const base = await baseOf(spec, settings, tab, session);
+  const sources = { storage, prefix, evaluation, signal, chosen, base };
   const task = await prepareTabTask(spec, settings, sources);
-  return { run, spec, delegation, settings, task };
+  return { run, spec, delegation, settings, task, base };
 }
 
-const setupOf = ({ settings, task }: TabRun, { device, threads }: TabLink): TrainerSetup => ({
+/** Downloads and opens the base of the run, once the user has accepted it. Throws `tab/start` with the offer before. */
+async function baseOf(
+  { start, ...spec }: RunSpec,
+  { batchSize, context, accumulate }: Settings,
+  { storage, prefix }: Tab,
+  { link, isAccepted, report, onDownload: onProgress, signal }: TabSession,
+): Promise<TabBase | undefined> {
+  if (start === null) return undefined;
+  const model = modelInTab({ ...spec, start }, context, link.basePrecision);
+  const cache = await openBaseCache();
+  const tokens = (batchSize * context) / accumulate;
+  const memory = memoryOfTraining(model, decoderIn(start, context), tokens);
+  const offer = await offerBase(start, memory, cache, memoryOfDevice());
+  const name = `${prefix}/accepted`;
+  if (isAccepted || link.starts) await storage.put(name, 'yes');
+  else if ((await storage.get(name)) === undefined) throw asOffer(offer);
+  return await openTabBase({ ...spec, start }, model, context, {
+    cache,
+    page: import.meta.url,
+    allowsPrivate: link.isLocal,
+    fetch: (url, init) => fetch(url, init),
+    clock: systemClock,
+    signal,
+    onProgress,
+    onNotice: (message) => report({ type: 'notice', message }),
+  });
+}
+
+const asOffer = (offer: BaseOffer): ConfigError =>
+  new ConfigError('tab/start', 'this run fine-tunes a published model', {
+    hint: 'read what it takes, and press the button',
+    data: { offer },
+  });
+
+/** Returns the memory of this device in bytes, rounded by the browser; undefined if it does not say. */
+function memoryOfDevice(): number | undefined {
+  const { deviceMemory } = navigator as { readonly deviceMemory?: number };
+  return deviceMemory === undefined ? undefined : deviceMemory * 2 ** 30;
+}
+
+/** Returns the drand beacon of the run, if it has one. Throws `tab/beacon` for blocks, or if the link names no endpoint. */
+function beaconOf({ beacon }: RunSpec, { drand: urls }: TabLink): BeaconSource | undefined {
+  if (beacon.kind === 'none') return undefined;
+  if (beacon.kind === 'drand' && urls.length > 0) {
+    const get = createGet((url, init) => fetch(url, init));
+    return createDrandSource(beacon, { urls, get, clock: systemClock, timeoutMs: DRAND_MS });
+  }
+  const isDrand = beacon.kind === 'drand';
+  throw new ConfigError(
+    'tab/beacon',
+    isDrand
+      ? 'the draws of this run use rounds of drand, and the link names no endpoint'
+      : 'the draws of this run use blocks of a chain, which a page cannot read',
+    {
+      hint: isDrand
+        ? 'add &drand=https://… to the link, preferably several'
+        : 'join with the program: nostrain run join naddr1…',
+    },
+  );
+}
+
+/** Returns the trainer; it begins no inner phase while the tab is paused. */
+const withPauses = (trainer: EngineTrainer, { untilAllowed }: TabSession): EngineTrainer => ({
+  ...trainer,
+  train: async (...task) => {
+    await untilAllowed();
+    return trainer.train(...task);
+  },
+});
+
+const setupOf = ({ settings, task, base }: TabRun, link: TabLink): TrainerSetup => ({
   model: task.model,
+  frozen: base?.frozen,
   data: task.data,
   optimizer: optimizerOf(settings),
   batch: settings.batchSize,
   recompute: settings.recompute,
   accumulate: settings.accumulate,
-  device,
-  threads,
+  precision: settings.precision,
+  device: link.device,
+  threads: link.threads,
 });
 
 function helloOf(
@@ -205,16 +310,6 @@ async function specOf(
   }
   await storage.put(`${run}/spec`, canonicalSpec(result.value));
   return result.value;
-}
-
-function assertJoinable(spec: RunSpec, me: string): void {
-  assertAdmitted(spec, me);
-  if (spec.beacon.kind === 'none') return;
-  throw new ConfigError(
-    'tab/beacon',
-    'this run needs a randomness beacon, which a page cannot read',
-    { hint: 'join with the program: nostrain run join naddr1…' },
-  );
 }
 
 /** Returns the evaluation slice, stored or from relays; undefined if the spec names none. */

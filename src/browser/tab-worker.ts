@@ -2,7 +2,7 @@
  * Entry point of the Web Worker of a tab, which trains and votes. It is separate from the page's thread, whose timers
  * browsers slow down in the background.
  */
-import { systemClock } from '../base/async.ts';
+import { deferred, systemClock } from '../base/async.ts';
 import { NostrainError } from '../base/errors.ts';
 import { archiveRun } from '../certified/records/archive.ts';
 import { replayRun } from '../certified/records/replay-run.ts';
@@ -11,6 +11,7 @@ import { createRelaySet } from '../network/transport/relay-set.ts';
 import { openSocket } from '../network/transport/socket.ts';
 import { type FromWorker, parseLink, type TabLink, type ToWorker } from './link.ts';
 import { runTab } from './session.ts';
+import type { Write } from './writer.ts';
 
 const say = (message: FromWorker): void => self.postMessage(message);
 const report = (event: RunEvent): void => say({ type: 'event', event });
@@ -19,12 +20,17 @@ const stop = new AbortController();
 let link: TabLink | undefined;
 let isPlaying = false;
 let isVisible = true;
+let write: Write | undefined;
+/** Settled while the tab may train. */
+let allowed = deferred<void>();
+allowed.settle();
 
 async function join({
   hash,
   host,
   chosen,
   name,
+  isAccepted,
 }: Extract<ToWorker, { type: 'join' }>): Promise<void> {
   if (isPlaying) return;
   isPlaying = true;
@@ -34,15 +40,71 @@ async function join({
       link,
       chosen,
       name,
+      isAccepted,
       report,
       signal: stop.signal,
       isVisible: () => isVisible,
+      untilAllowed: () => allowed.promise,
+      onDownload: downloadReporter(),
+      onWriter: (given) => {
+        write = given;
+      },
     });
     say({ type: 'ended', rounds: state.round, root: state.head.modelRoot });
   } catch (error) {
     say(failureOf(error));
   } finally {
     isPlaying = false;
+  }
+}
+
+/** Interval between reports of a download, in milliseconds. */
+const PROGRESS_MS = 250;
+
+function downloadReporter(): (have: number, of: number) => void {
+  let reportedMs = 0;
+  return (have, of) => {
+    const now = systemClock.now();
+    if (have < of && now - reportedMs < PROGRESS_MS) return;
+    reportedMs = now;
+    say({ type: 'download', have, of });
+  };
+}
+
+async function continuePrompt({
+  prompt,
+  isTuned,
+}: Extract<ToWorker, { type: 'write' }>): Promise<void> {
+  const onText = (text: string) => say({ type: 'written', text, isTuned });
+  await write?.(prompt, { isTuned, onText }).catch((error: unknown) => say(failureOf(error)));
+}
+
+/** Pauses training with a reason, or resumes it without one. */
+function pause(reason: string | undefined): void {
+  if (reason === undefined) allowed.settle();
+  else allowed = deferred();
+  report({ type: 'notice', message: reason ?? 'training resumes' });
+}
+
+/** Interval of a check whether the browser suspended this worker, in milliseconds. */
+const WATCH_MS = 5000;
+/** A check that comes this much later is explained. */
+const SUSPENDED_MS = 30_000;
+
+/** Explains pauses that the browser or the device made, such as a closed lid, once they are over. */
+async function watchSuspension(): Promise<void> {
+  for (let seenMs = systemClock.now(); ; ) {
+    await systemClock.sleep(WATCH_MS, stop.signal);
+    const awayMs = systemClock.now() - seenMs - WATCH_MS;
+    seenMs += awayMs + WATCH_MS;
+    if (awayMs < SUSPENDED_MS || !isPlaying) continue;
+    const seconds = Math.round(awayMs / 1000);
+    report({
+      type: 'notice',
+      message:
+        `the browser suspended this tab for ${seconds} s (closed lid, sleep or power saving); ` +
+        'nothing is lost: it follows the rounds that it missed',
+    });
   }
 }
 
@@ -69,7 +131,7 @@ function failureOf(error: unknown): FromWorker {
   const message = error instanceof Error ? error.message : String(error);
   if (!(error instanceof NostrainError)) return { type: 'failed', code: 'internal', message };
   const { code, hint, data } = error;
-  return { type: 'failed', code, message, hint, draft: data?.draft };
+  return { type: 'failed', code, message, hint, ...data };
 }
 
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
@@ -77,4 +139,7 @@ self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   else if (data.type === 'stop') stop.abort(new Error('the tab was told to stop'));
   else if (data.type === 'visible') isVisible = data.isVisible;
   else if (data.type === 'verify') void verify();
+  else if (data.type === 'pause') pause(data.reason);
+  else if (data.type === 'write') void continuePrompt(data);
 };
+watchSuspension().catch(() => undefined);

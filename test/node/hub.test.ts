@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fetchModel, parseHubReference } from '../../src/node/pretrained/hub.ts';
+import { fetchModel } from '../../src/node/pretrained/hub.ts';
+import { parseHubReference } from '../../src/pretrained/hub-reference.ts';
 
 const COMMIT = 'c'.repeat(40);
 const WEIGHTS = Buffer.alloc(200_000, 7);

@@ -1,5 +1,6 @@
 /** The page of a tab that trains: starts the Web Worker, shows its reports, and reports whether the page is visible. */
 import { shortName } from '../../run/worker-names.ts';
+import type { BaseOffer } from '../base.ts';
 import type { Chosen, FromWorker, ToWorker } from '../link.ts';
 import type { Name } from '../naming.ts';
 
@@ -38,6 +39,7 @@ function showEvent(event: TabEvent): void {
     case 'hello':
       show('worker', event.worker);
       show('device', `${event.device}, ${event.threads} thread${event.threads === 1 ? '' : 's'}`);
+      at('write').hidden = event.task !== 'pretrained';
       show('round', `${event.round} of ${event.rounds} rounds are over`);
       break;
     case 'progress':
@@ -67,11 +69,43 @@ function showEvent(event: TabEvent): void {
   }
 }
 
+/** Failures after which the button tries again; what was downloaded stays. */
+const AGAIN: ReadonlySet<string> = new Set(['tab/base', 'tab/quota']);
+
 const ordinal = (index: number): string => `${index + 1}.`;
+
+/** Says before the download what will happen, how large it is and what it takes. */
+function showOffer({ name, bytes, have, memory }: BaseOffer): void {
+  const left = bytes - have;
+  const download =
+    left === 0
+      ? `The model ${name} is already in this browser`
+      : `It downloads ${megabytes(left)} once: the model ${name}, which stays in this browser`;
+  show(
+    'promise',
+    `This tab will help to fine-tune a published language model. ${download}. Training takes about ` +
+      `${(memory / 1e9).toFixed(1)} GB of memory and one to four cores while the tab is open. It sends ` +
+      'what it learned, signed with a key of this tab, and none of your files.',
+  );
+  at('offer').hidden = false;
+}
+
+const megabytes = (bytes: number): string => `${Math.ceil(bytes / 1e6)} MB`;
+
+function showDownload(have: number, of: number): void {
+  at('loading').hidden = have >= of;
+  const bar = at('loaded') as HTMLProgressElement;
+  bar.max = of;
+  bar.value = have;
+  show('share', `${megabytes(have)} of ${megabytes(of)}`);
+}
 
 function receive(message: FromWorker): void {
   if (message.type === 'event') showEvent(message.event);
+  else if (message.type === 'download') showDownload(message.have, message.of);
+  else if (message.type === 'written') show(message.isTuned ? 'tuned' : 'untuned', message.text);
   else if (message.type === 'ended') {
+    void keepAwake(false);
     show('status', `the run is over after ${message.rounds} rounds; root ${message.root}`);
     at('verify').hidden = false;
   } else if (message.type === 'verified') {
@@ -79,6 +113,9 @@ function receive(message: FromWorker): void {
     const words = ok ? 'every round is as its committee certified it' : 'the replay does not match';
     show('proof', `${rounds} rounds replayed here in ${seconds.toFixed(1)} s: ${words}; ${root}`);
   } else {
+    void keepAwake(false);
+    if (message.offer !== undefined) showOffer(message.offer);
+    else if (AGAIN.has(message.code)) at('offer').hidden = false;
     show('status', `${message.message}${message.hint === undefined ? '' : `. ${message.hint}`}`);
     at('one').hidden = message.code !== 'tab/corpus';
     at('many').hidden = message.code !== 'tab/pictures';
@@ -149,12 +186,13 @@ at('name').addEventListener('submit', (event) => {
   joinAs({ kind: 'bunker', address });
 });
 
-async function join(chosen?: Chosen, name?: Name): Promise<void> {
+async function join(chosen?: Chosen, name?: Name, isAccepted?: boolean): Promise<void> {
   const { hash, hostname: host } = location;
   show('status', 'joining');
   // without persistent storage the browser may delete the worker's data when disk space is low
   await navigator.storage?.persist?.().catch(() => false);
-  post({ type: 'join', hash, host, chosen, name });
+  void keepAwake(true);
+  post({ type: 'join', hash, host, chosen, name, isAccepted });
 }
 
 worker.onmessage = ({ data }: MessageEvent<FromWorker>) => receive(data);
@@ -173,16 +211,69 @@ at('folder').addEventListener('change', ({ target }) => {
   const folder = all[0]?.folder;
   if (folder !== undefined) void join({ kind: 'folder', folder, files });
 });
+at('begin').addEventListener('click', () => {
+  at('offer').hidden = true;
+  void join(undefined, undefined, true);
+});
+at('write').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const { value: prompt } = at('prompt') as HTMLInputElement;
+  post({ type: 'write', prompt, isTuned: true });
+  post({ type: 'write', prompt, isTuned: false });
+});
 at('verify').addEventListener('click', () => post({ type: 'verify' }));
+
+let lock: WakeLockSentinel | undefined;
+let isAwake = false;
+
+/** Keeps the screen on while the worker trains; browsers release the lock whenever the page is hidden. */
+async function keepAwake(isWanted: boolean): Promise<void> {
+  isAwake = isWanted;
+  await lock?.release();
+  lock = undefined;
+  if (!isWanted || document.visibilityState !== 'visible') return;
+  lock = await navigator.wakeLock?.request('screen').catch(() => undefined);
+}
+
+/** Share of the charge below which a tab on battery pauses. */
+const LOW_CHARGE = 0.2;
+
+interface Battery extends EventTarget {
+  readonly charging: boolean;
+  readonly level: number;
+}
+
+/** Pauses training while the battery is low and not charging. Browsers without a battery API never pause. */
+async function watchBattery(): Promise<void> {
+  const { getBattery } = navigator as { readonly getBattery?: () => Promise<Battery> };
+  const battery = await getBattery?.call(navigator).catch(() => undefined);
+  if (battery === undefined) return;
+  let isPaused = false;
+  const check = () => {
+    const isLow = !battery.charging && battery.level < LOW_CHARGE;
+    if (isLow === isPaused) return;
+    isPaused = isLow;
+    const charge = `${Math.round(100 * battery.level)} %`;
+    const reason = isLow
+      ? `paused: the battery is at ${charge}; training resumes when it is charged or plugged in`
+      : undefined;
+    post({ type: 'pause', reason });
+  };
+  battery.addEventListener('chargingchange', check);
+  battery.addEventListener('levelchange', check);
+  check();
+}
 
 /** Reports visibility to the worker: a hidden page may be suspended, so its worker then asks for no committee seat. */
 function reportVisibility(): void {
   const isVisible = document.visibilityState === 'visible';
   post({ type: 'visible', isVisible });
+  if (isVisible && isAwake) void keepAwake(true);
   if (!isVisible) line('in the background: keeps training, and asks for no committee seat');
 }
 
 document.addEventListener('visibilitychange', reportVisibility);
 reportVisibility();
+void watchBattery();
 addEventListener('hashchange', () => location.reload());
 void join();

@@ -19,12 +19,7 @@ import {
   type TrainedRun,
 } from '../../node/files/trained-run.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
-import {
-  downloadReporter,
-  fetchModel,
-  isHubReference,
-  parseHubReference,
-} from '../../node/pretrained/hub.ts';
+import { downloadReporter, fetchModel } from '../../node/pretrained/hub.ts';
 import { openImported } from '../../node/pretrained/imported-file.ts';
 import {
   assertFree,
@@ -36,6 +31,7 @@ import {
 import type { Learned } from '../../pretrained/export/folders.ts';
 import { adapterFiles, modelFiles } from '../../pretrained/export/folders.ts';
 import { ggufFile } from '../../pretrained/export/gguf.ts';
+import { isHubReference, parseHubReference } from '../../pretrained/hub-reference.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import { formOf, isImported } from '../../run/data-forms.ts';
 import type { BaseFile } from '../../run/spec/start.ts';

@@ -8,8 +8,9 @@ import { ConfigError, safeLine } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { createSlowReporter } from '../../base/slow.ts';
 import { writePlay } from '../../model/data/playwright.ts';
+import { resumeDownload } from '../../network/chunks/resume-download.ts';
 import { hashFile, readInPieces } from '../files/atomic-file.ts';
-import { resumeDownload } from '../pretrained/hub.ts';
+import { filePart } from '../pretrained/hub.ts';
 import type { CorpusSource } from './tokenize.ts';
 
 export interface CorpusFile {
@@ -109,7 +110,7 @@ async function download(url: URL, part: string, { onNotice, signal }: FetchOptio
     );
   };
   await resumeDownload({
-    part,
+    part: filePart(part),
     bytes: undefined,
     most: MOST_BYTES,
     ask: async (headers) => {

@@ -3,8 +3,6 @@
  * builds the model to train. Weights are read only when needed.
  */
 import { resolve } from 'node:path';
-import { toHex, utf8 } from '../../base/bytes.ts';
-import { canonicalJson, type Json } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { modelRoot } from '../../consensus/roots.ts';
 import type { LoraSpec } from '../../model/adapters/lora.ts';
@@ -12,6 +10,8 @@ import { sliceTensor } from '../../model/architectures/slices.ts';
 import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
 import { adapterOf, trainedOf } from '../../model/from-settings.ts';
 import { initialParameters, modelLayout, sliceRanges } from '../../model/parameters.ts';
+import { assertSameShape, frozenReaders, hashTokenizer } from '../../pretrained/base-parts.ts';
+import { isHubReference, parseHubReference } from '../../pretrained/hub-reference.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import { tierOf } from '../../pretrained/tiers/tier.ts';
 import type { PublishedTokenizer } from '../../pretrained/tokenizer.ts';
@@ -31,7 +31,7 @@ import type { Params } from '../../tensor/params.ts';
 import type { FrozenNumbers } from '../../trainer/setup.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { type BaseTier, hashSlices, identityOfTiers, openBaseTier } from './base-tier.ts';
-import { downloadReporter, fetchModel, isHubReference, parseHubReference } from './hub.ts';
+import { downloadReporter, fetchModel } from './hub.ts';
 import { hashFiles, openLocalModel } from './model-files.ts';
 
 /** A base model, and the part of it that is trained. */
@@ -110,8 +110,8 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     files: part
       ? identityOfTiers(part, sliceHashes!)
       : await hashFiles(path, pretrained.files, options),
-    tokenizerSha256: hashTokenizer(pretrained),
-    frozen: async () => (adapter === undefined ? {} : readers(pretrained)),
+    tokenizerSha256: hashTokenizer(pretrained, nativeSha256),
+    frozen: async () => (adapter === undefined ? {} : frozenReaders(pretrained)),
     first: async (of) =>
       adapter === undefined
         ? await flatWeights(pretrained, fullIfHelping(trained))
@@ -186,14 +186,8 @@ export async function openBaseOf(
   if (base.sliceHashes === undefined) assertSameBase(base, start);
   else assertSameSlices({ ...base, rings: base.sliceHashes }, start);
   const { tiers: _, ...full } = base.tier?.spec ?? base.spec;
-  if (canonicalJson(shapeOf(full) as never) === canonicalJson(start.model as never)) return base;
-  throw new ConfigError(
-    'base/other',
-    'the run spec names another shape of this model than its files have',
-    {
-      hint: 'the run spec is wrong: ask its creator for a new run',
-    },
-  );
+  assertSameShape(full, start);
+  return base;
 }
 
 /** Opens the full base model of a run, whatever tiers the run has. Throws as `openBaseOf` does. */
@@ -230,19 +224,6 @@ async function localBase(base: string, { wanted, onNotice, signal }: OpenBase): 
   if (!isHubReference(base)) return base;
   return fetchModel(base, { onProgress: downloadReporter(base, onNotice), signal, wanted });
 }
-
-/** Returns the hash of everything that affects tokenization. */
-function hashTokenizer({
-  tokenizerFiles: { tokenizer, config },
-  chatTemplate,
-}: Pretrained): string {
-  const content = { tokenizer, config, chatTemplate: chatTemplate ?? null };
-  return toHex(nativeSha256(utf8(canonicalJson(content as Json))));
-}
-
-/** Returns a reader for each tensor, so that a quantized base is never completely in memory as f32. */
-const readers = ({ tensors }: Pretrained): Readonly<Record<string, FrozenNumbers>> =>
-  Object.fromEntries([...tensors].map(([name, tensor]) => [name, () => readFinite(name, tensor)]));
 
 /** Returns the full model if the worker is a helper, which stores all of it. */
 const fullIfHelping = (spec: DecoderSpec): DecoderSpec =>

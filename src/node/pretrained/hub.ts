@@ -12,6 +12,16 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { shareReporter } from '../../base/slow.ts';
+import { type PartFile, resumeDownload } from '../../network/chunks/resume-download.ts';
+import {
+  BESIDE,
+  HUB,
+  type HubReference,
+  hubError,
+  MOST_BESIDE,
+  parseHubReference,
+  pathOnHub,
+} from '../../pretrained/hub-reference.ts';
 import type { ModelFiles } from '../../pretrained/weights.ts';
 import { weightFiles } from '../../pretrained/weights.ts';
 import { type BaseFile, partOf } from '../../run/spec/start.ts';
@@ -27,36 +37,7 @@ export interface HubOptions {
   readonly wanted?: readonly BaseFile[] | undefined;
 }
 
-export interface HubReference {
-  readonly repository: string;
-  readonly revision: string;
-  /** A .gguf file; undefined means the safetensors of the repository. */
-  readonly file: string | undefined;
-}
-
-const SCHEME = 'hf:';
 const COMMIT = /^[0-9a-f]{40}$/;
-/** Maximum bytes of a file that the run does not name. */
-const MOST_BESIDE = 16 * 1024 * 1024;
-/** Small files that are downloaded too if the repository has them. */
-const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
-
-export const isHubReference = (text: string): boolean => text.startsWith(SCHEME);
-
-/** Parses `hf:owner/name[@revision][/file.gguf]`. Throws a ConfigError (`model/hub`) about anything else. */
-export function parseHubReference(text: string): HubReference {
-  const part = '[\\w][\\w.-]*';
-  const form = new RegExp(`^${SCHEME}(${part}/${part})(?:@(${part}))?(?:/(${part}\\.gguf))?$`);
-  const [, repository, revision = 'main', file] = form.exec(text) ?? [];
-  if (repository !== undefined) return { repository, revision, file };
-  throw hubError(
-    `${safeLine(text)} is not a model on the hub`,
-    'use hf:owner/name, hf:owner/name@revision or hf:owner/name/file.gguf',
-  );
-}
-
-const hubError = (message: string, hint: string): ConfigError =>
-  new ConfigError('model/hub', message, { hint });
 
 /** Downloads missing files of a model, and returns its folder or .gguf file on this machine. */
 export async function fetchModel(text: string, options: HubOptions = {}): Promise<string> {
@@ -146,7 +127,7 @@ class Hub {
     this.#reference = reference;
     this.#env = env;
     this.#options = options;
-    this.#endpoint = (env.HF_ENDPOINT ?? 'https://huggingface.co').replace(/\/+$/, '');
+    this.#endpoint = (env.HF_ENDPOINT ?? HUB).replace(/\/+$/, '');
   }
 
   /** Resolves the revision to a commit; from the Python cache if the hub cannot be reached. */
@@ -181,7 +162,7 @@ class Hub {
 
   /** Downloads and verifies a file. Returns false if the repository has no such file. */
   async #download(folder: string, commit: string, name: string): Promise<boolean> {
-    const path = `/${this.#reference.repository}/resolve/${commit}/${name}`;
+    const path = pathOnHub(this.#reference.repository, commit, name);
     const described = await this.#describe(path);
     if (!described) return false;
     this.#assertWanted(name, described);
@@ -235,7 +216,7 @@ class Hub {
   #append(path: string, name: string, part: string, { bytes }: Description): Promise<void> {
     const { onProgress, signal } = this.#options;
     return resumeDownload({
-      part,
+      part: filePart(part),
       bytes,
       ask: async (headers) => {
         const answer = await this.#ask(path, { headers });
@@ -296,53 +277,19 @@ async function hashOf(file: string, { bytes, hash }: Description): Promise<strin
   return digest.digest('hex');
 }
 
-export interface ResumedDownload {
-  /** File with the part downloaded so far; the rest is appended. */
-  readonly part: string;
-  /** Length of the file; undefined if only the server knows. */
-  readonly bytes: number | undefined;
-  /** Maximum length of the file. */
-  readonly most?: number;
-  /** Requests the file, or the range in the headers. Throws if it is refused. */
-  ask(headers: Readonly<Record<string, string>>): Promise<Response>;
-  /** Returns the error for an interrupted download. */
-  away(cause: unknown): Error;
-  onBytes?(have: number, of: number | undefined): void;
-}
-
-/** Completes the file at `part`, or throws. Downloaded bytes stay for the next call, unless they are too many. */
-export async function resumeDownload(download: ResumedDownload): Promise<void> {
-  const { part, bytes, most = Number.POSITIVE_INFINITY, ask, away, onBytes } = download;
-  const kept = await stat(part).catch(() => undefined);
-  let have = kept && kept.size <= (bytes ?? most) ? kept.size : 0;
-  if (have === bytes && bytes > 0) return;
-  const answer = await ask(have > 0 ? { range: `bytes=${have}-` } : {});
-  // nothing is missing, or the file on the server changed: the caller checks the hash
-  if (answer.status === 416) return;
-  if (answer.status !== 206) have = 0;
-  const length = Number(answer.headers.get('content-length') ?? Number.NaN);
-  const of = bytes ?? (Number.isSafeInteger(length) ? have + length : undefined);
-  const limit = Math.min(most, of ?? most);
-  const handle = await open(part, have > 0 ? 'a' : 'w', 0o600);
-  try {
-    const body = answer.body as unknown as AsyncIterable<Uint8Array>;
-    for await (const piece of body) {
-      have += piece.length;
-      if (have > limit) break;
-      await handle.write(piece);
-      onBytes?.(have, of);
+/** Returns the part of a download in a file on this machine. */
+export const filePart = (path: string): PartFile => ({
+  size: async () => (await stat(path).catch(() => undefined))?.size ?? 0,
+  remove: () => rm(path, { force: true }),
+  async write(from, pieces) {
+    const handle = await open(path, from > 0 ? 'a' : 'w', 0o600);
+    try {
+      for await (const piece of pieces) await handle.write(piece);
+    } finally {
+      await handle.close();
     }
-  } catch (cause) {
-    throw away(cause);
-  } finally {
-    await handle.close();
-  }
-  if (have <= limit && (of === undefined || have === of)) return;
-  if (have > limit) await rm(part);
-  throw away(
-    new Error(have > limit ? `more than ${limit} bytes` : `ended after ${have} of ${of} bytes`),
-  );
-}
+  },
+});
 
 /** Returns a function that reports each file of a base as its download begins, and then its progress. */
 export function downloadReporter(

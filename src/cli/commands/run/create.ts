@@ -11,7 +11,7 @@ import { dataOfSpec, withPacked } from '../../../node/data/spec-data.ts';
 import { readDocument } from '../../../node/files/documents.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
-import { parseHubReference } from '../../../node/pretrained/hub.ts';
+import { parseHubReference } from '../../../pretrained/hub-reference.ts';
 import { runDataOf } from '../../../run/data-forms.ts';
 import { fields } from '../../../run/options.ts';
 import { namesIn, type Settings } from '../../../run/settings.ts';
