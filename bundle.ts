@@ -1,10 +1,15 @@
 /** Bundles what runs in a browser into `dist`: the run page and the page of a worker, each a folder of files. */
 import { copyFile, mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const source = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
+
+/** The build of the GGUF parser for browsers; its `exports` name only the one for Node.js. */
+const ggufInBrowser = (): string =>
+  join(dirname(createRequire(import.meta.url).resolve('@huggingface/gguf')), 'browser/index.mjs');
 
 /** Scripts as modules, small, each with all it imports. */
 export async function bundleScripts(
@@ -22,6 +27,7 @@ export async function bundleScripts(
     platform: 'browser',
     target: 'es2022',
     conditions: ['nostrain:source', 'onnxruntime-web-use-extern-wasm'],
+    alias: { '@huggingface/gguf': ggufInBrowser() },
     legalComments: 'none',
     logLevel: 'warning',
   });

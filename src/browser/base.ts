@@ -19,6 +19,7 @@ import { assertSameBase, decoderIn, type Start } from '../run/spec/start.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { BaseCache, CachedFile } from './base-cache.ts';
 import { type BaseOptions, bringFile, openBeside, sourcesOf } from './base-files.ts';
+import type { BaseOffer } from './link.ts';
 
 /** A base that is ready for training. */
 export interface TabBase extends Pick<TrainerSetup, 'frozen'> {
@@ -42,17 +43,6 @@ export function modelInTab(
   throw new ConfigError('tab/pretrained', `this run trains ${what}, and a tab trains adapters`, {
     hint: 'join with the program: nostrain run join naddr1…',
   });
-}
-
-/** What a tab tells its user before it downloads a base. */
-export interface BaseOffer {
-  /** Names of the files. */
-  readonly name: string;
-  readonly bytes: number;
-  /** Bytes that this browser already has. */
-  readonly have: number;
-  /** Memory that training takes, in bytes; an estimate. */
-  readonly memory: number;
 }
 
 /** Returns the offer. Throws `tab/memory` if the device has less memory than training takes. */

@@ -6,7 +6,6 @@ import { decodeRunAddress, type RunAddress } from '../certified/wire/runs.ts';
 import { hintProblem, parseRelayUrls } from '../network/transport/relay-urls.ts';
 import { type Precision, precisions } from '../run/spec/model-spec.ts';
 import type { Device } from '../trainer/messages.ts';
-import type { BaseOffer } from './base.ts';
 import type { Name } from './naming.ts';
 
 export interface TabLink {
@@ -125,6 +124,17 @@ export type Chosen =
       /** Picture files, each with the name of its class folder. */
       readonly files: readonly { readonly class: string; readonly file: File }[];
     };
+
+/** What a tab tells its user before it downloads a base. */
+export interface BaseOffer {
+  /** Names of the files. */
+  readonly name: string;
+  readonly bytes: number;
+  /** Bytes that this browser already has. */
+  readonly have: number;
+  /** Memory that training takes, in bytes; an estimate. */
+  readonly memory: number;
+}
 
 export type ToWorker =
   | {

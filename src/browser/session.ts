@@ -24,17 +24,10 @@ import { decoderIn } from '../run/spec/start.ts';
 import { stateDigest } from '../tensor/params.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { EngineTrainer } from '../trainer/trainer.ts';
-import {
-  type BaseOffer,
-  memoryOfTraining,
-  modelInTab,
-  offerBase,
-  openTabBase,
-  type TabBase,
-} from './base.ts';
+import { memoryOfTraining, modelInTab, offerBase, openTabBase, type TabBase } from './base.ts';
 import { openBaseCache } from './base-cache.ts';
 import { prepareTabTask } from './data.ts';
-import type { Chosen, TabLink } from './link.ts';
+import type { BaseOffer, Chosen, TabLink } from './link.ts';
 import { type Name, nameOf } from './naming.ts';
 import { openStorage, prefixOf, type TabStorage, workerStorage } from './storage.ts';
 import { createTabTrainer } from './trainer.ts';

@@ -1,7 +1,6 @@
 /** The page of a tab that trains: starts the Web Worker, shows its reports, and reports whether the page is visible. */
 import { shortName } from '../../run/worker-names.ts';
-import type { BaseOffer } from '../base.ts';
-import type { Chosen, FromWorker, ToWorker } from '../link.ts';
+import type { BaseOffer, Chosen, FromWorker, ToWorker } from '../link.ts';
 import type { Name } from '../naming.ts';
 
 const worker = new Worker(new URL('tab-worker.js', import.meta.url), { type: 'module' });

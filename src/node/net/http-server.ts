@@ -48,16 +48,20 @@ export async function readPage(folder: string): Promise<PageFiles> {
 }
 
 /**
- * Reads the files of a tab that trains: its page, onnxruntime's WebAssembly, and `texts` named by their SHA-256. Throws
- * if a file is missing.
+ * Reads the files of a tab that trains: its page, onnxruntime's WebAssembly, and the `texts` and files of base models
+ * that it may download, named by their SHA-256. Throws if a file is missing.
  */
-export async function readTab(texts: ReadonlyMap<string, string>): Promise<PageFiles> {
+export async function readTab(
+  texts: ReadonlyMap<string, string>,
+  bases: ReadonlyMap<string, string> = new Map(),
+): Promise<PageFiles> {
   const page = await readPage(pageFolder());
   const folder = engineFolder();
   const wasm = (await readdir(folder)).filter((name) => USED.includes(name));
   const read = [
     ...wasm.map((name) => [`ort/${name}`, join(folder, name)] as const),
     ...[...texts].map(([sha256, file]) => [`corpus/${sha256}`, file] as const),
+    ...[...bases].map(([sha256, file]) => [`base/${sha256}`, file] as const),
   ].map(async ([name, file]) => [name, await readFile(file)] as const);
   return new Map([...page, ...(await Promise.all(read))]);
 }
@@ -176,8 +180,11 @@ function answer(
     return;
   }
   const isSame = headers['if-none-match'] === file.tag;
-  const isZipped = file.zipped !== undefined && /\bgzip\b/.test(headers['accept-encoding'] ?? '');
-  response.writeHead(isSame ? 304 : 200, {
+  const from = Number(/^bytes=(\d+)-$/.exec(headers.range ?? '')?.[1] ?? 0);
+  const isPart = !isSame && from > 0 && from < file.bytes.length;
+  const isZipped =
+    !isPart && file.zipped !== undefined && /\bgzip\b/.test(headers['accept-encoding'] ?? '');
+  response.writeHead(isSame ? 304 : isPart ? 206 : 200, {
     'content-type': file.type,
     etag: file.tag,
     'cache-control': 'no-cache',
@@ -186,8 +193,10 @@ function answer(
     'content-security-policy': "frame-ancestors 'none'",
     vary: 'accept-encoding',
     ...(isZipped && { 'content-encoding': 'gzip' }),
+    ...(isPart && { 'content-range': `bytes ${from}-${file.bytes.length - 1}/${file.bytes.length}` }),
   });
-  response.end(isSame || method === 'HEAD' ? undefined : isZipped ? file.zipped : file.bytes);
+  const bytes = isZipped ? file.zipped : file.bytes.subarray(isPart ? from : 0);
+  response.end(isSame || method === 'HEAD' ? undefined : bytes);
 }
 
 /** Maximum bytes of a text that a page posts. */

@@ -1,0 +1,251 @@
+/** The base model of a run in a tab: downloaded from sources that are not trusted, resumed, verified, and refused in one sentence. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from 'nostrain/base';
+import { makeSpec } from 'nostrain/certified';
+import { modelLayout } from 'nostrain/model';
+import type { RunSpec } from 'nostrain/run';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { memoryOfTraining, modelInTab, offerBase, openTabBase } from '../../src/browser/base.ts';
+import { type BaseCache, storageFull } from '../../src/browser/base-cache.ts';
+import type { BaseOptions } from '../../src/browser/base-files.ts';
+import { openBase, startFrom } from '../../src/node/pretrained/base-model.ts';
+import { sourceOf } from '../../src/pretrained/weights.ts';
+import { decoderIn, type Start } from '../../src/run/spec/start.ts';
+import { frozenOf } from '../../src/trainer/setup.ts';
+import { temporaryFolder } from '../support/processes.ts';
+import { writeTinyLlama } from '../support/tiny-llama.ts';
+
+const CONTEXT = 32;
+const folder = join(temporaryFolder(), 'tiny');
+const none = { onNotice: () => undefined, signal: new AbortController().signal };
+const settings = { base: folder, context: CONTEXT, rank: 4, alpha: 8, targets: 'qv', seed: 3 };
+const PAGE = 'https://page.example/tab-worker.js';
+const MIRROR = 'https://mirror.example/files';
+
+let spec: RunSpec & { readonly start: Start };
+/** Files of the base by their SHA-256. */
+const stored = new Map<string, Uint8Array>();
+
+beforeAll(async () => {
+  await writeTinyLlama(folder);
+  const start = await startFrom(await openBase(settings, none), settings, [MIRROR]);
+  for (const { name, sha256 } of start.files)
+    stored.set(sha256, new Uint8Array(await readFile(join(folder, name))));
+  const me = '79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798';
+  const made = await makeSpec({ me, training: { model: 'linear', rounds: 2 } });
+  spec = { ...made.spec, start };
+});
+
+/** A cache in memory; `quota` bytes fit into it. */
+function memoryCache(quota = Number.POSITIVE_INFINITY): BaseCache & { used(): number } {
+  const files = new Map<string, Uint8Array>();
+  const used = () => [...files.values()].reduce((sum, { length }) => sum + length, 0);
+  return {
+    used,
+    free: async () => (quota === Number.POSITIVE_INFINITY ? undefined : quota - used()),
+    alone: (_, work) => work(),
+    file: ({ sha256, bytes }) => ({
+      size: async () => files.get(sha256)?.length ?? 0,
+      open: async (name) => sourceOf(name, files.get(sha256)!),
+      remove: async () => void files.delete(sha256),
+      async write(from, pieces) {
+        let all = (files.get(sha256) ?? new Uint8Array()).slice(0, from);
+        for await (const piece of pieces) {
+          all = Uint8Array.from([...all, ...piece]);
+          files.set(sha256, all);
+          if (used() > quota) throw storageFull(all.length, bytes);
+        }
+      },
+    }),
+  };
+}
+
+/** Time that passes only while somebody waits to try again. */
+function impatientClock(): Clock {
+  let nowMs = 0;
+  return {
+    now: () => nowMs,
+    sleep: async (ms, signal) => {
+      if (ms === 5000) nowMs += ms;
+      else await new Promise((_, reject) => signal?.addEventListener('abort', reject));
+    },
+  };
+}
+
+type Serve = (url: string, from: number) => Response | Promise<Response>;
+
+const sha256In = (url: string): string => url.slice(url.lastIndexOf('/') + 1);
+const missing = () => new Response('', { status: 404 });
+
+/** Serves stored files at the mirror, from a byte on. */
+const mirror: Serve = (url, from) => {
+  const bytes = url.startsWith(MIRROR) ? stored.get(sha256In(url)) : undefined;
+  if (!bytes) return missing();
+  return new Response(bytes.slice(from), { status: from > 0 ? 206 : 200 });
+};
+
+/** Opens the base and returns what it took. */
+async function open(serve: Serve = mirror, more: Partial<BaseOptions> = {}) {
+  const asked: { readonly url: string; readonly from: number }[] = [];
+  const notices: string[] = [];
+  const model = modelInTab(spec, CONTEXT, 'q4');
+  const base = await openTabBase(spec, model, CONTEXT, {
+    cache: memoryCache(),
+    page: PAGE,
+    allowsPrivate: false,
+    clock: impatientClock(),
+    signal: none.signal,
+    onProgress: () => undefined,
+    onNotice: (message) => notices.push(message),
+    fetch: async (url, { headers }) => {
+      const range = (headers as Record<string, string> | undefined)?.range ?? '';
+      const from = Number(/^bytes=(\d+)-$/.exec(range)?.[1] ?? 0);
+      asked.push({ url, from });
+      return serve(url, from);
+    },
+    ...more,
+  });
+  return { base, asked, notices };
+}
+
+/** Returns a body that ends with an error after `length` bytes. */
+const broken = (bytes: Uint8Array, length: number): ReadableStream =>
+  new ReadableStream({
+    start: (stream) => stream.enqueue(bytes.slice(0, length)),
+    pull: (stream) => stream.error(new TypeError('network error')),
+  });
+
+const weights = () => spec.start.files.find(({ name }) => name === 'model.safetensors')!;
+
+describe('the base of a tab', () => {
+  it('has the numbers and tokens that a process has', async () => {
+    const { base } = await open();
+    const process = await openBase({ ...settings, basePrecision: 'q4' }, none);
+    expect(modelLayout(base.model)).toEqual(modelLayout(process.model));
+    expect(await frozenOf(base)).toEqual(await frozenOf(process));
+    expect(base.tokenizer.ids('To be')).toEqual(process.tokenizer.ids('To be'));
+  });
+
+  it('is downloaded once: another opening asks for small files alone', async () => {
+    const cache = memoryCache();
+    await open(mirror, { cache });
+    const again = await open(mirror, { cache });
+    expect(again.asked.map(({ url }) => url).filter((url) => stored.has(sha256In(url)))).toEqual(
+      [],
+    );
+  });
+
+  it('resumes where the connection ended, without losing what arrived', async () => {
+    let isBroken = false;
+    const { asked, notices } = await open((url, from) => {
+      if (sha256In(url) !== weights().sha256 || isBroken || !url.startsWith(MIRROR)) {
+        return mirror(url, from);
+      }
+      isBroken = true;
+      return new Response(broken(stored.get(weights().sha256)!, 1000));
+    });
+    expect(asked.filter(({ url }) => url === `${MIRROR}/${weights().sha256}`)).toEqual([
+      expect.objectContaining({ from: 0 }),
+      expect.objectContaining({ from: 1000 }),
+    ]);
+    expect(notices.join()).toMatch(/network error.*resumes when the connection is back/);
+  });
+
+  it('comes from the next source when one serves another file, or a part of it', async () => {
+    const lie: Serve = (url, from) => {
+      const bytes = stored.get(sha256In(url));
+      if (!url.startsWith('https://page.example/base/') || !bytes) return mirror(url, from);
+      const changed = bytes.slice();
+      changed[500]! ^= 1;
+      return sha256In(url) === weights().sha256
+        ? new Response(broken(changed, 1000))
+        : new Response(changed);
+    };
+    const { base } = await open(lie);
+    expect(base.tokenizer.ids('a')).toHaveLength(1);
+  });
+
+  it('is refused in one sentence when every source serves another file', async () => {
+    const zeros: Serve = (url) => {
+      const bytes = stored.get(sha256In(url));
+      return bytes ? new Response(new Uint8Array(bytes.length)) : missing();
+    };
+    await expect(open(zeros)).rejects.toMatchObject({
+      code: 'tab/base',
+      message: expect.stringMatching(/no source has config.json: .*it serves another file/),
+      hint: expect.stringContaining('press the button again'),
+    });
+  });
+
+  it('ends an endless answer at the length in the spec', async () => {
+    const cache = memoryCache();
+    const endless: Serve = () => {
+      const body = new ReadableStream({
+        pull: (stream) => stream.enqueue(new Uint8Array(1 << 16)),
+      });
+      return new Response(body);
+    };
+    const clock = impatientClock();
+    await expect(open(endless, { cache, clock })).rejects.toMatchObject({ code: 'tab/base' });
+    expect(cache.used()).toBe(0);
+  });
+
+  it('says what to do when the storage is full, and keeps what it has', async () => {
+    const cache = memoryCache(20_000);
+    const full = { code: 'tab/quota', hint: expect.stringContaining('the download resumes') };
+    await expect(open(mirror, { cache })).rejects.toMatchObject(full);
+    const browser = { ...memoryCache(20_000), free: async () => undefined };
+    await expect(open(mirror, { cache: browser })).rejects.toMatchObject(full);
+  });
+
+  it('asks no server of a private network unless this machine serves the page', async () => {
+    const hidden = { ...spec, start: { ...spec.start, from: ['http://192.168.0.1/files'] } };
+    const urls: string[] = [];
+    const ask = (allowsPrivate: boolean) =>
+      openTabBase(hidden, modelInTab(spec, CONTEXT, 'q4'), CONTEXT, {
+        cache: memoryCache(),
+        page: PAGE,
+        allowsPrivate,
+        clock: impatientClock(),
+        ...none,
+        onProgress: () => undefined,
+        fetch: async (url) => {
+          urls.push(url);
+          return missing();
+        },
+      });
+    await expect(ask(false)).rejects.toThrow(/it lacks the file/);
+    expect(urls.filter((url) => url.includes('192.168'))).toEqual([]);
+    await expect(ask(true)).rejects.toThrow(/it lacks the file/);
+    expect(urls.filter((url) => url.includes('192.168'))).toHaveLength(1);
+  });
+});
+
+describe('before the download', () => {
+  it('says how much is left and what training takes', async () => {
+    const model = modelInTab(spec, CONTEXT, 'q4');
+    const memory = memoryOfTraining(model, decoderIn(spec.start, CONTEXT), 2 * CONTEXT);
+    const cache = memoryCache();
+    const bytes = spec.start.files.reduce((sum, file) => sum + file.bytes, 0);
+    const offer = await offerBase(spec.start, memory, cache, 4 * 2 ** 30);
+    expect(offer).toMatchObject({ bytes, have: 0, memory });
+    await open(mirror, { cache });
+    expect(await offerBase(spec.start, memory, cache, undefined)).toMatchObject({ have: bytes });
+  });
+
+  it('refuses a device with 1 GB, and runs that train more than adapters', async () => {
+    await expect(offerBase(spec.start, 1.3e9, memoryCache(), 2 ** 30)).rejects.toMatchObject({
+      code: 'tab/memory',
+      message: 'training takes about 1.3 GB of memory, and this device has 1.1 GB',
+      hint: expect.stringContaining('nostrain run join'),
+    });
+    const full = { ...spec.start, adapter: { ...spec.start.adapter, rank: 0 } };
+    for (const each of [
+      { ...spec, start: full },
+      { ...spec, tiers: 2 },
+    ]) {
+      expect(() => modelInTab(each, CONTEXT, 'q4')).toThrow(/and a tab trains adapters/);
+    }
+  });
+});
