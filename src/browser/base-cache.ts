@@ -82,7 +82,9 @@ export const storageFull = (have: number, length: number, cause?: unknown): Chec
     'tab/quota',
     `this browser stores ${megabytes(have)} of the base, which has ${megabytes(length)}`,
     {
-      hint: 'free disk space or clear the data of other sites, and press the button again: the download resumes',
+      hint:
+        'free disk space or clear the data of other sites, and press the button again: ' +
+        'the download resumes',
       cause,
     },
   );

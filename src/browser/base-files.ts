@@ -106,9 +106,10 @@ export const bringFile = (
       if (size > have) newestMs = clock.now();
       have = size;
       const isHopeless = useless.size === sources.length;
-      if (isHopeless || clock.now() - newestMs > PATIENCE_MS) throw notFound(wanted, problems);
+      if (isHopeless || clock.now() - newestMs > PATIENCE_MS) throw sourceError(wanted, problems);
       onNotice(
-        `the download stopped at ${megabytes(have)} of ${megabytes(wanted.bytes)} (${problems.at(-1)}): ` +
+        `the download stopped at ${megabytes(have)} of ${megabytes(wanted.bytes)} ` +
+          `(${problems.at(-1)}): ` +
           'it resumes when the connection is back',
       );
       await clock.sleep(RETRY_MS, signal);
@@ -209,7 +210,7 @@ async function hasHash(
   return toHex(hash.digest()) === wanted;
 }
 
-/** Opens a small file that the spec does not name; the hash of the tokenizer covers it. Undefined if no source has it. */
+/** Opens a small file that the hash of the tokenizer covers. Returns undefined if no source has it. */
 export async function openBeside(
   name: string,
   sources: readonly BaseSource[],
@@ -226,7 +227,9 @@ export async function openBeside(
   return undefined;
 }
 
-const notFound = ({ name }: BaseFile, problems: readonly string[]): RelayError =>
+const sourceError = ({ name }: BaseFile, problems: readonly string[]): RelayError =>
   new RelayError('tab/base', `no source has ${safeLine(name)}: ${problems.join('; ')}`, {
-    hint: 'check the connection and press the button again, or ask the creator of the run for another source',
+    hint:
+      'check the connection and press the button again, or ask the creator of the run for ' +
+      'another source',
   });

@@ -1,6 +1,6 @@
 /**
- * The base model of a run in a tab: its files are downloaded in ranges, verified against the hashes in the spec, kept in
- * the browser, and read one tensor at a time.
+ * The base model of a run in a tab: its files are downloaded, verified against the hashes in the spec, kept in the
+ * browser, and read one tensor at a time.
  */
 import { ConfigError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
@@ -29,7 +29,7 @@ export interface TabBase extends Pick<TrainerSetup, 'frozen'> {
 
 const bytesOfBase = ({ files }: Start): number => files.reduce((sum, { bytes }) => sum + bytes, 0);
 
-/** Returns the model that a tab trains. Throws `tab/pretrained` if the run trains more than adapters of one full base. */
+/** Returns the model that a tab trains. Throws `tab/pretrained` if the run trains more than adapters. */
 export function modelInTab(
   { start, tiers }: RunSpec,
   context: number,
@@ -55,9 +55,12 @@ export async function offerBase(
   if (deviceMemory !== undefined && deviceMemory < memory) {
     throw new ConfigError(
       'tab/memory',
-      `training takes about ${gigabytes(memory)} of memory, and this device has ${gigabytes(deviceMemory)}`,
+      `training takes about ${gigabytes(memory)} of memory, and this device has ` +
+        gigabytes(deviceMemory),
       {
-        hint: 'open the link on a device with more memory, or join with the program: nostrain run join naddr1…',
+        hint:
+          'open the link on a device with more memory, or join with the program: ' +
+          'nostrain run join naddr1…',
       },
     );
   }
@@ -99,7 +102,7 @@ export function memoryOfTraining(
   return 2 * base + largest + activations + LOGITS_BYTES + ENGINE_BYTES;
 }
 
-/** Downloads what is missing of the base and opens it. Throws `base/other`, `tab/base`, `tab/quota` or `tab/storage`. */
+/** Downloads what is missing of the base and opens it. Throws `base/other`, `tab/base` or `tab/quota`. */
 export async function openTabBase(
   spec: RunSpec & { readonly start: Start },
   model: AnyModel,

@@ -197,7 +197,7 @@ function memoryOfDevice(): number | undefined {
   return deviceMemory === undefined ? undefined : deviceMemory * 2 ** 30;
 }
 
-/** Returns the drand beacon of the run, if it has one. Throws `tab/beacon` for blocks, or if the link names no endpoint. */
+/** Returns the drand beacon of the run, if any. Throws `tab/beacon` for blocks, or if the link names no endpoint. */
 function beaconOf({ beacon }: RunSpec, { drand: urls }: TabLink): BeaconSource | undefined {
   if (beacon.kind === 'none') return undefined;
   if (beacon.kind === 'drand' && urls.length > 0) {

@@ -1,4 +1,4 @@
-/** What every worker computes of a base model in the same way: the hash of its tokenizer, its shape, its frozen tensors. */
+/** What workers on every platform compute of a base model: hash of its tokenizer, shape, frozen tensors. */
 import { toHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { ConfigError } from '../base/errors.ts';

@@ -1,4 +1,4 @@
-/** Names of models on the Hugging Face hub, `hf:owner/name[@revision][/file.gguf]`, and the small files next to weights. */
+/** Names of models on the Hugging Face hub, `hf:owner/name[@revision][/file.gguf]`, and of files next to weights. */
 import { ConfigError, safeLine } from '../base/errors.ts';
 
 export interface HubReference {

@@ -1,4 +1,4 @@
-/** The base model of a run in a tab: downloaded from sources that are not trusted, resumed, verified, and refused in one sentence. */
+/** The base model of a run in a tab: its download from untrusted sources, and what is refused in one sentence. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from 'nostrain/base';

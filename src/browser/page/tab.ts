@@ -69,7 +69,7 @@ function showEvent(event: TabEvent): void {
 }
 
 /** Failures after which the button tries again; what was downloaded stays. */
-const AGAIN: ReadonlySet<string> = new Set(['tab/base', 'tab/quota']);
+const RETRIED: ReadonlySet<string> = new Set(['tab/base', 'tab/quota']);
 
 const ordinal = (index: number): string => `${index + 1}.`;
 
@@ -82,9 +82,10 @@ function showOffer({ name, bytes, have, memory }: BaseOffer): void {
       : `It downloads ${megabytes(left)} once: the model ${name}, which stays in this browser`;
   show(
     'promise',
-    `This tab will help to fine-tune a published language model. ${download}. Training takes about ` +
-      `${(memory / 1e9).toFixed(1)} GB of memory and one to four cores while the tab is open. It sends ` +
-      'what it learned, signed with a key of this tab, and none of your files.',
+    `This tab will help to fine-tune a published language model. ${download}. ` +
+      `Training takes about ${(memory / 1e9).toFixed(1)} GB of memory and one to four cores ` +
+      'while the tab is open. ' +
+      'It sends what it learned, signed with a key of this tab, and none of your files.',
   );
   at('offer').hidden = false;
 }
@@ -114,7 +115,7 @@ function receive(message: FromWorker): void {
   } else {
     void keepAwake(false);
     if (message.offer !== undefined) showOffer(message.offer);
-    else if (AGAIN.has(message.code)) at('offer').hidden = false;
+    else if (RETRIED.has(message.code)) at('offer').hidden = false;
     show('status', `${message.message}${message.hint === undefined ? '' : `. ${message.hint}`}`);
     at('one').hidden = message.code !== 'tab/corpus';
     at('many').hidden = message.code !== 'tab/pictures';

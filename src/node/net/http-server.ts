@@ -193,7 +193,9 @@ function answer(
     'content-security-policy': "frame-ancestors 'none'",
     vary: 'accept-encoding',
     ...(isZipped && { 'content-encoding': 'gzip' }),
-    ...(isPart && { 'content-range': `bytes ${from}-${file.bytes.length - 1}/${file.bytes.length}` }),
+    ...(isPart && {
+      'content-range': `bytes ${from}-${file.bytes.length - 1}/${file.bytes.length}`,
+    }),
   });
   const bytes = isZipped ? file.zipped : file.bytes.subarray(isPart ? from : 0);
   response.end(isSame || method === 'HEAD' ? undefined : bytes);

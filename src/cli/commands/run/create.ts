@@ -62,7 +62,11 @@ const dataFlags = {
 
 const createFlags = {
   evaluation: text('<path>', 'evaluation data, if each worker has its own training data'),
-  baseFrom: several('<ref>', 'source of the base for joiners, as hf:owner/name@revision'),
+  baseFrom: several(
+    '<ref>',
+    'source of the base for joiners: hf:owner/name@revision, or for tabs https://… of a server ' +
+      'that stores files by SHA-256',
+  ),
   packed: several('<folder>', 'folder with chunks of the corpus or base, for joiners'),
   packedAt: several('<source>', 'source of those chunks in addition to the relays'),
   keyFile: text('<file>', 'your secret key (default: created on first use)'),
@@ -139,7 +143,7 @@ async function create(
 
 /** Other sources of the base. Throws here if one is not a hub reference, instead of for each joiner. */
 function hintsIn({ baseFrom = [] }: CreateFlags): readonly string[] {
-  for (const reference of baseFrom) parseHubReference(reference);
+  for (const each of baseFrom) if (!/^https:\/\//.test(each)) parseHubReference(each);
   return baseFrom;
 }
 
