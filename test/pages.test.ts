@@ -17,7 +17,7 @@ const living = [
   ...pagesIn('docs'),
 ];
 /** Decisions say how things were, and examples name files of nobody; their links still lead somewhere. */
-const all = [...living, ...pagesIn('docs/decisions'), ...pagesIn('docs/reference')];
+const all = ['docs/decisions', 'docs/reference', 'docs/results'].flatMap(pagesIn).concat(living);
 
 describe('pages', () => {
   it('are all on docs/README.md', () => {
@@ -64,34 +64,36 @@ const found = (text: string, pattern: RegExp): number => {
 };
 
 describe('numbers that pages quote', () => {
-  const benchmarks = oneLine('docs/benchmarks.md');
-  const long = row('docs/benchmarks.md', '| validation loss |');
-  const rounds = row('docs/benchmarks.md', '| loss  |');
+  const demoPage = 'docs/results/demo.md';
+  const payloadPage = 'docs/results/payload-size.md';
+  const measured = oneLine(demoPage);
+  const long = row(demoPage, '| validation loss |');
+  const rounds = row(demoPage, '| loss  |');
 
   it('README quotes the demo as it was measured', () => {
     const readme = oneLine('README.md');
     const together = Number(rounds.at(-2));
-    const alone = found(benchmarks, /One of them alone ends at ([\d.]+) after as many steps/);
-    const bytes = found(benchmarks, /in one event of ([\d,]+) B per worker and round/);
+    const alone = found(measured, /One of them alone ends at ([\d.]+) after as many steps/);
+    const bytes = found(measured, /in one event of ([\d,]+) B per worker and round/);
     expect(readme).toContain(`${Math.round(bytes / 1000)} kB of events per worker and round`);
     expect(readme).toContain(`at a validation loss of ${together.toFixed(2)};`);
     expect(readme).toContain(`one of them alone reaches ${alone.toFixed(2)} in as many steps`);
-    const [, , , , cell] = row('docs/benchmarks.md', '| one worker alone on its quarter');
+    const [, , , , cell] = row(payloadPage, '| one worker alone on its quarter');
     expect(cell!.split(', ')[0]).toBe(alone.toFixed(3));
   });
 
   it('the long demo wins by what was measured', () => {
     const together = Number(long.at(-2));
-    const alone = found(benchmarks, /interleaved blocks, Muon\): ([\d.]+) at its best/);
-    expect(benchmarks).toContain(`wins by **${(alone - together).toFixed(2)}**`);
+    const alone = found(measured, /interleaved blocks, Muon\): ([\d.]+) at its best/);
+    expect(measured).toContain(`wins by **${(alone - together).toFixed(2)}**`);
   });
 
   it('the demo quotes the rounds as they were measured', () => {
     const demo = oneLine('demos/gpt/README.md');
     const lossAt = (round: number) =>
-      Number(rounds[row('docs/benchmarks.md', '| round | 1 ').indexOf(`${round}`)]).toFixed(2);
+      Number(rounds[row(demoPage, '| round | 1 ').indexOf(`${round}`)]).toFixed(2);
     const kB = Math.round(
-      found(benchmarks, /in one event of ([\d,]+) B per worker and round/) / 1000,
+      found(measured, /in one event of ([\d,]+) B per worker and round/) / 1000,
     );
     expect(demo).toContain(`validation loss of ${lossAt(1)} after the first`);
     expect(demo).toContain(`of ${lossAt(7)} after the seventh`);
@@ -100,7 +102,7 @@ describe('numbers that pages quote', () => {
     expect(oneLine('docs/how-a-round-works.md')).toContain(`one event of ${kB} kB`);
   });
 
-  it('the frontier of docs/benchmarks.md is that of docs/assets/frontier.ndjson', () => {
+  it('the frontier of docs/results/payload-size.md is that of docs/assets/frontier.ndjson', () => {
     const measured: ReadonlyMap<string, number> = new Map(
       read('docs/assets/frontier.ndjson')
         .trim()
@@ -113,7 +115,7 @@ describe('numbers that pages quote', () => {
     const losses = [few, { ...few, seed: 2 }, many, { ...many, seed: 2 }].map((settings) =>
       measured.get(JSON.stringify(settings))?.toFixed(3),
     );
-    const cells = row('docs/benchmarks.md', '| **the default**').slice(4, 6);
+    const cells = row(payloadPage, '| **the default**').slice(4, 6);
     expect(cells.flatMap((cell) => cell.split(', '))).toEqual(losses);
   });
 });

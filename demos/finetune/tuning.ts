@@ -34,7 +34,7 @@ const HUB_BASE = 'hf:HuggingFaceTB/SmolLM2-135M-Instruct';
 /** Inner steps that train the small built-in base. */
 const STEPS = { usual: 200, quick: 60 };
 const SAMPLE_CHARACTERS = 240;
-/** Memory of a worker besides the base in f32, for activations and program; measured in docs/benchmarks.md. */
+/** Memory of a worker besides the base in f32, for activations and program; measured in docs/results/fine-tuning.md. */
 const BESIDE_BASE_BYTES = 1e9;
 
 /** The fields of `--json` that only this demo has. */

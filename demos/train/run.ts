@@ -36,7 +36,7 @@ interface Demo {
   readonly quick: Extent;
   /** ExtentLimits of the usual and the quick extent on a slow machine. */
   readonly limits?: { readonly usual: ExtentLimits; readonly quick: ExtentLimits };
-  /** Extent with --long: enough shards that one worker alone is far behind the shared model (docs/benchmarks.md). */
+  /** Extent with --long: enough shards that one worker alone is far behind the shared model (docs/results/demo.md). */
   readonly long?: Extent;
   data(stage: Stage, extent: Extent): DemoData | Promise<DemoData>;
   /** Set if sampling the trained model needs the data. */

@@ -1,4 +1,4 @@
-/** What is kept of simulated runs, one line of JSON each, for the curves of docs/scale.md. */
+/** Reads and writes simulated runs, one line of JSON each, for the curves of docs/results/many-workers.md. */
 import { readFileSync } from 'node:fs';
 
 const SCALE = 'docs/assets/scale.ndjson';

@@ -121,7 +121,7 @@ async function compare(ask: Ask): Promise<Apart> {
   };
 }
 
-/** What docs/benchmarks.md tells of. */
+/** Models of docs/results/webgpu.md. */
 const usual: readonly Ask[] = [adamwSpec, muonSpec].map((optimizer) => ({
   model: smallGpt,
   optimizer,
