@@ -19,7 +19,7 @@ export interface ExtentLimits {
 
 /** Seconds to start the workers, and to save and evaluate at the end. */
 const AROUND_SECONDS = 15;
-/** Evaluation, sample and exchange of a round take as long as this many steps of a lone worker (docs/results/demo.md). */
+/** Evaluation, sample and exchange of a round take as long as this many steps (docs/results/demo.md). */
 const ROUND_STEPS = 12;
 const FEWEST_STEPS = 5;
 /** Steps that are timed, after one that warms the engine up. */
