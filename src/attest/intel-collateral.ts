@@ -74,7 +74,7 @@ function worst(statuses: readonly TcbStatus[]): TcbStatus {
   return tcbStatuses[most]!;
 }
 
-/** Returns the serial numbers that the root has revoked; refuses if the processor's certificates are among the revoked. */
+/** Returns the serial numbers that the root has revoked; refuses if one of the processor's certificates is among them. */
 async function checkRevocations({
   chain,
   collateral,
