@@ -74,7 +74,7 @@ function worst(statuses: readonly TcbStatus[]): TcbStatus {
   return tcbStatuses[most]!;
 }
 
-/** Returns the serial numbers that the root has revoked; refuses if one of the processor's certificates is among them. */
+/** Returns the serial numbers that the root has revoked; refuses revoked certificates of the processor. */
 async function checkRevocations({
   chain,
   collateral,
