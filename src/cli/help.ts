@@ -27,6 +27,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   'Committees and stake:': ['witness', 'stake'],
   'Large files:': ['checkpoint', 'directory', 'placement'],
   'Private data:': ['shard', 'attest'],
+  'Other programs:': ['serve', 'train'],
   'Shell:': ['completion'],
 };
 const PYTHON = 'Commands of the Python reference (rounds from 0, as there):';

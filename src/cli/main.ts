@@ -40,6 +40,8 @@ const nativeCommands: Readonly<Record<string, () => Promise<Command>>> = {
   model: async () => (await import('./commands/model.ts')).model(),
   tiers: async () => (await import('./commands/tiers.ts')).tiers(),
   sample: async () => (await import('./commands/sample.ts')).sample(),
+  serve: async () => (await import('./commands/serve/serve.ts')).serve(),
+  train: async () => (await import('./commands/serve/serve.ts')).train(),
   shard: async () => (await import('./commands/shard.ts')).shard(),
   attest: async () => (await import('./commands/attest.ts')).attest(),
   stake: async () => (await import('./commands/stake/stake.ts')).stake(),

@@ -6,7 +6,7 @@ import type { Clock } from '../base/async.ts';
 import { ConfigError, safeLine } from '../base/errors.ts';
 import { type Chain, openingOf } from '../certified/decisions/chain.ts';
 import type { Gathered, Hashing } from '../certified/decisions/evidence.ts';
-import { type ReplayedRound, withoutModel } from '../certified/decisions/replay.ts';
+import { withoutModel } from '../certified/decisions/replay.ts';
 import { archiveLimits, collectSpec, KeptHistory } from '../certified/history/from-relays.ts';
 import { type BeaconRecord, beaconsOf, gather } from '../certified/history/gather.ts';
 import { fetchHistory } from '../certified/history/history.ts';
@@ -16,20 +16,17 @@ import {
   type Opened,
   openHistory,
 } from '../certified/records/archive.ts';
-import { type Explanation, explain } from '../certified/records/explain.ts';
+import type { Explanation } from '../certified/records/explain.ts';
 import { onlookerFilters, type ProtocolMessage } from '../certified/wire/certified-events.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { toPresence } from '../network/wire/native-profile.ts';
 import type { BeaconSource } from '../run/committee.ts';
-import type { Heartbeat } from '../run/contribution.ts';
-import { lossUnitOf } from '../run/data-forms.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
-import { isOfText } from '../run/settings.ts';
 import { featureSet } from '../run/spec/features.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import { computeProgress } from './picture-of.ts';
-import type { RefusalPicture, RelayPicture, RunPicture } from './run-picture.ts';
+import type { RelayPicture, RunPicture } from './run-picture.ts';
+import { RunView } from './run-view.ts';
 
 export interface FollowOptions extends Hashing {
   readonly relays: RelaySet;
@@ -48,10 +45,15 @@ export interface OpenRun {
   readonly run: Digest;
   readonly spec: RunSpec;
   readonly picture: RunPicture;
+  /** State after the last decided round, without the model, and the evidence for it. */
+  readonly tip: Chain;
+  readonly gathered: Gathered;
   /** Explains why a contribution counted or not, as far as known without the model; undefined for unknown rounds. */
   explain(worker: WorkerId, round: number): Explanation | undefined;
   /** Returns everything needed to replay the run; downloads payloads from relays. */
   archive(onProgress?: (have: number) => void): Promise<Opened>;
+  /** Takes an event that this machine published; the next picture has it. */
+  take(event: SignedEvent): void;
   /** Stops following the run. */
   close(): void;
 }
@@ -82,8 +84,11 @@ export async function openArchive(
     run,
     spec,
     picture,
+    tip: view.tip,
+    gathered,
     explain: (worker, round) => view.explain(worker, round),
     archive: async () => archive,
+    take: () => undefined,
     close: () => undefined,
   };
 }
@@ -130,7 +135,7 @@ class Follower implements OpenRun {
       spec.training.rounds,
       archiveLimits(spec.limits.payloadBytes),
     );
-    this.#picture = this.#view.draw(gather([], { run, spec }), 0, [], false);
+    this.#picture = this.#view.draw(this.#view.gathered, 0, [], false);
     options.signal.addEventListener('abort', () => this.close(), { once: true });
     void this.#live().catch((error: unknown) => {
       if (!this.#stop.signal.aborted) options.onFailed(error);
@@ -139,6 +144,14 @@ class Follower implements OpenRun {
 
   get picture(): RunPicture {
     return this.#picture;
+  }
+
+  get tip(): Chain {
+    return this.#view.tip;
+  }
+
+  get gathered(): Gathered {
+    return this.#view.gathered;
   }
 
   explain(worker: WorkerId, round: number): Explanation | undefined {
@@ -171,7 +184,7 @@ class Follower implements OpenRun {
     const { signal } = this.#stop;
     const since = Math.floor(clock.now() / 1000) - OVERLAP_SECONDS;
     const listening = relays.subscribe(onlookerFilters(this.run, since), {
-      onEvent: (event) => this.#take(event),
+      onEvent: (event) => this.take(event),
       onRefused: (reason, detail, relay) => {
         this.#view.refuse({ at: this.#now(), reason, detail: safeLine(detail), relay });
         this.#isDirty = true;
@@ -202,7 +215,7 @@ class Follower implements OpenRun {
     return Math.floor(this.#options.clock.now() / 1000);
   }
 
-  #take(event: SignedEvent): void {
+  take(event: SignedEvent): void {
     const context = { run: this.run, nowSeconds: this.#now() };
     const heartbeat = toPresence(event, context, featureSet(this.spec.features));
     if (heartbeat.ok) this.#view.hear(heartbeat.value);
@@ -273,122 +286,3 @@ const relayPicture = (status: ReturnType<RelaySet['status']>[number]): RelayPict
   bytesOut: status.bytesOut,
   error: status.state === 'open' ? '' : safeLine(status.lastError),
 });
-
-/** Newest rounds replayed for each picture, in addition to those that a fork may undo. */
-const UNSETTLED = 8;
-/** Maximum number of refused events in a picture. */
-const MOST_REFUSED = 200;
-/** Maximum number of keys outside the roster that are tracked. */
-const MOST_KEYS = 4096;
-
-class RunView {
-  readonly #spec: RunSpec;
-  readonly #run: Digest;
-  readonly #start: Chain;
-  readonly #heartbeats = new Map<WorkerId, Heartbeat>();
-  readonly #lastSigns = new Map<WorkerId, number>();
-  readonly #refused: RefusalPicture[] = [];
-  #members: ReadonlySet<WorkerId>;
-  #replayed: readonly ReplayedRound[] = [];
-  #gathered: Gathered | undefined;
-  #events = 0;
-
-  constructor(spec: RunSpec, run: Digest, start: Chain) {
-    this.#spec = spec;
-    this.#run = run;
-    this.#start = start;
-    this.#members = new Set(spec.founders);
-  }
-
-  /** Number of keys that are or were in the roster. */
-  get keys(): number {
-    return this.#members.size;
-  }
-
-  knows(key: WorkerId): boolean {
-    return this.#members.has(key);
-  }
-
-  addEvents(events: readonly SignedEvent[]): void {
-    this.#events += events.length;
-    for (const { pubkey, created_at } of events) this.#sign(pubkey, created_at);
-  }
-
-  hear(heartbeat: Heartbeat): void {
-    const { worker, createdAt } = heartbeat;
-    const before = this.#heartbeats.get(worker);
-    if (before && before.createdAt >= createdAt) return;
-    if (!before && this.#heartbeats.size >= MOST_KEYS && !this.knows(worker)) return;
-    this.#heartbeats.set(worker, heartbeat);
-    this.#sign(worker, createdAt);
-  }
-
-  refuse(refusal: RefusalPicture): void {
-    this.#refused.push(refusal);
-    if (this.#refused.length > MOST_REFUSED) this.#refused.shift();
-  }
-
-  explain(worker: WorkerId, round: number): Explanation | undefined {
-    const at = this.#replayed.findIndex((each) => each.round === round);
-    const replayed = this.#replayed[at];
-    if (replayed === undefined || this.#gathered === undefined) return undefined;
-    return explain(worker, replayed, this.#replayed[at + 1], this.#gathered);
-  }
-
-  draw(
-    gathered: Gathered,
-    nowSeconds: number,
-    relays: readonly RelayPicture[],
-    isCaughtUp: boolean,
-    isWhole = true,
-  ): RunPicture {
-    const seen = { heartbeats: this.#heartbeats, lastSigns: this.#lastSigns, nowSeconds };
-    const settled = this.#settled(isWhole);
-    const progress = computeProgress({ start: this.#start, gathered, settled, ...seen });
-    const { rounds, workers, open, replayed } = progress;
-    this.#gathered = gathered;
-    this.#replayed = replayed;
-    this.#members = new Set([...this.#spec.founders, ...workers.map(({ worker }) => worker)]);
-    const { training, name, tier, committee, telemetry } = this.#spec;
-    return {
-      run: this.#run,
-      name: safeLine(name),
-      model: training.model,
-      tier,
-      reports: telemetry,
-      planned: training.rounds,
-      innerSteps: training.innerSteps,
-      seats: committee.size,
-      hasText: isOfText(this.#spec.training),
-      lossUnit: lossUnitOf(training, this.#spec.input),
-      rounds,
-      workers,
-      open,
-      relays,
-      refused: [...unreadable(gathered), ...this.#refused],
-      events: this.#events,
-      isCaughtUp,
-    };
-  }
-
-  /** Returns rounds that are too old to be undone; a deeper fork is found when all rounds are replayed again. */
-  #settled(isWhole: boolean): readonly ReplayedRound[] {
-    const depth = UNSETTLED + this.#spec.timing.reorgDepth;
-    return isWhole ? [] : this.#replayed.slice(0, Math.max(0, this.#replayed.length - depth));
-  }
-
-  #sign(key: WorkerId, at: number): void {
-    if (!this.#lastSigns.has(key) && this.#lastSigns.size >= MOST_KEYS && !this.knows(key)) return;
-    this.#lastSigns.set(key, Math.max(at, this.#lastSigns.get(key) ?? 0));
-  }
-}
-
-/** Returns refusals for unreadable events of members. */
-const unreadable = ({ messages }: Gathered): readonly RefusalPicture[] =>
-  [...messages.values()]
-    .flatMap((message) =>
-      message.type === 'unreadable'
-        ? [{ at: 0, reason: message.reason, detail: `event ${message.id}`, worker: message.key }]
-        : [],
-    )
-    .slice(0, MOST_REFUSED);

@@ -33,6 +33,8 @@ export interface Seen {
 export interface RunProgress extends Pick<RunPicture, 'rounds' | 'workers'> {
   readonly open: OpenRoundPicture | undefined;
   readonly replayed: readonly ReplayedRound[];
+  /** State after the last decided round, without the model. */
+  readonly tip: Chain;
 }
 
 /** Contributions report losses in millionths. */
@@ -64,6 +66,7 @@ export function computeProgress(seen: Seen): RunProgress {
     open,
     workers: workersOf(tip, rounds, byRound, seen, principalsIn(replayed)),
     replayed,
+    tip,
   };
 }
 

@@ -10,6 +10,7 @@ import { code, table } from './markdown.ts';
 /** By file, in the order of its calls of `asJson`: which command prints it, and the file of its example. */
 const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, example: string])[]>> =
   {
+    'serve/serve.ts': [['', '']],
     'challenge.ts': [['nostrain challenge --json', 'challenge']],
     'checkpoint/checkpoint.ts': [
       ['nostrain checkpoint verify --json', 'checkpoint-verify'],

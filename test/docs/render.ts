@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Field, fields, type Group } from 'nostrain/run';
+import { methods } from '../../src/cli/commands/serve/methods.ts';
 import { requirements } from '../../src/run/settings.ts';
 import { defaultWords, specOptions } from '../../src/terminal/options.ts';
 import { renderCommands } from './commands.ts';
@@ -11,6 +12,31 @@ import { renderEnvironment, renderExitCodes, renderFiles } from './machine.ts';
 import { code, table } from './markdown.ts';
 
 const MADE = '<!-- made by `npm run docs`; edit the code or test/docs instead -->';
+
+/** The methods of `nostrain serve`: the same table that the server answers from. */
+const renderApi = (): string =>
+  [
+    '# Methods of the API',
+    '[Call nostrain from other programs](../api.md) says how. Parameters marked `?` are optional.',
+    ...methods.map(({ name, verb, summary, params, result, errors }) =>
+      [
+        `## ${name}`,
+        `${code(`nostrain train ${verb}`)}: ${summary}.`,
+        table(
+          ['parameter', 'what it is', 'form'],
+          Object.entries(params).map(([param, { help, accepted, isOptional }]) => [
+            code(isOptional ? `${param}?` : param),
+            help,
+            accepted,
+          ]),
+        ),
+        `Result: ${Object.entries(result)
+          .map(([member, type]) => `${code(member)} (${type})`)
+          .join(', ')}.`,
+        ...(errors.length > 0 ? [`Errors: ${errors.map(code).join(', ')}.`] : []),
+      ].join('\n\n'),
+    ),
+  ].join('\n\n');
 
 const HEAD = ['option', 'accepted', 'default', 'what it says', 'goes with'];
 
@@ -45,6 +71,7 @@ const renderSettings = (): string =>
 
 /** Of each page under docs/reference/, how it is made. */
 export const pages: Readonly<Record<string, () => string | Promise<string>>> = {
+  'api.md': renderApi,
   'commands.md': renderCommands,
   'environment.md': renderEnvironment,
   'exit-codes.md': renderExitCodes,

@@ -18,7 +18,7 @@ import {
   listedContributions,
   statesOn,
 } from '../../certified/features/rerun.ts';
-import { openHistory } from '../../certified/records/archive.ts';
+import { type Opened, openHistory } from '../../certified/records/archive.ts';
 import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { hintProblem } from '../../network/transport/relay-urls.ts';
@@ -39,7 +39,7 @@ import {
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import { openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
+import { openSource, type Source, sourceFlags, sourceOf } from '../shared/archive-source.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
 import { workerNamed } from '../shared/worker-flag.ts';
@@ -71,7 +71,7 @@ const challengeFlags = {
   json: toggle('print JSON'),
 };
 
-export type ChallengeFlags = FlagValues<typeof challengeFlags>;
+type ChallengeFlags = FlagValues<typeof challengeFlags>;
 
 export const challenge = (): Command =>
   commandWith(
@@ -87,69 +87,95 @@ export const challenge = (): Command =>
 async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
   const source = await sourceOf(flags, signal);
   const archive = await openSource(flags, source);
+  const { document, requested } = await challengeRun(archive, flags, {
+    ...source,
+    sign: (name, verdict) => signedDocument(flags, name, verdict),
+    onCheck: (check) => flags.json || writeOut(formatCheck(check)),
+  });
+  writeOut(flags.json ? asJson(document) : formatTotal(document.checks, requested));
+  const isBad = document.checks.some(({ result }) => result === 'fault');
+  if (isBad) process.exitCode = exitCodes.failed.code;
+}
+
+/** What `challengeRun` checks, and with which files of this machine. */
+type CheckFlags = Pick<
+  ChallengeFlags,
+  'round' | 'worker' | 'base' | 'corpus' | 'threads' | 'allowPrivateRelays'
+>;
+
+interface CheckPorts extends Source {
+  /** Signs a verdict; returns undefined to leave it unsigned. */
+  sign(name: string, verdict: object): Promise<SignedEvent | undefined>;
+  onCheck?(check: ChallengeCheck): void;
+}
+
+/**
+ * Recomputes the requested contributions of a run, and returns how many were requested. Throws a ConfigError if the run
+ * has no contribution that can be checked.
+ */
+export async function challengeRun(
+  archive: Opened,
+  flags: CheckFlags,
+  { options, reach, sign, onCheck }: CheckPorts,
+): Promise<{ readonly document: ChallengeDocument; readonly requested: number }> {
+  const { signal } = reach;
   const { spec, gathered } = await whileSlow('reading the run', writeNote, () =>
-    openHistory(archive, source.options),
+    openHistory(archive, options),
   );
   assertRerun(spec);
   const base = await openBaseFor(spec, flags, signal);
   const first = spec.start?.root ? await base?.first(spec.training.seed) : undefined;
-  const start = openingOf(spec, { ...source.options, first });
+  const start = openingOf(spec, { ...options, first });
   if (!hasModel(start)) {
     throw new ConfigError('base/needed', 'this run trains all parameters of a published model', {
       hint: 'name its files with --base PATH',
     });
   }
   const wanted = wantedOf(listedContributions(start, gathered), flags);
-  const document: ChallengeDocument = await withRelays(
-    disclosureRelays(spec, flags, source.reach.relays),
-    source.reach,
-    async (relaySession) => {
-      const trainers = new EngineRecomputation(spec, {
-        ...flags,
-        openBase: base,
-        signal,
-        onNotice: writeNote,
-      });
-      const localChunks = heapChunks(archive.events, mostPrivateBytes(start.params.layout.size));
-      const fromRelays = statesOn(relaySession);
-      const fetch: CheckTools['fetch'] = async (root) => localChunks(root) ?? fromRelays(root);
-      const checks: SignedCheck[] = [];
-      try {
-        for (const each of checkable(start, gathered, wanted)) {
-          const began = performance.now();
-          const finding = await find(each);
-          const check = checkOf(each, finding, trainers.ours, (performance.now() - began) / 1000);
-          if (!flags.json) writeOut(formatCheck(check));
-          const { seconds: _, ...verdict } = check;
-          const name = `nostrain/verdict/${check.manifest}`;
-          const event = await signedDocument(flags, name, { run: runIdOf(spec), ...verdict });
-          checks.push({ ...check, ...(event && { event }) });
-        }
-      } finally {
-        await trainers.close();
+  return withRelays(disclosureRelays(spec, flags, reach.relays), reach, async (relaySession) => {
+    const trainers = new EngineRecomputation(spec, {
+      ...flags,
+      openBase: base,
+      signal,
+      onNotice: writeNote,
+    });
+    const localChunks = heapChunks(archive.events, mostPrivateBytes(start.params.layout.size));
+    const fromRelays = statesOn(relaySession);
+    const fetch: CheckTools['fetch'] = async (root) => localChunks(root) ?? fromRelays(root);
+    const checks: SignedCheck[] = [];
+    try {
+      for (const each of checkable(start, gathered, wanted)) {
+        const began = performance.now();
+        const finding = await find(each);
+        const check = checkOf(each, finding, trainers.ours, (performance.now() - began) / 1000);
+        onCheck?.(check);
+        const { seconds: _, ...verdict } = check;
+        const name = `nostrain/verdict/${check.manifest}`;
+        const event = await sign(name, { run: runIdOf(spec), ...verdict });
+        checks.push({ ...check, ...(event && { event }) });
       }
-      return { run: runIdOf(spec), bandPpm: spec.rerun.bandPpm, checks };
+    } finally {
+      await trainers.close();
+    }
+    const document = { run: runIdOf(spec), bandPpm: spec.rerun.bandPpm, checks };
+    return { document, requested: wanted.length };
 
-      async function find({ contribution }: Checkable): Promise<CheckFinding> {
-        if (typeof contribution === 'string') return { result: 'unanswered', reason: contribution };
-        const trainer = await whileSlow('opening the trainer', writeNote, () =>
-          trainers.like(contribution.manifest),
-        );
-        const slowly = createSlowReporter(writeNote);
-        return checkContribution(contribution, {
-          trainer,
-          evidence: gathered,
-          fetch,
-          sha256: nativeSha256,
-          signal,
-          onProgress: (step, steps) => slowly(`recomputed step ${step} of ${steps}`),
-        });
-      }
-    },
-  );
-  writeOut(flags.json ? asJson(document) : formatTotal(document.checks, wanted.length));
-  const isBad = document.checks.some(({ result }) => result === 'fault');
-  if (isBad) process.exitCode = exitCodes.failed.code;
+    async function find({ contribution }: Checkable): Promise<CheckFinding> {
+      if (typeof contribution === 'string') return { result: 'unanswered', reason: contribution };
+      const trainer = await whileSlow('opening the trainer', writeNote, () =>
+        trainers.like(contribution.manifest),
+      );
+      const slowly = createSlowReporter(writeNote);
+      return checkContribution(contribution, {
+        trainer,
+        evidence: gathered,
+        fetch,
+        sha256: nativeSha256,
+        signal,
+        onProgress: (step, steps) => slowly(`recomputed step ${step} of ${steps}`),
+      });
+    }
+  });
 }
 
 function checkOf(
@@ -194,7 +220,7 @@ function assertRerun({ rerun, data }: RunSpec): void {
  */
 function wantedOf(
   contributions: readonly ListedContribution[],
-  { round, worker }: ChallengeFlags,
+  { round, worker }: CheckFlags,
 ): readonly ListedContribution[] {
   const workers = contributions.map((each) => each.worker);
   const key = worker === undefined ? undefined : workerNamed(worker, workers);
@@ -215,9 +241,9 @@ function wantedOf(
 }
 
 /** Opens the base model of a run; undefined if the run has none. */
-export async function openBaseFor(
+async function openBaseFor(
   spec: RunSpec,
-  { base, corpus }: ChallengeFlags,
+  { base, corpus }: CheckFlags,
   signal: AbortSignal,
 ): Promise<BaseModel | undefined> {
   if (spec.start === null && base === undefined) return undefined;
@@ -225,9 +251,9 @@ export async function openBaseFor(
 }
 
 /** Returns the relays that the run names for private state; private addresses only if the user allowed them. */
-export function disclosureRelays(
+function disclosureRelays(
   { rerun }: RunSpec,
-  { allowPrivateRelays = false }: ChallengeFlags,
+  { allowPrivateRelays = false }: CheckFlags,
   known: readonly string[],
 ): readonly string[] {
   const dialled = rerun.relays.filter(
@@ -266,7 +292,7 @@ const RESULTS: Readonly<Record<CheckResult, string>> = {
   unanswered: 'not checked',
 };
 
-export const formatCheck = ({
+const formatCheck = ({
   round,
   worker,
   result,
@@ -281,7 +307,7 @@ export const formatCheck = ({
     ` (${seconds.toFixed(1)} s)\n`,
   ].join('');
 
-export function formatTotal(checks: readonly ChallengeCheck[], wanted: number): string {
+function formatTotal(checks: readonly ChallengeCheck[], wanted: number): string {
   const count = (result: CheckResult) => checks.filter((each) => each.result === result).length;
   const parts = [
     `${count('same')} identical`,

@@ -75,7 +75,7 @@ export const askingRule = ({ events }: SourceFlags): FlagRule => ({
 });
 
 /** A run, and the relays to read its events from. */
-interface Source {
+export interface Source {
   readonly options: HistoryOptions & Pick<ArchiveOptions, 'local'>;
   readonly reach: Reach & { readonly relays: readonly string[] };
 }

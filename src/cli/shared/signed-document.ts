@@ -1,7 +1,7 @@
 /** `--sign`: signs documents of commands as events of application data (NIP-78, kind 30078). */
-import { systemClock } from '../../base/async.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
-import type { SignedEvent } from '../../network/event.ts';
+import type { SignedEvent, Signer } from '../../network/event.ts';
+import { unixSeconds } from '../../node/checkpoint/directory.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
 import { writeNote } from '../../terminal/output.ts';
@@ -29,11 +29,14 @@ export async function signedDocument(
   value: object,
 ): Promise<SignedEvent | undefined> {
   if (flags.sign !== true) return undefined;
-  const signer = await homeSigner(flags, writeNote);
-  return signer.sign({
+  return signDocument(await homeSigner(flags, writeNote), name, value);
+}
+
+/** Returns an event (kind 30078) with the canonical JSON of the value; a later one of this name replaces it. */
+export const signDocument = (signer: Signer, name: string, value: object): SignedEvent =>
+  signer.sign({
     kind: APPLICATION_DATA,
-    created_at: Math.floor(systemClock.now() / 1000),
+    created_at: unixSeconds(),
     tags: [['d', name]],
     content: canonicalJson(value as Json),
   });
-}

@@ -1,7 +1,9 @@
 /**
  * Relays and runs for commands: like src/node, with notices on stderr about slow relays and relays that are not dialed.
  */
+import { RelayError } from '../../base/errors.ts';
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
+import type { SignedEvent } from '../../network/event.ts';
 import {
   type FindOptions,
   findRun as findRunPlain,
@@ -31,3 +33,17 @@ export const findRun = (source: string, options: FindOptions): Promise<ResolvedR
 /** Resolves an id, an address, or the name of a run on this machine. */
 export const locateRun = (source: string, options: LocateOptions): Promise<RunLocation> =>
   locateRunPlain(source, { onNotice, ...options });
+
+/** Publishes an event. Throws a RelayError (`relay/refused`) that names it as `what` if no relay accepts it. */
+export async function publishEvent(
+  event: SignedEvent,
+  what: string,
+  { relays, signal }: Pick<RelaySession, 'relays' | 'signal'>,
+): Promise<void> {
+  const outcomes = await relays.publish(event, { signal });
+  if (outcomes.some(({ status }) => status === 'accepted')) return;
+  const words = outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
+  throw new RelayError('relay/refused', `no relay accepted the ${what}: ${words}`, {
+    hint: 'try again later, or use other relays with --relay URL',
+  });
+}

@@ -118,7 +118,7 @@ export async function servePage(
 }
 
 /** Starts to listen. Throws a ConfigError with this code, which names the flag, if the port is taken. */
-async function listen(
+export async function listen(
   server: Server,
   { host, port }: Pick<PageServerOptions, 'host' | 'port'>,
   code: string,

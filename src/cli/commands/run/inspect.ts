@@ -120,7 +120,11 @@ interface Summary {
   readonly naddr: string;
 }
 
-function summary({ run, spec, createdAt }: PublishedRun, relays: readonly string[]): Summary {
+/** Returns the entry of a run in a list of runs. */
+export function summary(
+  { run, spec, createdAt }: PublishedRun,
+  relays: readonly string[],
+): Summary {
   const { name, training, founders, author } = spec;
   return {
     name,

@@ -1,7 +1,7 @@
 /** `nostrain run invite`: publishes a founder's invitation of a key, which the key's join then carries. */
 import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
-import { ConfigError, RelayError } from '../../../base/errors.ts';
+import { ConfigError } from '../../../base/errors.ts';
 import { assertInviting, invitationTo } from '../../../certified/invitations.ts';
 import { homeSigner, toNpub } from '../../../node/files/keys.ts';
 import { readKey } from '../../../run/field.ts';
@@ -11,7 +11,7 @@ import { commandWith, type FlagValues, setting, text } from '../../../terminal/f
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { privateRelaysFlag } from '../../shared/member-flags.ts';
-import { findRun, withRelays } from '../../shared/with-relays.ts';
+import { findRun, publishEvent, withRelays } from '../../shared/with-relays.ts';
 
 const inviteFlags = {
   allowPrivateRelays: privateRelaysFlag,
@@ -49,14 +49,7 @@ async function invite(source: string, texts: readonly string[], flags: InviteFla
     await withRelays(relays, { connection, signer, signal }, async (relaySession) => {
       for (const key of keys) {
         const now = Math.floor(systemClock.now() / 1000);
-        const event = signer.sign(invitationTo(key, now));
-        const outcomes = await relaySession.relays.publish(event, { signal });
-        if (!outcomes.some(({ status }) => status === 'accepted')) {
-          const words = outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
-          throw new RelayError('relay/refused', `no relay accepted the invitation: ${words}`, {
-            hint: 'try again later, or use other relays with --relay URL',
-          });
-        }
+        await publishEvent(signer.sign(invitationTo(key, now)), 'invitation', relaySession);
         writeOut(`invited ${toNpub(key)} to ${spec.name}\n`);
       }
     });

@@ -3,7 +3,7 @@
  */
 import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
-import { ConfigError, RelayError } from '../../../base/errors.ts';
+import { ConfigError } from '../../../base/errors.ts';
 import type { Chain } from '../../../certified/decisions/chain.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
 import { buildMessage, controlLifetime } from '../../../certified/wire/certified-events.ts';
@@ -29,7 +29,7 @@ import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { followFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
 import { readStakeFile } from '../../shared/stake-refresh.ts';
-import { findRun, withRelays } from '../../shared/with-relays.ts';
+import { findRun, publishEvent, withRelays } from '../../shared/with-relays.ts';
 
 const leaveFlags = {
   allowPrivateRelays: privateRelaysFlag,
@@ -97,14 +97,9 @@ async function send(
   spec: RunSpec,
   last: number,
   signer: Signer,
-  { relays, signal }: Pick<RelaySession, 'relays' | 'signal'>,
+  relaySession: RelaySession,
 ): Promise<void> {
   const lifetime = controlLifetime(systemClock, keptSeconds(spec));
   const event = signer.sign(buildMessage({ type: 'leave', run: runIdOf(spec), last }, lifetime));
-  const outcomes = await relays.publish(event, { signal });
-  if (outcomes.some(({ status }) => status === 'accepted')) return;
-  const words = outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
-  throw new RelayError('relay/refused', `no relay accepted the leave event: ${words}`, {
-    hint: 'try again later, or use other relays with --relay URL',
-  });
+  await publishEvent(event, 'leave event', relaySession);
 }

@@ -1,0 +1,157 @@
+/** `nostrain serve`: answers the methods of the API over HTTP. `nostrain train VERB`: calls one from the command line. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { toHex } from '../../../base/bytes.ts';
+import { type Json, parseJson } from '../../../base/canonical-json.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { dataHome } from '../../../node/files/data-home.ts';
+import { createSecretKey, homeSigner } from '../../../node/files/keys.ts';
+import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
+import {
+  commandWith,
+  type Flag,
+  type FlagTable,
+  type FlagValues,
+  parsed,
+  required,
+  roundFlag,
+  several,
+  text,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { beaconSource } from '../../shared/beacon.ts';
+import { endpointFlags } from '../../shared/endpoints.ts';
+import { readText } from '../../shared/files.ts';
+import { keyFlags } from '../../shared/signed-document.ts';
+import { withRelays } from '../../shared/with-relays.ts';
+import { type Api, FollowedRuns } from './context.ts';
+import type { ApiMethod } from './method.ts';
+import { methods } from './methods.ts';
+import { serveApi } from './server.ts';
+
+const apiFlags = {
+  relay: required(several('<url>', 'relay of the runs, repeatable')),
+  ...keyFlags,
+  ...connectionFlags,
+  ...endpointFlags,
+};
+
+/** Opens what the methods work with, runs the work, and closes it. */
+const withApi = <T>(
+  flags: FlagValues<typeof apiFlags>,
+  work: (api: Api) => Promise<T>,
+): Promise<T> =>
+  interruptibly(async (signal) => {
+    const signer = await homeSigner(flags, writeNote);
+    const reach = { connection: connectionOf(flags), signer, signal };
+    return withRelays(flags.relay, reach, (session) =>
+      work({
+        ...session,
+        signer,
+        reach: { ...reach, relays: flags.relay },
+        runs: new FollowedRuns({ ...session, beacon: (spec) => beaconSource(spec, flags) }),
+        sealedFolder: join(dataHome(), 'sealed'),
+        onNotice: writeNote,
+      }),
+    );
+  });
+
+const LISTEN = '127.0.0.1:8791';
+
+const serveFlags = {
+  listen: withDefault(
+    parsed('<host:port>', 'address to listen on; port 0 takes any free port', listenAt),
+    listenAt(LISTEN, '--listen'),
+    LISTEN,
+  ),
+  tokenFile: required(text('<file>', 'file with the token of clients; created if it is missing')),
+  ...apiFlags,
+};
+
+export const serve = (): Command =>
+  commandWith(
+    'serve',
+    'let other programs call the methods of a run (JSON-RPC)',
+    serveFlags,
+  ).action(async (flags: FlagValues<typeof serveFlags>) => {
+    const token = await tokenIn(flags.tokenFile);
+    const { host } = flags.listen;
+    if (!/^(?:127\.|localhost$|::1$)/.test(host)) {
+      writeNote(`${host} is not this machine alone: token and answers travel unencrypted`);
+    }
+    await withApi(flags, async (api) => {
+      const server = await serveApi(api, { ...flags.listen, token });
+      writeOut(`${server.url}\n`);
+      await new Promise((resolve) => api.signal.addEventListener('abort', resolve));
+      await server.close();
+    });
+  });
+
+function listenAt(typed: string, flag: string): { readonly host: string; readonly port: number } {
+  const [, host = '', digits] = /^\[?([^[\]]+?)\]?:(\d{1,5})$/.exec(typed) ?? [];
+  const port = Number(digits);
+  if (host !== '' && port < 65_536) return { host, port };
+  throw new ConfigError('flag/value', `${flag} is ${JSON.stringify(typed)}`, {
+    hint: `write an address and a port, such as ${LISTEN}`,
+  });
+}
+
+/** Shortest token: what a person makes up can be guessed. */
+const LEAST_TOKEN_LETTERS = 32;
+
+/** Returns the token of a file, and creates the file with a random token if it does not exist. */
+async function tokenIn(file: string): Promise<string> {
+  const created = writeFile(file, `${toHex(createSecretKey())}\n`, { mode: 0o600, flag: 'wx' });
+  await created.then(
+    () => writeNote(`created a token in ${file}`),
+    () => undefined,
+  );
+  const token = (await readFile(file, 'utf8').catch(() => '')).trim();
+  if (/^[!-~]+$/.test(token) && token.length >= LEAST_TOKEN_LETTERS) return token;
+  throw new ConfigError('serve/token', `${file} holds no token of ${LEAST_TOKEN_LETTERS} letters`, {
+    hint: 'name a file that does not exist to get a new token',
+  });
+}
+
+export const train = (): Command =>
+  methods.reduce(
+    (command, method) => command.addCommand(verbOf(method)),
+    new Command('train').description('call one method of the API; prints its result as JSON'),
+  );
+
+function verbOf(method: ApiMethod): Command {
+  const flags = Object.entries(method.params).map(([name, param]) => [name, flagOf(name, param)]);
+  const table: FlagTable = { ...Object.fromEntries(flags), ...apiFlags };
+  return commandWith(method.verb, method.summary, table).action(
+    async (typed: FlagValues<typeof apiFlags> & Readonly<Record<string, Json>>) => {
+      const values = await Promise.all(
+        Object.entries(method.params).map(async ([name, { type }]) => {
+          const value = typed[name];
+          const isFile = value !== undefined && (type === 'object' || type === 'array');
+          return [name, isFile ? await jsonIn(String(value)) : value];
+        }),
+      );
+      await withApi(typed, async (api) =>
+        writeOut(asJson(await method.call(api, Object.fromEntries(values)))),
+      );
+    },
+  );
+}
+
+function flagOf(name: string, { type, help, isOptional }: ApiMethod['params'][string]) {
+  const value = { string: '<text>', integer: '<n>', object: '<file>', array: '<file>' }[type];
+  const words = type === 'object' || type === 'array' ? `JSON file: ${help}` : help;
+  const flag: Flag<unknown> = name === 'round' ? roundFlag('<n>', 'round') : text(value, words);
+  return isOptional ? flag : required(flag);
+}
+
+async function jsonIn(file: string): Promise<Json> {
+  const json = parseJson(await readText(file, 'flag/file', 'name an existing JSON file'));
+  if (json.ok) return json.value;
+  throw new ConfigError('flag/file', `${file} is ${json.issue.message}`, {
+    hint: 'name a JSON file',
+  });
+}
