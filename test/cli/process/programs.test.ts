@@ -1,8 +1,13 @@
-/** Commands as processes: a relay runs until Ctrl-C, and `doctor` prints one document. */
+/** Commands as processes: a relay runs until Ctrl-C, the server of the API too, and `doctor` prints one document. */
 
+import { readFile, writeFile } from 'node:fs/promises';
 import { fetchRelayInfo } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import { expect, it } from 'vitest';
 import { runProgram, startProgram } from '../../support/processes.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+
+const file = temporaryFolder();
 
 it('a relay runs until Ctrl-C', async () => {
   const { child, exit, output } = startProgram(['relay', '--port', '0']);
@@ -18,6 +23,32 @@ it('a relay runs until Ctrl-C', async () => {
   } finally {
     child.kill('SIGKILL');
   }
+});
+
+it('T-19 serve makes a token, answers to it until Ctrl-C, and asks again for a short one', async () => {
+  const relay = await createRelay();
+  const token = file('token');
+  const flags = ['serve', '--listen', '127.0.0.1:0', '--relay', relay.url, '--token-file', token];
+  const { child, exit, output } = startProgram(flags);
+  try {
+    await expect.poll(() => output.stdout, { timeout: 20_000 }).toContain('\n');
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'listRuns' });
+    const authorization = `Bearer ${(await readFile(token, 'utf8')).trim()}`;
+    const answer = await fetch(output.stdout.trim(), {
+      method: 'POST',
+      body,
+      headers: { authorization },
+    });
+    expect(await answer.json()).toEqual({ jsonrpc: '2.0', id: 1, result: { runs: [] } });
+    child.kill('SIGINT');
+    expect(await exit).toBe(0);
+  } finally {
+    child.kill('SIGKILL');
+    await relay.close();
+  }
+  await writeFile(token, 'guess me\n');
+  const refused = await runProgram(flags);
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('serve/token') });
 });
 
 it('doctor prints one document, whatever the drivers of devices write', async () => {

@@ -60,7 +60,7 @@ function* disturbed({ name, draw }: Fault): Generator<readonly [quiet: World, wo
   }
 }
 
-describe('a world with one fault', () => {
+describe('a world with one fault; C-12: wrong clocks are among them', () => {
   it.each(faults.map((fault) => [fault.name, fault] as const))('%s', async (_, fault) => {
     for (const [quiet, world] of disturbed(fault)) {
       if ((await sentIn(world)) !== (await undisturbedOf(quiet))) return;

@@ -112,11 +112,13 @@ export function stateOf(picture: RunPicture) {
   };
 }
 
-export type RunState = ReturnType<typeof stateOf>;
+type RunState = ReturnType<typeof stateOf>;
 
 /** A run that the server follows. */
 export interface FollowedRun {
   readonly open: OpenRun;
+  /** Aborted when the run is not followed any more. */
+  readonly signal: AbortSignal;
   state(): RunState;
   /** Calls back at every change until the returned function is called. */
   subscribe(listener: (state: RunState) => void): () => void;
@@ -127,17 +129,25 @@ const MOST_RUNS = 16;
 /** Milliseconds to wait until the stored events of a run are read. */
 const CATCH_UP_MS = 60_000;
 
+const dropped = (): RelayError =>
+  new RelayError('run/dropped', 'the server follows other runs by now', {
+    hint: 'ask again, and for fewer runs at a time',
+  });
+
 /** Follows each requested run from the first request on, so that later answers come from memory. */
 export class FollowedRuns {
   readonly #options: RelaySession & Pick<HistoryOptions, 'beacon'>;
-  readonly #runs = new Map<Digest, { readonly opening: Promise<FollowedRun>; stop(): void }>();
+  readonly #runs = new Map<
+    Digest,
+    { readonly opening: Promise<FollowedRun>; stop(why: unknown): void }
+  >();
 
   constructor(options: RelaySession & Pick<HistoryOptions, 'beacon'>) {
     this.#options = options;
   }
 
   /** Returns a run by id or address. Throws `run/not-found`, or `run/slow` if relays do not answer in time. */
-  get(name: string): Promise<FollowedRun> {
+  async get(name: string): Promise<FollowedRun> {
     const address = name.startsWith('naddr1') ? decodeRunAddress(name) : undefined;
     if (address?.ok === false) {
       throw new ConfigError('settings/value', `run is ${address.issue.message}`, {
@@ -152,23 +162,23 @@ export class FollowedRuns {
     return entry.opening;
   }
 
-  #drop(run: Digest): void {
-    this.#runs.get(run)?.stop();
+  #drop(run: Digest, why: unknown = dropped()): void {
+    this.#runs.get(run)?.stop(why);
     this.#runs.delete(run);
   }
 
   #follow(run: Digest) {
-    const { signal, clock } = this.#options;
     const stop = new AbortController();
+    const signal = AbortSignal.any([this.#options.signal, stop.signal]);
     const listeners = new Set<(state: RunState) => void>();
     const caughtUp = deferred<true>();
     let state: RunState;
     const start = async (): Promise<FollowedRun> => {
       const open = await followRun(run, {
         ...this.#options,
-        signal: AbortSignal.any([signal, stop.signal]),
+        signal,
         crypto: nativeCrypto,
-        onFailed: () => this.#drop(run),
+        onFailed: (error) => this.#drop(run, error),
         onPicture: (picture) => {
           if (!picture.isCaughtUp) return;
           state = stateOf(picture);
@@ -176,13 +186,14 @@ export class FollowedRuns {
           caughtUp.settle(true);
         },
       });
-      if (!(await within(caughtUp.promise, CATCH_UP_MS, clock, signal))) {
+      if (!(await within(caughtUp.promise, CATCH_UP_MS, this.#options.clock, signal))) {
         throw new RelayError('run/slow', `relays did not send run ${run} in time`, {
           hint: 'try again later, or start the server with other relays',
         });
       }
       return {
         open,
+        signal,
         state: () => state,
         subscribe(listener) {
           listeners.add(listener);
@@ -191,7 +202,7 @@ export class FollowedRuns {
       };
     };
     const opening = start();
-    opening.catch(() => this.#drop(run));
-    return { opening, stop: () => stop.abort(new Error('not followed any more')) };
+    opening.catch((error: unknown) => this.#drop(run, error));
+    return { opening, stop: (why: unknown) => stop.abort(why) };
   }
 }

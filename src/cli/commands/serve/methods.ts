@@ -121,7 +121,7 @@ const getRun = method({
     last: 'object',
     open: 'object',
   },
-  errors: ['run/not-found', 'run/slow'],
+  errors: ['run/not-found', 'run/slow', 'run/dropped'],
   cost: 1,
   run: async (api, { run }) => (await api.runs.get(run)).state(),
 });

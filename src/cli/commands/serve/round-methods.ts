@@ -49,7 +49,11 @@ const notReady = (what: string): ConfigError =>
 
 /** Returns what contributions to the current round are checked against. Throws `run/not-ready` or `run/complete`. */
 function parametersOf({ tip, gathered, spec, picture }: OpenRun): RoundParameters {
-  if (picture.open === undefined) throw complete(picture.rounds.length);
+  if (picture.open === undefined) {
+    throw new ConfigError('run/complete', `the run is over after ${tip.round} rounds`, {
+      hint: 'getReceipt lists what each key contributed',
+    });
+  }
   const ready = withEntropy(tip, gathered);
   if (!ready.ok) throw notReady('the randomness');
   const stakes = stakesOf(tip.ledger, gathered);
@@ -57,11 +61,6 @@ function parametersOf({ tip, gathered, spec, picture }: OpenRun): RoundParameter
   const layout = layoutOfRun(spec);
   return { ...ready.value, base: tip.modelRoot, layout, stakes: stakes.value };
 }
-
-const complete = (rounds: number): ConfigError =>
-  new ConfigError('run/complete', `the run is over after ${rounds} rounds`, {
-    hint: 'getReceipt lists what each key contributed',
-  });
 
 /** Reads events of other programs into messages and payloads of the run. */
 const messagesOf = ({ run, spec }: OpenRun, events: readonly SignedEvent[]) =>

@@ -82,6 +82,7 @@ function createHandler(api: Api, token: string) {
     };
     send(followed.state());
     const unsubscribe = followed.subscribe(send);
+    followed.signal.addEventListener('abort', () => response.end(), { once: true });
     await new Promise((resolve) => response.once('close', resolve));
     unsubscribe();
   }
