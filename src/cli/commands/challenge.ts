@@ -39,7 +39,7 @@ import {
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import { openSource, type Source, sourceFlags, sourceOf } from '../shared/archive-source.ts';
+import { type HistorySource, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
 import { workerNamed } from '../shared/worker-flag.ts';
@@ -103,7 +103,7 @@ type CheckFlags = Pick<
   'round' | 'worker' | 'base' | 'corpus' | 'threads' | 'allowPrivateRelays'
 >;
 
-interface CheckPorts extends Source {
+interface CheckPorts extends HistorySource {
   /** Signs a verdict; returns undefined to leave it unsigned. */
   sign(name: string, verdict: object): Promise<SignedEvent | undefined>;
   onCheck?(check: ChallengeCheck): void;

@@ -75,13 +75,13 @@ export const askingRule = ({ events }: SourceFlags): FlagRule => ({
 });
 
 /** A run, and the relays to read its events from. */
-export interface Source {
+export interface HistorySource {
   readonly options: HistoryOptions & Pick<ArchiveOptions, 'local'>;
   readonly reach: Reach & { readonly relays: readonly string[] };
 }
 
 /** Reads the files that the flags name, and resolves `--run`. */
-export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise<Source> {
+export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise<HistorySource> {
   const { stake, relay, allowPrivateRelays, events } = flags;
   // with --events, the relays of the address are not asked
   const isNamed = relay.length > 0 || events !== undefined;
@@ -127,7 +127,7 @@ async function localRounds(worker: string): Promise<FinishedRounds | undefined> 
 
 export async function openSource(
   { events: file }: SourceFlags,
-  { options, reach }: Source,
+  { options, reach }: HistorySource,
 ): Promise<Opened> {
   const { run } = options;
   if (file !== undefined) {

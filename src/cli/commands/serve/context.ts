@@ -75,7 +75,7 @@ export const historyOptions = (
 });
 
 /** Returns what `getRun` answers and the event stream sends. */
-export function stateOf(picture: RunPicture) {
+function stateOf(picture: RunPicture) {
   const { run, name, model, tier, planned, rounds, open, workers } = picture;
   const last = rounds.at(-1);
   return {

@@ -39,7 +39,7 @@ const failure = (id: Json, code: number, message: string, data?: object): Reply 
 });
 
 /** A text of a client, and the share of the rate limit that its calls use. */
-export interface Incoming {
+interface Incoming {
   readonly cost: number;
   /** Returns the answer as JSON text; undefined if all calls are notifications. */
   answer(api: Api): Promise<string | undefined>;
@@ -113,7 +113,7 @@ async function callMethod(
 }
 
 /** The OpenRPC document of the API. */
-export const openRpc = {
+const openRpc = {
   openrpc: '1.3.2',
   info: { title: 'nostrain serve', version: '1' },
   methods: methods.map(({ name, summary, params, result, errors }) => ({

@@ -1,4 +1,6 @@
-/** `nostrain serve`: answers the methods of the API over HTTP. `nostrain train VERB`: calls one from the command line. */
+/**
+ * `nostrain serve` answers the methods of the API over HTTP. `nostrain train VERB` calls one from the command line.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
