@@ -34,11 +34,15 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'train list-runs': `nostrain train list-runs ${RELAY}`,
   'train get-run': `nostrain train get-run --run naddr1… ${RELAY}`,
   'train get-receipt': `nostrain train get-receipt --run naddr1… ${RELAY}`,
-  'train enroll-trainer': `nostrain train enroll-trainer --run naddr1… --trainer npub1… ${RELAY}`,
-  'train submit-gradient': `nostrain train submit-gradient --run naddr1… --event event.json ${RELAY}`,
+  'train enroll-trainer':
+    'nostrain train enroll-trainer --run naddr1… ' + `--trainer npub1… ${RELAY}`,
+  'train submit-gradient':
+    'nostrain train submit-gradient --run naddr1… ' + `--event event.json ${RELAY}`,
   'train decide-round': `nostrain train decide-round --run naddr1… --round 3 ${RELAY}`,
-  'train finalize-round': `nostrain train finalize-round --run naddr1… --event vote.json ${RELAY}`,
-  'train challenge-commitment': `nostrain train challenge-commitment --run naddr1… --round 3 --trainer npub1… ${RELAY}`,
+  'train finalize-round':
+    'nostrain train finalize-round --run naddr1… ' + `--event vote.json ${RELAY}`,
+  'train challenge-commitment':
+    'nostrain train challenge-commitment --run naddr1… ' + `--round 3 --trainer npub1… ${RELAY}`,
   'train install-sealed-manifest':
     'nostrain train install-sealed-manifest --reference tee://HASH ' +
     `--manifest sealed/sealed.json ${RELAY}`,
