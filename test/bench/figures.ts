@@ -179,8 +179,8 @@ async function figuresOf(tree: Tree): Promise<ReadonlyMap<string, string>> {
     [middle(perOption), perOption.at(-1)].join(', '),
   );
   figures.set(
-    'words of docs (decisions)',
-    `${format(wordsOf(folder, 'docs', /^docs\/(decisions|reference)\//))} (${format(wordsOf(folder, 'docs/decisions', /README/))})`,
+    'words of docs without results (decisions)',
+    `${format(wordsOf(folder, 'docs', /^docs\/(decisions|reference|results)\//))} (${format(wordsOf(folder, 'docs/decisions', /README/))})`,
   );
   const deep = deepImports(folder);
   figures.set(
