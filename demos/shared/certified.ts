@@ -16,7 +16,7 @@ import { publishRun } from '../../src/certified/wire/runs.ts';
 import { withRelays } from '../../src/cli/shared/with-relays.ts';
 import { dataOfSpec } from '../../src/node/data/spec-data.ts';
 import { writeKeyFile } from '../../src/node/files/keys.ts';
-import { openBase, startFrom } from '../../src/node/pretrained/base-model.ts';
+import { startOfSettings } from '../../src/node/pretrained/imported-file.ts';
 import { roundName, type WorkerId } from '../../src/run/ids.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
@@ -82,7 +82,7 @@ export async function certify(
     typed: {},
     training: shared,
     me,
-    start: async (of) => startFrom(await openBase(of, { onNotice, signal }), of),
+    start: (of) => startOfSettings(of, { onNotice, signal }),
     ...(await dataOfSpec({ corpus }, { onNotice, signal })),
   });
   const file = join(dir, 'run.json');

@@ -4,11 +4,11 @@ import { fromHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256, sha256Hex } from '../base/hash.ts';
 import { assertSliceSizes, sizesOfSlice } from '../model/data/evaluation.ts';
-import { type DataSizes, inputOf, layoutOf } from '../model/from-settings.ts';
+import { type DataSizes, inputOf, layoutOf, sizeSettings } from '../model/from-settings.ts';
 import { chunkTree } from '../network/chunks/payload.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
-import { runDataOf } from '../run/data-forms.ts';
+import { isImported, runDataOf } from '../run/data-forms.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { inputSettings } from '../run/input.ts';
@@ -17,6 +17,7 @@ import { type PartialSettings, type Settings, spell, writeSettings } from '../ru
 import type { Adaptation } from '../run/spec/adaptation.ts';
 import { weightCapOf } from '../run/spec/exclusions.ts';
 import type { Delegation } from '../run/spec/feature-fields.ts';
+import { importedDataOf } from '../run/spec/imported-shape.ts';
 import { completeDocument, contradictions, readSpec } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
@@ -80,10 +81,12 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
     : (merged.founders ?? [author]);
   const defaults = specDefaults(merged, founders, request.training ?? {});
   const { training, adaptations } = defaults;
-  const slice = typeof request.slice === 'function' ? await request.slice(training) : request.slice;
   const start = await startIn(merged, request, training);
+  const read = importedDataOf(start);
+  const sized = { ...training, ...(read && sizeSettings(read)) };
+  const slice = typeof request.slice === 'function' ? await request.slice(sized) : request.slice;
   const shards = Array.isArray(founders) ? founders.length : 1;
-  const { data, sizes } = await dataOf(merged, { ...request, slice }, training, shards);
+  const { data, sizes } = await dataOf(merged, { ...request, slice }, sized, shards);
   const input = inputOf(training, sizes);
   const layout = layoutOf({ ...training, tier: '0' }, { start, input });
   // adapters must fit the smallest tier too
@@ -129,8 +132,10 @@ const evaluationOf = (slice: Uint8Array, sha256: Sha256 | undefined): Evaluation
 /** Throws a ConfigError if the evaluation slice does not fit the model. */
 export function assertFits(spec: RunSpec, slice: Uint8Array | undefined): void {
   if (!slice) return;
-  const sizes = sizesOfSlice(slice, { horizon: 0, ...spec.training, ...inputSettings(spec.input) });
-  if (sizes) assertSliceSizes(sizes, spec.input);
+  const read = importedDataOf(spec.start);
+  const sized = { ...inputSettings(spec.input), ...(read && sizeSettings(read)) };
+  const sizes = sizesOfSlice(slice, { horizon: 0, ...spec.training, ...sized });
+  if (sizes) assertSliceSizes(sizes, read ?? spec.input);
 }
 
 /** Merges flags into a document, field by field for objects. */
@@ -149,7 +154,7 @@ async function startIn(
   { start }: SpecRequest,
   training: Settings,
 ): Promise<Start | null> {
-  if (training.model !== 'pretrained') return null;
+  if (training.model !== 'pretrained' && !isImported(training)) return null;
   if (training.base === '' && isObject(document.start)) {
     const { rank, alpha, targets } = training;
     const adapter = {

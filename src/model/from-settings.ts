@@ -16,6 +16,7 @@ import type { RunSpec } from '../run/spec/run-spec.ts';
 import { decoderIn, type Start } from '../run/spec/start.ts';
 import type { Layout } from '../tensor/params.ts';
 import { type LoraSpec, loraModel } from './adapters/lora.ts';
+import type { DataForm } from './architectures/architecture.ts';
 import type { AnyModel } from './architectures/table.ts';
 import { linearTruth } from './data/regression.ts';
 import { syntheticSeriesSizes, syntheticShapeSizes } from './data/synthetic.ts';
@@ -50,7 +51,7 @@ export function tiersIn(settings: Partial<TierSettings>): { readonly tiers?: Tie
 
 /** Returns the model of these settings. Without `start` and `input`, sizes are those of synthetic data. */
 export function modelOf(settings: ModelSettings, { start, input }: ModelParts = {}): AnyModel {
-  if (isImported(settings)) throw noGraph();
+  if (isImported(settings)) return parametersOf(start);
   if (settings.model !== 'pretrained')
     return seededModelOf(settings, input ?? usualInput(settings));
   if (!start) {
@@ -58,13 +59,32 @@ export function modelOf(settings: ModelSettings, { start, input }: ModelParts = 
       hint: 'use --base with a folder, a .gguf file or hf:owner/name',
     });
   }
-  const decoder = { ...decoderIn(start, settings.context), ...tiersIn(settings) };
-  return trainedOf(decoder, adapterOf(start.adapter));
+  const { model: shape, adapter } = start;
+  if (shape.architecture === 'onnx') throw noGraph();
+  const decoder = { ...decoderIn({ model: shape }, settings.context), ...tiersIn(settings) };
+  return trainedOf(decoder, adapterOf(adapter));
+}
+
+/** Returns the parameters of an imported model, whose graph is not in the spec: it cannot train or predict. */
+function parametersOf(start: Start | null | undefined): AnyModel {
+  if (start?.model.architecture !== 'onnx') throw noGraph();
+  const { data, tensors } = start.model;
+  return {
+    architecture: 'own',
+    data,
+    tensors: tensors.map(({ name, shape }) => ({ name, shape, start: 'zeros' })),
+    predict: () => {
+      throw noGraph();
+    },
+    losses: () => {
+      throw noGraph();
+    },
+  };
 }
 
 const noGraph = (): ConfigError =>
-  new ConfigError('base/missing', 'this command does not take .onnx files', {
-    hint: 'train them with run-training; certified runs and sample need a built-in model',
+  new ConfigError('base/missing', 'this command does not take models of .onnx files', {
+    hint: 'train them with run-training or in a certified run, and use them with model export',
   });
 
 function seededModelOf(settings: ModelSettings, input: SpecInput | null): ModelSpec {
@@ -114,6 +134,15 @@ export interface DataSizes {
   readonly channels: number;
   readonly classes?: number;
 }
+
+/** Returns the settings that follow from the data of an imported model. */
+export const sizeSettings = (
+  form: DataForm,
+): Partial<Pick<Settings, 'pixels' | 'context' | 'horizon'>> => {
+  if (form.kind === 'images') return { pixels: form.pixels };
+  if (form.kind === 'series') return { context: form.context, horizon: form.horizon };
+  return form.kind === 'tokens' ? { context: form.context } : {};
+};
 
 /** Returns the input sizes for a run spec; null if the model reads neither series nor pictures. */
 export function inputOf(

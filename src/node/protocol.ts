@@ -15,15 +15,15 @@ import { runWorker } from '../worker/loop.ts';
 import type { Ports, Session } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
 import { type AddedMembers, noMembers } from '../worker/state-file.ts';
-import type { BaseModel } from './pretrained/base-model.ts';
+import type { FirstParameters } from './pretrained/base-model.ts';
 
 /** Parts of the machine that a protocol may use in addition to the ports of the loop. */
 export interface Surroundings {
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly secretKey: Uint8Array;
-  /** The published model that is trained, in full or by adapters. */
-  readonly base?: BaseModel | undefined;
+  /** The published or imported model that is trained. */
+  readonly base?: FirstParameters | undefined;
   /** Stores votes. */
   readonly journal: Journal;
 }

@@ -110,7 +110,6 @@ export const runWorkerSession = <M extends object>(
     notices.forEach(onNotice);
     const kept = writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) });
     await agreeOnSettings(dir, kept, { mayExtend: true });
-    if (base) await agreeOnBase(dir, base);
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
@@ -119,7 +118,8 @@ export const runWorkerSession = <M extends object>(
     scope.defer(() => relays.close());
 
     const task = chosen ?? (await prepareTask(settings, { ...options, base, onNotice }));
-    if (task.imported) await agreeOnBase(dir, task.imported);
+    const opened = base ?? task.imported;
+    if (opened) await agreeOnBase(dir, opened);
     const trainer = await openSlowly(task, options, onProgress);
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
@@ -159,7 +159,7 @@ export const runWorkerSession = <M extends object>(
       trainer: options.changeTrainer?.(trainer) ?? trainer,
       createSha256: createNativeSha256,
     };
-    const surroundings = { relays, signer, secretKey, base, journal: folder.votes };
+    const surroundings = { relays, signer, secretKey, base: opened, journal: folder.votes };
     const final = await playRounds(state, { plan, ports, signal }, surroundings);
     report(await summary(final, trainer, wire.traffic()));
     return final;
@@ -248,8 +248,7 @@ async function firstState<M extends object>(
   const { settings, start, protocol } = options;
   const batches = Math.ceil(FIRST_LOSS_TOKENS / (settings.batchSize * tokensPerExample));
   const seeded = async () =>
-    imported?.first() ??
-    (await base?.first(settings.seed)) ??
+    (await (imported ?? base)?.first(settings.seed)) ??
     initialParameters(storedModel(model), settings.seed);
   const values = start
     ? startingFrom(start, layout)

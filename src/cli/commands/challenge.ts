@@ -25,7 +25,7 @@ import { hintProblem } from '../../network/transport/relay-urls.ts';
 import { EngineRecomputation } from '../../node/engine/task-trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
-import type { BaseModel } from '../../node/pretrained/base-model.ts';
+import type { OpenedModel } from '../../node/pretrained/imported-file.ts';
 import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import {
@@ -245,7 +245,7 @@ async function openBaseFor(
   spec: RunSpec,
   { base, corpus }: CheckFlags,
   signal: AbortSignal,
-): Promise<BaseModel | undefined> {
+): Promise<OpenedModel | undefined> {
   if (spec.start === null && base === undefined) return undefined;
   return openBaseIn(spec, { base: base ?? '', corpus, signal, onNotice: writeNote });
 }

@@ -14,7 +14,8 @@ import {
 } from '../../certified/records/replay-run.ts';
 import { prepareTask } from '../../node/data/task.ts';
 import { createTrainer } from '../../node/engine/trainer.ts';
-import { type BaseModel, openFullBaseOf } from '../../node/pretrained/base-model.ts';
+import { openFullBaseOf } from '../../node/pretrained/base-model.ts';
+import { type OpenedModel, openImportedTask } from '../../node/pretrained/imported-file.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
 import { removedPackings, replayedWith } from '../../run/removed.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
@@ -33,7 +34,7 @@ import {
   sourceFlags,
   sourceOf,
 } from '../shared/archive-source.ts';
-import { fetchEvents } from '../shared/chunks.ts';
+import { fetchEvents, fetchStart } from '../shared/chunks.ts';
 import { historyFlags } from '../shared/member-flags.ts';
 
 const replayFlags = {
@@ -70,7 +71,7 @@ export const replay = (): Command =>
   ).action(async (commandFlags: ReplayFlags, command: Command) => {
     refuseUnused(command, [
       askingRule(commandFlags),
-      { flags: ['from'], goesWith: '--events DIGEST', holds: isHex32(commandFlags.events ?? '') },
+
       { flags: ['corpus'], goesWith: '--base', holds: commandFlags.base !== undefined },
     ]);
     await interruptibly(async (signal) => {
@@ -78,7 +79,7 @@ export const replay = (): Command =>
       const source = await sourceOf(flags, signal);
       const record = flags.events === undefined ? undefined : await openRecord(flags.events);
       const archive = await openSource(flags, source);
-      const model = modelIn(flags, signal);
+      const model = modelIn(flags, { ...source.reach, signal });
       const slowly = createSlowReporter(writeNote);
       const report = await replayRun(archive, {
         ...source.options,
@@ -122,15 +123,22 @@ function compareRecord({ record, changed }: OpenedRecord, report: ReplayReport):
 }
 
 /** Returns the callbacks with which a replay opens the base model, and the evaluation of the final model. */
-function modelIn({ base: path, corpus }: ReplayFlags, signal: AbortSignal) {
-  const options = path && { base: path, corpus, signal, onNotice: writeNote };
-  let base: BaseModel | undefined;
+function modelIn(
+  flags: ReplayFlags,
+  reach: { readonly relays: readonly string[]; readonly signal: AbortSignal },
+) {
+  const { base: path, corpus, from = [] } = flags;
+  const options = path && { base: path, corpus, signal: reach.signal, onNotice: writeNote };
+  let base: OpenedModel | undefined;
   let last: { readonly spec: RunSpec; readonly params: Params } | undefined;
   return {
     first: async (spec: RunSpec) => {
       const { packing } = spec.training;
       if (removedPackings.has(packing)) writeNote(`${replayedWith(packing)}; ${CHAIN}`);
+      const fetched = options ? undefined : await fetchStart(spec, from, flags, reach);
       if (options) base = await openBaseIn(spec, options);
+      else if (fetched !== undefined)
+        base = await openBaseIn(spec, { ...reach, base: fetched, onNotice: writeNote });
       else if (spec.start !== null) writeNote(spec.start.root === null ? ADAPTERS : WHOLE);
       return spec.start?.root ? await base?.first(spec.training.seed) : undefined;
     },
@@ -171,9 +179,13 @@ const settingsIn = (spec: RunSpec, base: string) =>
   settingsOf(spec, { base, relay: [], shard: { index: 1, count: 1 } });
 
 /** Opens the base of a run and checks it against the spec. */
-export function openBaseIn(spec: RunSpec, options: EvaluateOptions): Promise<BaseModel> {
-  if (spec.start !== null) {
-    return openFullBaseOf(spec.start, settingsIn(spec, options.base), options);
+export function openBaseIn(spec: RunSpec, options: EvaluateOptions): Promise<OpenedModel> {
+  const { start } = spec;
+  if (start !== null) {
+    const settings = settingsIn(spec, options.base);
+    return start.model.architecture === 'onnx'
+      ? openImportedTask(settings, start)
+      : openFullBaseOf(start, settings, options);
   }
   throw new ConfigError('flag/unused', 'this run starts from no published model', {
     hint: 'leave --base out',
@@ -184,7 +196,7 @@ export function openBaseIn(spec: RunSpec, options: EvaluateOptions): Promise<Bas
 export async function evaluateModel(
   spec: RunSpec,
   { values }: Params,
-  base: BaseModel,
+  base: OpenedModel,
   options: EvaluateOptions,
 ): Promise<ReplayEvaluation> {
   const { data, dataFrom } = spec;

@@ -20,6 +20,7 @@ import {
   piecesOf,
 } from '../../network/chunks/manifest.ts';
 import type { Blob } from '../../network/chunks/source.ts';
+import type { Signer } from '../../network/event.ts';
 import { isRelayUrl } from '../../network/transport/relay-urls.ts';
 import {
   type BringOptions,
@@ -41,6 +42,7 @@ import { homeSigner } from '../../node/files/keys.ts';
 import type { TrainingFiles } from '../../node/join/join-run.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { createAskHttp } from '../../node/net/ask-http.ts';
+import type { RelayReach } from '../../node/net/relays.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { hashBase } from '../../run/spec/start.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
@@ -96,7 +98,7 @@ interface Reach {
 export async function fetchFiles(
   run: Pick<RunSpec, 'files' | 'data' | 'start'> | undefined,
   localPaths: TrainingFiles,
-  flags: FileFetchFlags,
+  flags: FetchFlags,
   reach: Reach,
 ): Promise<TrainingFiles> {
   const bring = (wanted: FileRequest, folder: string, isByHash: boolean) =>
@@ -177,6 +179,17 @@ export const fetchEvents = (
   return bringFile({ manifest, name: 'run.jsonl' }, options);
 };
 
+/** Downloads the model that a run starts from. Returns its path; undefined if the spec names no chunks of it. */
+export const fetchStart = async (
+  run: Pick<RunSpec, 'files' | 'data' | 'start'>,
+  from: readonly string[],
+  flags: ConnectionFlags,
+  reach: Reach,
+): Promise<string | undefined> => {
+  const fetchFlags = { ...flags, filesFrom: from, mostDownload: MOST_BYTES };
+  return (await fetchFiles(run, { corpus: '' }, fetchFlags, reach)).base;
+};
+
 /** Reports download progress through `report`; the failure of a source is printed to stderr at once. */
 export const reportFetch =
   (report: (words: string) => void = writeNote) =>
@@ -228,21 +241,34 @@ const DAY_SECONDS = 86_400;
 /** Distributes the chunks over relays, and prints how many each relay has. */
 async function pushToAll(
   urls: readonly string[],
-  pushing: Pushing & { readonly flags: PushFlags },
+  { folder, flags, signer, signal }: Pushing & { readonly flags: PushFlags },
 ): Promise<void> {
-  const { folder, manifest, flags, signer, signal } = pushing;
+  const reach = { connection: connectionOf(flags), signer, signal };
+  for (const { relay, taken, message } of await pushChunks(folder, urls, flags, reach)) {
+    const trouble = message === '' ? '' : ` (${message})`;
+    writeOut(`${formatCount(taken)} chunk events are at ${relay}${trouble}\n`);
+  }
+}
+
+/** Distributes the chunks of a folder over relays. Returns how many events each relay has taken. */
+export async function pushChunks(
+  folder: string,
+  urls: readonly string[],
+  { copies, days }: Pick<PushFlags, 'copies' | 'days'>,
+  reach: RelayReach & { readonly signer: Signer },
+) {
+  const { signer, signal } = reach;
   const report = createSlowReporter(writeNote);
   const startedMs = systemClock.now();
   const createdAt = Math.floor(startedMs / 1000);
-  const lifetime = { createdAt, expiresAt: createdAt + flags.days * DAY_SECONDS };
-  const reach = { connection: connectionOf(flags), signer, signal };
-  const results = await withRelays(urls, reach, ({ relays }) =>
+  const manifest = await readManifest(folder);
+  return withRelays(urls, reach, ({ relays }) =>
     pushToRelays(folder, manifest, {
       relays,
       signer,
-      lifetime,
+      lifetime: { createdAt, expiresAt: createdAt + days * DAY_SECONDS },
       signal,
-      redundancy: flags.copies,
+      redundancy: copies,
       onProgress(taken, of) {
         const seconds = (systemClock.now() - startedMs) / 1000;
         const left = formatSeconds((seconds * (of - taken)) / taken);
@@ -250,17 +276,13 @@ async function pushToAll(
       },
     }),
   );
-  for (const { relay, taken, message } of results) {
-    const trouble = message === '' ? '' : ` (${message})`;
-    writeOut(`${formatCount(taken)} chunk events are at ${relay}${trouble}\n`);
-  }
 }
 
 interface Pushing {
   readonly folder: string;
   readonly manifest: FileManifest;
   readonly flags: Pick<PushFlags, 'mirror'>;
-  readonly signer: Parameters<typeof createBlossomSource>[1]['signer'];
+  readonly signer: Signer;
   readonly signal: AbortSignal;
 }
 

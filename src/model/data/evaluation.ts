@@ -5,6 +5,7 @@
 import { ConfigError } from '../../base/errors.ts';
 import { formOf } from '../../run/data-forms.ts';
 import type { SpecInput } from '../../run/input.ts';
+import type { DataForm } from '../architectures/architecture.ts';
 import { unpackPictures } from './pictures.ts';
 import { parseSeriesCsv, scaleOf } from './series.ts';
 
@@ -42,7 +43,7 @@ export function sizesOfSlice(
 }
 
 /** Throws a ConfigError if the evaluation slice and the model differ in size. */
-export function assertSliceSizes(sizes: SliceSizes, input: SpecInput | null): void {
+export function assertSliceSizes(sizes: SliceSizes, input: SpecInput | DataForm | null): void {
   const wanted: Readonly<Record<string, unknown>> = { ...input };
   const strange = Object.entries(sizes).find(([name, size]) => size !== wanted[name]);
   if (strange === undefined) return;

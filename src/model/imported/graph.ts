@@ -2,7 +2,9 @@
  * The canonical form of an imported graph: values are numbered, constants folded, unused nodes removed. It is plain
  * JSON, which is checked when it is read.
  */
+import type { JsonObject } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { isTensorName } from '../../run/spec/imported-shape.ts';
 import { sizeOf } from '../graph/rule.ts';
 import type { Attributes } from './call.ts';
 import type { Tensor, TensorKind } from './tensor.ts';
@@ -61,14 +63,18 @@ const wrong = (what: string): ConfigError =>
   });
 
 /** Returns the graph as JSON: infinities, which JSON lacks, are texts. */
-export function writeGraph(graph: ImportedGraph): object {
+export function writeGraph(graph: ImportedGraph): JsonObject {
   const constants = graph.constants.map(({ kind, shape, elements }) => ({
     kind,
     shape,
-    elements: Array.from(elements, (each) => (Number.isFinite(each) ? each : String(each))),
+    elements: Array.from(elements, spelled),
   }));
   return JSON.parse(JSON.stringify({ ...graph, constants }));
 }
+
+/** Spells numbers that JSON lacks, minus zero among them. */
+const spelled = (each: number): number | string =>
+  Object.is(each, -0) ? '-0' : Number.isFinite(each) ? each : String(each);
 
 const isList = (value: unknown, most: number): value is readonly unknown[] =>
   Array.isArray(value) && value.length <= most;
@@ -98,10 +104,8 @@ function shapeIn(value: unknown, what: string): readonly number[] {
   throw wrong(`${what} is [${shape}]`);
 }
 
-const NAME = /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,200}$/u;
-
 function nameIn(value: unknown, what: string): string {
-  if (typeof value === 'string' && NAME.test(value) && value.isWellFormed()) return value;
+  if (typeof value === 'string' && isTensorName(value)) return value;
   throw wrong(`the name of ${what} is not 1 to 200 printable characters`);
 }
 

@@ -27,10 +27,12 @@ import { parseSeriesCsv, type Series } from '../../model/data/series.ts';
 import { syntheticSeries, syntheticShapes } from '../../model/data/synthetic.ts';
 import type { ShardForm } from '../../model/data/text.ts';
 import type { Settings } from '../../run/settings.ts';
+import type { Start } from '../../run/spec/start.ts';
 import { dataHome } from '../files/data-home.ts';
 import { readJsonFile } from '../files/documents.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
-import type { BaseModel, OpensBase } from '../pretrained/base-model.ts';
+import type { OpensBase } from '../pretrained/base-model.ts';
+import type { OpenedModel } from '../pretrained/imported-file.ts';
 import { type OpenCorpus, openCorpus } from './corpus.ts';
 
 export interface Sources {
@@ -41,14 +43,14 @@ export interface Sources {
   /** The column of a CSV dataset to predict. */
   readonly target?: string | undefined;
   readonly fixed?: FixedData | undefined;
-  /** The base model if it is already open; else `openBase` opens it, by default any that is there. */
-  readonly base?: BaseModel | undefined;
+  /** The model to start from if it is already open; else `openBase` opens it, by default any that is there. */
+  readonly base?: OpenedModel | undefined;
   readonly openBase?: OpensBase | undefined;
   readonly onNotice: (message: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** What a run spec fixes about the data. */
+/** What a run spec fixes about the data, and about the model that reads it. */
 export interface FixedData {
   /** SHA-256 of the data that all workers train on. */
   readonly sha256?: string;
@@ -57,6 +59,8 @@ export interface FixedData {
   readonly form?: ShardForm;
   /** Data that all workers evaluate on; then all of a worker's own data is for training. */
   readonly evaluation?: Uint8Array;
+  /** The model that the run starts from. */
+  readonly start?: Start | null;
 }
 
 /** The members of `Sources` that opening a corpus needs. */

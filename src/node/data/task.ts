@@ -8,7 +8,13 @@ import { asRows, dealRows, syntheticRows } from '../../model/data/regression.ts'
 import { divideSeries } from '../../model/data/series.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
 import type { TrainerData } from '../../model/forms/table.ts';
-import { gptSpec, inputOf, optimizerOf, patchModel } from '../../model/from-settings.ts';
+import {
+  gptSpec,
+  inputOf,
+  optimizerOf,
+  patchModel,
+  sizeSettings,
+} from '../../model/from-settings.ts';
 import { type EventSize, estimateEventSize } from '../../network/wire/cost.ts';
 import { type FormName, formOf, isImported } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
@@ -55,7 +61,9 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
   tokens: async (settings, sources) => {
     const { base: opened, openBase: open = openBase, fixed = {} } = sources;
     const isPublished = settings.model === 'pretrained';
-    const base = isPublished ? (opened ?? (await open(settings, sources))) : undefined;
+    const base = isPublished
+      ? ((opened as BaseModel) ?? (await open(settings, sources)))
+      : undefined;
     const textTokenizer = tokenizers[settings.tokens];
     const form = base
       ? publishedForm(base.pretrained, base.tokenizerSha256)
@@ -136,16 +144,12 @@ async function prepareImported(
   settings: Settings,
   sources: Sources,
 ): Promise<Omit<Task, 'optimizer'>> {
-  const imported = await openImportedTask(settings, sources);
+  const { base, fixed } = sources;
+  const imported = base && 'packed' in base ? base : await openImportedTask(settings, fixed?.start);
   const { model, frozen } = imported;
   const { data: form } = model;
-  const sizes =
-    form.kind === 'images'
-      ? { pixels: form.pixels }
-      : form.kind === 'rows'
-        ? {}
-        : { context: form.context, ...(form.kind === 'series' && { horizon: form.horizon }) };
-  const task = await prepares[formOf(settings)]({ ...settings, ...sizes }, sources);
+  const sized = { ...settings, ...sizeSettings(form) };
+  const task = await prepares[formOf(settings)](sized, sources);
   assertSizes(form, task);
   return { ...task, model, frozen, imported };
 }

@@ -13,7 +13,7 @@ import type { TrainerSetup } from '../../trainer/setup.ts';
 import type { EngineTrainer } from '../../trainer/trainer.ts';
 import type { FixedData } from '../data/sources.ts';
 import { prepareTask, type Task } from '../data/task.ts';
-import type { BaseModel } from '../pretrained/base-model.ts';
+import type { OpenedModel } from '../pretrained/imported-file.ts';
 import { computingOf, machineBuild } from './onnxruntime.ts';
 import { createTrainer } from './trainer.ts';
 
@@ -68,7 +68,7 @@ export interface RecomputationOptions {
   readonly corpus?: string | undefined;
   /** Number of threads; by default that of the author of the steps. */
   readonly threads?: number | undefined;
-  readonly openBase: BaseModel | undefined;
+  readonly openBase: OpenedModel | undefined;
   /** Path of the base model. */
   readonly base?: string | undefined;
   readonly signal: AbortSignal;
@@ -104,7 +104,7 @@ export class EngineRecomputation implements RecomputationTrainers {
     const { base, openBase, corpus, signal, onNotice } = this.#options;
     const fixed = fixedData(this.#spec, undefined);
     const shard = parseShard(part) ?? { index: 1, count: 1 };
-    const path = openBase && base !== undefined ? { base } : {};
+    const path = this.#spec.start && base !== undefined ? { base } : {};
     const settings = settingsOf(this.#spec, { relay: [], shard, accumulate, recompute, ...path });
     const task = await prepareTask(settings, { corpus, fixed, base: openBase, signal, onNotice });
     const trainer = await openTrainer(task, { settings, device: 'cpu', threads });
@@ -121,7 +121,7 @@ export class EngineRecomputation implements RecomputationTrainers {
 /** Returns the trainers that recompute the steps of others; undefined in a run without a jury. */
 export const createRecomputation = (
   spec: RunSpec,
-  openBase: BaseModel | undefined,
+  openBase: OpenedModel | undefined,
   { base }: { readonly base: string },
   { corpus, signal }: Pick<RecomputationOptions, 'corpus' | 'signal'>,
 ): RecomputationTrainers | undefined =>
@@ -129,8 +129,12 @@ export const createRecomputation = (
     ? undefined
     : new EngineRecomputation(spec, { corpus, openBase, base, signal, onNotice: () => undefined });
 
-/** Returns what the spec fixes about the data. */
-export function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {
-  if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form, from: dataFrom };
-  return slice === undefined ? {} : { evaluation: slice };
+/** Returns what the spec fixes about the data and the model. */
+export function fixedData(
+  { data, dataFrom, start }: RunSpec,
+  slice: Uint8Array | undefined,
+): FixedData {
+  if (data.kind === 'corpus')
+    return { sha256: data.sha256, form: data.form, from: dataFrom, start };
+  return slice === undefined ? { start } : { evaluation: slice, start };
 }

@@ -11,7 +11,7 @@ import type { WorkerState } from '../../worker/state.ts';
 import { dataOfSpec } from '../data/spec-data.ts';
 import { type JoinMachine, trainInRun } from '../join/join-run.ts';
 import { nativeSha256 } from '../native/sha256.ts';
-import { openBase, startFrom } from '../pretrained/base-model.ts';
+import { startOfSettings } from '../pretrained/imported-file.ts';
 import { Company } from './company.ts';
 import { addressIn, type InLobby } from './in-lobby.ts';
 import { gather } from './waiting.ts';
@@ -51,8 +51,7 @@ export async function specWith(
     me: founders[0]!,
     isGuarded: true,
     ...(await dataOfSpec({ corpus }, surroundings)),
-    start: async (settings) =>
-      startFrom(await openBase({ ...settings, tiers: 0 }, surroundings), settings),
+    start: (settings) => startOfSettings(settings, surroundings),
   });
 }
 

@@ -179,8 +179,10 @@ export async function openJoin(
   const settings = await settingsFor(spec, { dir, chosen, base, relays, me, delegation });
   assertReady(spec, settings, corpus);
   const { start } = spec;
-  const isFullBase = start !== null && spec.tiers === 0;
-  const fullBase = isFullBase ? await openBaseOf(start, settings, { onNotice, signal }) : undefined;
+  const isFullBase = settings.model === 'pretrained' && spec.tiers === 0;
+  const fullBase = isFullBase
+    ? await openBaseOf(start!, settings, { onNotice, signal })
+    : undefined;
   await makeFolder(dir, spec);
   const slice = await sliceOf(spec, dir, relays, runReach);
   assertFits(spec, slice);

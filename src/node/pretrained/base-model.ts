@@ -34,8 +34,14 @@ import { type BaseTier, hashSlices, identityOfTiers, openBaseTier } from './base
 import { downloadReporter, fetchModel } from './hub.ts';
 import { hashFiles, openLocalModel } from './model-files.ts';
 
+/** A model whose first parameters are in files. */
+export interface FirstParameters {
+  /** Returns the parameters of the first round: seeded adapters, which do not change the output yet, or the weights. */
+  first(seed: number): Promise<Float32Array>;
+}
+
 /** A base model, and the part of it that is trained. */
-export interface BaseModel extends BaseIdentity {
+export interface BaseModel extends BaseIdentity, FirstParameters {
   readonly name: string;
   /** References where others can get it: on the hub, at the revision that was opened. */
   readonly from: readonly string[];
@@ -53,8 +59,6 @@ export interface BaseModel extends BaseIdentity {
   readonly model: AnyModel;
   /** Returns readers of the frozen tensors. They throw a ConfigError if a number is not finite. */
   frozen(): Promise<Readonly<Record<string, FrozenNumbers>>>;
-  /** Returns the parameters of the first round: seeded adapters, which do not change the output yet, or the weights. */
-  first(seed: number): Promise<Float32Array>;
 }
 
 /** Settings that choose the base model and what part of it is trained. */
@@ -151,7 +155,8 @@ function rootsOf(trained: DecoderSpec, values: Float32Array): Digest | readonly 
   );
 }
 
-const rootOf = (params: Params): Digest =>
+/** Returns the model root of round 0. */
+export const rootOf = (params: Params): Digest =>
   modelRoot({ params, momentum: new Float32Array(params.layout.size) }, nativeSha256);
 
 /** Throws a ConfigError (`tiers/slice`) for a slice, which lacks the weights of larger tiers. */

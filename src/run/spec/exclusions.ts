@@ -2,7 +2,7 @@
 import { ConfigError } from '../../base/errors.ts';
 import { MOST_PARAMETERS } from '../../tensor/params.ts';
 import { areNeeded } from '../chunked-files.ts';
-import { formOf, runDataOf } from '../data-forms.ts';
+import { formOf, isImported, runDataOf } from '../data-forms.ts';
 import {
   aggregationRules,
   assertTrustTier,
@@ -13,10 +13,11 @@ import {
   valueIn,
   when,
 } from './aggregation-rules.ts';
+import { importedDataOf } from './imported-shape.ts';
 import type { RunSpec } from './run-spec.ts';
 
 const hasBlocks = ({ training }: RunSpec): boolean =>
-  formOf(training) !== 'rows' && training.model !== 'pretrained';
+  formOf(training) !== 'rows' && training.model !== 'pretrained' && !isImported(training);
 
 /** Returns the parameters of the blocks of a transformer, without embeddings and norms. */
 const blockParameters = ({ layers, width, ffn }: RunSpec['training']): number =>
@@ -41,8 +42,22 @@ const dataRules: readonly SpecRule[] = [
   ),
   rule(
     'training.model',
-    'it is pretrained exactly where features names start',
-    ({ training, start }) => (training.model === 'pretrained') === (start !== null),
+    'it is pretrained or a model of an .onnx file exactly where features names start, as start.model says',
+    ({ training, start }) => {
+      const data = importedDataOf(start);
+      if (isImported(training)) return data?.kind === formOf(training);
+      return data === undefined && (training.model === 'pretrained') === (start !== null);
+    },
+  ),
+  rule(
+    'training.model',
+    'it is not onnx-classes: the rows of certified runs are synthetic and have no classes',
+    ({ training }) => training.model !== 'onnx-classes',
+  ),
+  rule(
+    'start.adapter.rank',
+    'it is 0 for a model of an .onnx file, whose parameters are all trained',
+    ({ start }) => start?.model.architecture !== 'onnx' || start.adapter.rank === 0,
   ),
   rule(
     'training.context',
@@ -207,7 +222,8 @@ const tieredRules: readonly SpecRule[] = when<RunSpec>(field('tiers', 'is above'
   },
   'start.model.ffn': {
     ...HALVED,
-    holds: ({ start, tiers }) => start === null || start.model.ffn % 2 ** tiers === 0,
+    holds: ({ start, tiers }) =>
+      start === null || start.model.architecture === 'onnx' || start.model.ffn % 2 ** tiers === 0,
   },
   'start.model.architecture': {
     says: 'it is llama',

@@ -10,6 +10,7 @@ import { choice, type Group, hash, reading, real, row, whole, yesNo } from '../f
 import type { Digest } from '../ids.ts';
 import { fields } from '../options.ts';
 import type { AdapterName, Settings } from '../settings.ts';
+import { type ImportedShape, readImportedShape } from './imported-shape.ts';
 import { type DecoderSpec, type Gpt2Spec, type LlamaSpec, MOST_TIERS } from './model-spec.ts';
 import {
   isObject,
@@ -44,7 +45,7 @@ export type BaseShape = Omit<LlamaSpec, 'context'> | Omit<Gpt2Spec, 'context'>;
 export interface Start extends BaseIdentity {
   /** Sources of the files. They are hints: downloads are verified against the hashes. */
   readonly from: readonly string[];
-  readonly model: BaseShape;
+  readonly model: BaseShape | ImportedShape;
   /** What is trained: adapters, or all parameters if the rank is 0. */
   readonly adapter: Pick<Settings, AdapterName> & { readonly adapterTrain: 'both' };
   /** In a run with tiers: SHA-256 of the base weights in each slice, independent of the files. */
@@ -66,10 +67,10 @@ export const hashBase = ({ files, tokenizerSha256 }: BaseIdentity): Digest => {
 };
 
 /** Returns the decoder of a start for this context length in tokens. */
-export const decoderIn = ({ model }: Pick<Start, 'model'>, context: number): DecoderSpec => ({
-  ...model,
-  context,
-});
+export const decoderIn = (
+  { model }: { readonly model: BaseShape },
+  context: number,
+): DecoderSpec => ({ ...model, context });
 
 /** Returns the shape of a decoder. */
 export const shapeOf = ({ context: _, ...shape }: DecoderSpec): BaseShape => shape;
@@ -223,13 +224,16 @@ function readHints(value: unknown): readonly string[] {
   throw wrong('start.from', value, HINTS);
 }
 
-function readShape(model: Untyped): BaseShape {
+function readShape(model: Untyped): Start['model'] {
   const { architecture, ...rest } = model;
   if (architecture === 'gpt2') {
     refuseUnknown(rest, Object.keys(shapes.gpt2), AT);
     return { architecture, ...readFields(rest, shapes.gpt2, AT) };
   }
-  if (architecture !== 'llama') throw wrong(`${AT}architecture`, architecture, 'llama or gpt2');
+  if (architecture === 'onnx') return readImportedShape(model);
+  if (architecture !== 'llama') {
+    throw wrong(`${AT}architecture`, architecture, 'llama, gpt2 or onnx');
+  }
   refuseUnknown(rest, [...Object.keys(shapes.llama), 'rope', 'bias', 'window'], AT);
   const rope = objectOf(rest, 'rope', Object.keys(ropeBase), AT);
   refuseUnknown(rope, [...Object.keys(ropeBase), 'scaling'], `${AT}rope.`);

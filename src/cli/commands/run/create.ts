@@ -10,9 +10,9 @@ import { hintProblem } from '../../../network/transport/relay-urls.ts';
 import { dataOfSpec, withPacked } from '../../../node/data/spec-data.ts';
 import { readDocument } from '../../../node/files/documents.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
-import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
+import { packForRun, startOfSettings } from '../../../node/pretrained/imported-file.ts';
 import { parseHubReference } from '../../../pretrained/hub-reference.ts';
-import { runDataOf } from '../../../run/data-forms.ts';
+import { isImported, runDataOf } from '../../../run/data-forms.ts';
 import { fields } from '../../../run/options.ts';
 import { namesIn, type Settings } from '../../../run/settings.ts';
 import { describeAdaptation } from '../../../run/spec/adaptation.ts';
@@ -49,6 +49,7 @@ import {
   settingsFromFlags,
 } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { pushChunks } from '../../shared/chunks.ts';
 import { measuring } from '../../shared/estimate.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
@@ -115,12 +116,15 @@ async function create(
       me: signer.publicKey,
       isGuarded: true,
       ...(await dataOfSpec(flags, { onNotice, signal })),
-      start: async (settings) => {
-        const whole = await openBase({ ...settings, tiers: 0 }, { onNotice, signal });
-        return startFrom(whole, settings, hintsIn(flags));
-      },
+      start: (settings) => startOfSettings(settings, { onNotice, signal }, hintsIn(flags)),
     });
-    const made = { slice, adaptations, spec: await withPacked(plain, flags, signal) };
+    const chunks = await importedChunks(plain, settingsFromFlags(command).base, signal);
+    const packed = [...(flags.packed ?? []), ...chunks];
+    const made = {
+      slice,
+      adaptations,
+      spec: await withPacked(plain, { ...flags, packed }, signal),
+    };
     for (const each of adaptations) writeNote(describeAdaptation(each));
     const { relay: relays = [] } = flags;
     refuseUnused(command, createRules(made.spec, relays));
@@ -134,11 +138,33 @@ async function create(
     if (stakes) assertFounderHasSeat(made.spec, stakes);
     await writeSpec(output, made.spec);
     if (relays.length > 0) await publishStakes(made.spec, stakes, { flags, relays, signal });
-    const published =
-      relays.length === 0 ? [] : await publish(made, signer, { flags, relays, signal });
+    const sending = { flags, relays, signal };
+    const published = relays.length === 0 ? [] : await publish(made, signer, sending);
+    if (relays.length > 0) await pushModel(chunks, signer, sending);
     const created = { ...made, securityReport, output, published, stakeFile: flags.stake };
     printCreated(created, flags.json === true);
   });
+}
+
+/** Packs the files of an imported model. Returns the folders of their chunks. */
+const importedChunks = async (
+  { training }: RunSpec,
+  base: string | undefined,
+  signal: AbortSignal,
+): Promise<readonly string[]> =>
+  base !== undefined && isImported(training) ? packForRun({ ...training, base }, signal) : [];
+
+/** Sends the chunks of an imported model to the relays of the run. */
+async function pushModel(
+  folders: readonly string[],
+  signer: Signer,
+  { flags, relays, signal }: Sending,
+): Promise<void> {
+  const reach = { connection: connectionOf(flags), signer, signal };
+  for (const folder of folders) {
+    const results = await pushChunks(folder, relays, { copies: 2, days: 30 }, reach);
+    for (const { relay, message } of results) if (message !== '') writeNote(`${relay} ${message}`);
+  }
 }
 
 /** Other sources of the base. Throws here if one is not a hub reference, instead of for each joiner. */
