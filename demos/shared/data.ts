@@ -10,7 +10,8 @@ import { openCorpus } from '../../src/node/data/corpus.ts';
 import { openPictures, openSeries } from '../../src/node/data/sources.ts';
 import { isDocuments } from '../../src/node/data/tokenize.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
-import type { Stage } from './stage.ts';
+import { PIXELS, writeDigits } from '../onnx/digits.ts';
+import type { DemoFlags, Stage } from './stage.ts';
 
 export interface DemoData {
   readonly name: string;
@@ -62,9 +63,12 @@ export async function demoSeries(sources: Sources): Promise<DemoData> {
 }
 
 /** Describes the pictures of --corpus, or shapes that each worker generates from the seed. */
-export async function demoPictures(sources: Sources): Promise<DemoData> {
-  const { seed, corpus } = sources.flags;
-  const { pixels = 0 } = presets.vit;
+export async function demoPictures(
+  sources: Sources,
+  { corpus }: Pick<DemoFlags, 'corpus'> = sources.flags,
+  { pixels = 0 }: { readonly pixels?: number } = presets.vit,
+): Promise<DemoData> {
+  const { seed } = sources.flags;
   const { pictures, sha256 } = await openPictures({ seed, pixels }, { ...sources, corpus });
   const { bytes, labels, classes } = pictures;
   return {
@@ -73,6 +77,13 @@ export async function demoPictures(sources: Sources): Promise<DemoData> {
     bytes: bytes.length,
     ...(corpus !== undefined && { file: corpus }),
   };
+}
+
+/** Writes handwritten digits as a folder of pictures for each class. */
+export async function demoDigits(sources: Sources): Promise<DemoData> {
+  const corpus = join(sources.dir, 'digits');
+  await writeDigits(corpus);
+  return demoPictures(sources, { corpus }, { pixels: PIXELS });
 }
 
 function hashOf(parts: readonly ArrayBufferLike[]): string {

@@ -1,4 +1,4 @@
-/** `nostrain demo gpt|linear|finetune|series|images`: worker processes that share only a relay train one model. */
+/** `nostrain demo gpt|linear|finetune|series|images|onnx`: worker processes that share only a relay train one model. */
 import { join } from 'node:path';
 import { ConfigError } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
@@ -15,8 +15,16 @@ import {
   referenceWords,
   referenceWorker,
 } from '../linear/reference.ts';
+import { digitsModel } from '../onnx/digits.ts';
 import { enlist, patientRules } from '../shared/certified.ts';
-import { type DemoData, demoExamples, demoPictures, demoSeries, demoText } from '../shared/data.ts';
+import {
+  type DemoData,
+  demoDigits,
+  demoExamples,
+  demoPictures,
+  demoSeries,
+  demoText,
+} from '../shared/data.ts';
 import { type DemoDocument, documentOf } from '../shared/document.ts';
 import { type Played, playRun, runLogged } from '../shared/play.ts';
 import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
@@ -31,7 +39,9 @@ import {
 } from './extent.ts';
 
 interface Demo {
-  readonly model: 'char-gpt' | 'linear' | 'pretrained' | 'forecaster' | 'vit';
+  readonly model: 'char-gpt' | 'linear' | 'pretrained' | 'forecaster' | 'vit' | 'onnx-images';
+  /** File of the model, if it is not built in. */
+  readonly base?: string;
   readonly usual: Extent;
   readonly quick: Extent;
   /** ExtentLimits of the usual and the quick extent on a slow machine. */
@@ -80,8 +90,15 @@ const demos = {
     model: 'vit',
     usual: { workers: 4, rounds: 12, innerSteps: 30 },
     quick: { workers: 4, rounds: 4, innerSteps: 30 },
-    data: demoPictures,
+    data: (stage) => demoPictures(stage),
     sampleNeedsData: true,
+  },
+  onnx: {
+    model: 'onnx-images',
+    base: digitsModel,
+    usual: { workers: 3, rounds: 10, innerSteps: 20 },
+    quick: { workers: 3, rounds: 3, innerSteps: 20 },
+    data: demoDigits,
   },
 } as const satisfies Record<string, Demo>;
 
@@ -155,7 +172,7 @@ async function plannedExtent(
 type RunSettings = PartialSettings & { readonly rounds: number };
 
 async function settingsFor(
-  { model }: Demo,
+  { model, base }: Demo,
   flags: DemoFlags,
   { rounds, innerSteps }: Extent,
   tuning: Tuning | undefined,
@@ -163,6 +180,7 @@ async function settingsFor(
   const { seed, profile } = flags;
   return {
     ...tuning?.settings,
+    ...(base !== undefined && { base }),
     rounds,
     innerSteps,
     model,
@@ -222,7 +240,7 @@ function printVerdict(
 
 /** Returns the folder of the shared model, and the command that samples from it. */
 function savedIn(folder: string, name: TrainingDemo, { corpus }: DemoFlags): Saved {
-  if (name === 'linear') return { folder };
+  if (name === 'linear' || name === 'onnx') return { folder };
   const demo: Demo = demos[name];
   const data = corpus !== undefined && demo.sampleNeedsData ? ['--corpus', corpus] : [];
   return { folder, sample: commandLine(['sample', localName(folder), ...data]) };

@@ -23,7 +23,7 @@ interface Demo {
 
 /** A demo in which workers train one model over a relay. */
 const training = (
-  name: 'gpt' | 'linear' | 'finetune' | 'series' | 'images',
+  name: 'gpt' | 'linear' | 'finetune' | 'series' | 'images' | 'onnx',
   takes: readonly string[],
 ): Demo => ({
   takes: ['dir', 'rounds', 'innerSteps', 'workers', 'relay', 'settings', ...takes],
@@ -36,6 +36,7 @@ const demos: Readonly<Record<string, Demo>> = {
   finetune: training('finetune', ['corpus', 'base', 'certified']),
   series: training('series', ['corpus', 'certified']),
   images: training('images', ['corpus', 'certified']),
+  onnx: training('onnx', ['certified']),
   certified: {
     takes: ['dir', 'corpus'],
     run: async (flags) => (await import('../../../demos/certified/run.ts')).runCertifiedDemo(flags),
@@ -113,7 +114,7 @@ const demoFlags = {
     'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small generated model)',
   ),
   certified: toggle(
-    'finetune, series, images, elastic: as a certified run, in which a committee signs each ' +
+    'finetune, series, images, onnx, elastic: as a certified run, in which a committee signs each ' +
       'round',
   ),
   relay: several('<url>', 'use this relay instead of starting one, repeatable'),
