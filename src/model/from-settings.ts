@@ -59,10 +59,8 @@ export function modelOf(settings: ModelSettings, { start, input }: ModelParts = 
       hint: 'use --base with a folder, a .gguf file or hf:owner/name',
     });
   }
-  const { model: shape, adapter } = start;
-  if (shape.architecture === 'onnx') throw noGraph();
-  const decoder = { ...decoderIn({ model: shape }, settings.context), ...tiersIn(settings) };
-  return trainedOf(decoder, adapterOf(adapter));
+  const decoder = { ...decoderIn(start, settings.context), ...tiersIn(settings) };
+  return trainedOf(decoder, adapterOf(start.adapter));
 }
 
 /** Returns the parameters of an imported model, whose graph is not in the spec: it cannot train or predict. */

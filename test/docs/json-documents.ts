@@ -18,7 +18,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     ],
     'demos/train/run.ts': [
       [
-        'nostrain demo gpt --json`, `nostrain demo linear --json`, `nostrain demo finetune --json`, `nostrain demo series --json`, `nostrain demo images --json',
+        'nostrain demo gpt --json`, `nostrain demo linear --json`, `nostrain demo finetune --json`, `nostrain demo series --json`, `nostrain demo images --json`, `nostrain demo onnx --json',
         'demo-linear',
       ],
     ],

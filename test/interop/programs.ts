@@ -63,13 +63,22 @@ export const otherPrograms: readonly OtherProgram[] = [
     install: '`NOSTRAIN_TORCH`',
   },
   {
+    ...{ ...python, name: 'onnxruntime for Python', plays: 'exported ONNX models' },
+    tests: interop('onnx-models'),
+    install: '`NOSTRAIN_TORCH`',
+  },
+  {
     ...{ ...python, name: 'blake3, b3sum', language: 'Python, Rust', plays: 'hashes of chunks' },
     tests: interop('chunk-hashes'),
     install: '`pip install blake3`, Debian: `b3sum`',
   },
   {
     ...{ ...recorded, name: 'PyTorch', version: '2.15.0, 2.11.0', plays: 'gradients, AdamW' },
-    tests: ['model/architectures/gpt-pytorch.test.ts', 'model/architectures/patches.test.ts'],
+    tests: [
+      'model/architectures/gpt-pytorch.test.ts',
+      'model/architectures/patches.test.ts',
+      'model/imported/pytorch.test.ts',
+    ],
   },
   {
     ...{ ...recorded, name: 'transformers', version: '5.23.0', plays: 'decoders, tokenizers' },
@@ -87,6 +96,15 @@ export const otherPrograms: readonly OtherProgram[] = [
       plays: 'tokenizers, GGUF blocks',
     },
     tests: ['pretrained/published.test.ts'],
+  },
+  {
+    ...{
+      ...recorded,
+      name: 'onnxruntime, tf2onnx',
+      version: '1.32.0, 1.17.0',
+      plays: 'ONNX models',
+    },
+    tests: ['model/imported/fused.test.ts', 'model/imported/tf2onnx.test.ts'],
   },
   {
     ...{ ...recorded, name: 'PEFT', version: '0.21.2', plays: 'adapters' },

@@ -2,16 +2,17 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/numbers.ts';
+import { sizeOf } from '../../model/graph/rule.ts';
 import { withWeights } from '../../model/imported/export-onnx.ts';
-import { OPERATORS_PAGE, unknownOperator } from '../../model/imported/model.ts';
+import { activationBytes, OPERATORS_PAGE, unknownOperator } from '../../model/imported/model.ts';
 import type { TrainedRun } from '../../node/files/trained-run.ts';
 import { type ImportedFile, openImported } from '../../node/pretrained/imported-file.ts';
 
 /** Parameters, gradient and two moments of AdamW, each 4 bytes. */
 const BYTES_PER_PARAMETER = 16;
 
-const sizeOf = (shape: readonly number[]): number =>
-  shape.reduce((product, dim) => product * dim, 1);
+/** Tokens of an example if the file leaves their number open. */
+const CONTEXT = 64;
 
 /** Returns what `model inspect --json` prints. */
 export function importedDocument({ graph, names }: ImportedFile) {
@@ -21,6 +22,7 @@ export function importedDocument({ graph, names }: ImportedFile) {
     operators[type] = (operators[type] ?? 0) + 1;
   }
   const trained = tensors.filter(({ role }) => role === 'trained');
+  const withoutDerivative = unknownOperator(graph) ?? null;
   return {
     opset,
     files: names,
@@ -29,14 +31,17 @@ export function importedDocument({ graph, names }: ImportedFile) {
     operators,
     parameters: trained.reduce((sum, { shape }) => sum + sizeOf(shape), 0),
     tensors: tensors.map(({ name, shape, role }) => ({ name, shape, role })),
-    withoutDerivative: unknownOperator(graph) ?? null,
+    /** Of one example; null if an operator has no derivative. */
+    activationBytes: withoutDerivative === null ? activationBytes(graph, CONTEXT) : null,
+    withoutDerivative,
   };
 }
 
 /** Returns the lines that `model inspect` prints. */
 export function importedWords(file: ImportedFile): readonly string[] {
-  const { opset, files, input, output, operators, parameters, tensors, withoutDerivative } =
-    importedDocument(file);
+  const document = importedDocument(file);
+  const { opset, files, input, output, operators, parameters, tensors } = document;
+  const { withoutDerivative, activationBytes: activations } = document;
   const shape = input.shape.map((dim, i) => dim ?? (i === 0 ? 'batch' : '?')).join(' x ');
   const memory = formatBytes(BYTES_PER_PARAMETER * parameters);
   const counts = Object.entries(operators).map(([type, count]) => `${count} ${type}`);
@@ -45,7 +50,10 @@ export function importedWords(file: ImportedFile): readonly string[] {
     ['files', files.join(', ')],
     ['input', `${input.name}, ${shape}`],
     ['output', output],
-    ['parameters', `${formatCount(parameters)}; training needs ${memory} and activations`],
+    ['parameters', `${formatCount(parameters)}; training keeps ${memory}`],
+    ...(activations === null
+      ? []
+      : [['activations', `${formatBytes(activations)} for each example of a batch`] as const]),
     ['operators', counts.join(', ')],
     [
       'trainable',

@@ -19,6 +19,7 @@ import {
 } from '../../node/files/trained-run.ts';
 import { keptSlice } from '../../node/join/find-run.ts';
 import { type BaseModel, openBase } from '../../node/pretrained/base-model.ts';
+import { isImported } from '../../run/data-forms.ts';
 import { type PartialSettings, settingNames } from '../../run/settings.ts';
 import {
   commandWith,
@@ -158,6 +159,11 @@ async function open(
     return { writer: await openPublishedWriter(base, await base.first(seed), threads), base, seed };
   }
   const { seed } = run.settings;
+  if (isImported(run.settings)) {
+    throw new ConfigError('sample/model', `${run.path} holds a model from an .onnx file`, {
+      hint: 'use it with onnxruntime: `nostrain model export RUN --onnx FILE`',
+    });
+  }
   if (run.settings.model !== 'pretrained') {
     return { writer: await openGptWriter(run, threads), base: undefined, seed };
   }

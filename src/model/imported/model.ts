@@ -3,7 +3,7 @@ import { ConfigError, NostrainError } from '../../base/errors.ts';
 import type { ImportedModelName } from '../../run/data-forms.ts';
 import type { Batch, CustomModel, DataForm, Weights } from '../architectures/architecture.ts';
 import { createGraph } from '../graph/builder.ts';
-import type { Value } from '../graph/rule.ts';
+import { sizeOf, type Value } from '../graph/rule.ts';
 import * as ops from '../graph/verbs.ts';
 import type { Call, Statistic } from './call.ts';
 import { canFold, fold } from './fold.ts';
@@ -187,7 +187,13 @@ function dryRun(imported: ImportedGraph, context: number) {
     const name = names.get(running);
     return name === undefined ? [] : [{ name, rate }];
   });
-  return { input: shape, shape: made.output.shape, statistics };
+  return { input: shape, shape: made.output.shape, statistics, steps: graph.steps };
+}
+
+/** Returns the bytes of the values that one example of a training step needs, without their gradients. */
+export function activationBytes(imported: ImportedGraph, context: number): number {
+  const values = dryRun(imported, context).steps.flatMap(({ outputs }) => outputs);
+  return (4 * values.reduce((sum, { shape }) => sum + sizeOf(shape), 0)) / EXAMPLE_ROWS;
 }
 
 interface Task {

@@ -66,11 +66,13 @@ export const hashBase = ({ files, tokenizerSha256 }: BaseIdentity): Digest => {
   return toHex(hashFields('nostrain/base', canonicalJson(named), tokenizerSha256));
 };
 
-/** Returns the decoder of a start for this context length in tokens. */
-export const decoderIn = (
-  { model }: { readonly model: BaseShape },
-  context: number,
-): DecoderSpec => ({ ...model, context });
+/** Returns the decoder of a start for this context length in tokens. Throws a ConfigError if it is no decoder. */
+export function decoderIn({ model }: Pick<Start, 'model'>, context: number): DecoderSpec {
+  if (model.architecture !== 'onnx') return { ...model, context };
+  throw new ConfigError('base/onnx', 'the run starts from an .onnx file, not from a decoder', {
+    hint: 'join it with `nostrain run join`',
+  });
+}
 
 /** Returns the shape of a decoder. */
 export const shapeOf = ({ context: _, ...shape }: DecoderSpec): BaseShape => shape;

@@ -1,7 +1,8 @@
 /** Models from ONNX files in certified runs: what the spec says of them, and which files are refused. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { genesisOf, makeSpec, startOf } from 'nostrain/certified/parts';
+import { makeSpec } from 'nostrain/certified';
+import { genesisOf, startOf } from 'nostrain/certified/parts';
 import { completeSettings, presets, type RunSpec, readSpec } from 'nostrain/run';
 import { beforeAll, describe, expect, it, test } from 'vitest';
 import { layoutOfRun } from '../../../src/model/from-settings.ts';

@@ -13,6 +13,8 @@ import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../../network/wire/co
 import { expectedWorkers } from '../../../node/data/task.ts';
 import { erasureOver } from '../../../node/net/relays.ts';
 import { openBase } from '../../../node/pretrained/base-model.ts';
+import { openImportedTask } from '../../../node/pretrained/imported-file.ts';
+import { isImported } from '../../../run/data-forms.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import {
   adaptedSettings,
@@ -157,10 +159,11 @@ async function measure(
   signal: AbortSignal,
 ): Promise<Partial<Estimate> & Pick<Estimate, 'payloadBytes'>> {
   if (payloadBytes !== undefined) return { payloadBytes };
-  const isOfBase = settings.model === 'pretrained';
-  const layout = isOfBase
-    ? modelLayout((await openBase(settings, { onNotice: writeNote, signal })).model)
-    : layoutOf(settings);
+  const opened = isImported(settings)
+    ? await openImportedTask(settings)
+    : settings.model === 'pretrained' &&
+      (await openBase(settings, { onNotice: writeNote, signal }));
+  const layout = opened ? modelLayout(opened.model) : layoutOf(settings);
   return estimatePayload(settings, layout, workers, writeNote);
 }
 
