@@ -90,3 +90,12 @@ export const axesOf = (call: Call, input = 1): readonly number[] | undefined =>
 
 export const front = (axes: readonly number[], rank: number): readonly number[] =>
   axes.map((axis) => frontAxis(axis, rank));
+
+/** Maximum elements of a constant that an operator writes into the graph: sizes come from files of strangers. */
+const MOST_WRITTEN = 2 ** 22;
+
+/** Returns `make(i)` for each i below a length. Throws a RangeError if all of them together are too large a constant. */
+export function written<T>(length: number, make: (i: number) => T, each = 1): readonly T[] {
+  if (length * each <= MOST_WRITTEN) return Array.from({ length }, (_, i) => make(i));
+  throw new RangeError(`a constant of ${length * each} elements is too large`);
+}

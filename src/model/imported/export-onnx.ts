@@ -1,4 +1,7 @@
-/** Writes trained weights into the ONNX file that they came from: every other byte of its graph stays. */
+/**
+ * Writes trained weights into the ONNX file that they came from. Batch norms and dropout get their form of inference;
+ * every other byte of its graph stays.
+ */
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { ConfigError } from '../../base/errors.ts';
 import { type ReadBeside, readNode, readTensor } from './read-onnx.ts';
@@ -64,6 +67,10 @@ function withGraphWeights(
     }
     if (field !== 1) return false;
     const { type, outputs } = readNode(content, beside);
+    if (type === 'BatchNormalization' || type === 'Dropout') {
+      message(to, field, forInference(type, content));
+      return true;
+    }
     // weights that were shared through Identity are trained apart
     return type === 'Identity' && trained(outputs[0] ?? '') !== undefined;
   });
@@ -85,14 +92,27 @@ const unfit = (name: string): ConfigError =>
     hint: 'export the model from Python in float32 and train that, or use --state',
   });
 
-function isExternal(content: Uint8Array): boolean {
-  const from = new BinaryReader(content);
-  while (from.pos < from.len) {
-    const [field, wire] = from.tag();
-    if (field === 13) return true;
-    from.skip(wire, field);
-  }
-  return false;
+/** Returns a node without its training mode, which is an attribute or the third input, and without its other outputs. */
+function forInference(type: 'BatchNormalization' | 'Dropout', node: Uint8Array): Uint8Array {
+  let [inputs, outputs] = [0, 0];
+  return copied(node, (field, content) => {
+    if (field === 1) return ++inputs > 2 && type === 'Dropout';
+    if (field === 2) return ++outputs > 1;
+    return field === 5 && hasField(content, 1, 'training_mode');
+  });
+}
+
+const isExternal = (content: Uint8Array): boolean => hasField(content, 13);
+
+/** Reports whether a message has a field of bytes, with this text if one is given. */
+function hasField(message: Uint8Array, wanted: number, text?: string): boolean {
+  let isThere = false;
+  copied(message, (field, content) => {
+    const isWanted = text === undefined || new TextDecoder().decode(content) === text;
+    isThere ||= field === wanted && isWanted;
+    return false;
+  });
+  return isThere;
 }
 
 function tensor(name: string, shape: readonly number[], values: Float32Array): Uint8Array {

@@ -28,9 +28,15 @@ const tensor = (
 const strides = (shape: readonly number[]): number[] =>
   shape.map((_, i) => sizeOf(shape.slice(i + 1)));
 
+/** Returns a number of elements. Throws a RangeError if it is too large to be computed here. */
+function foldable(count: number): number {
+  if (count <= MOST_FOLDED) return count;
+  throw new RangeError(`a known tensor of ${count} elements is too large`);
+}
+
 /** Returns a view of a tensor: element `at` of the result is `offset + sum(index * stride)` of the tensor. */
 function view(a: Tensor, shape: readonly number[], steps: readonly number[], offset = 0): Tensor {
-  const elements = new Float64Array(sizeOf(shape));
+  const elements = new Float64Array(foldable(sizeOf(shape)));
   const index = shape.map(() => 0);
   let from = offset;
   for (let at = 0; at < elements.length; at++) {
@@ -63,7 +69,6 @@ const binary =
     const [first, ...rest] = inputs;
     const result = rest.reduce((a, b) => {
       const shape = broadcast(a.shape, b.shape);
-      if (sizeOf(shape) > MOST_FOLDED) throw new RangeError('too large to fold');
       const [left, right] = [expanded(a, shape).elements, expanded(b, shape).elements];
       const isInt = a.kind !== 'float';
       const elements = Float64Array.from(left, (x, i) => compute(x, right[i]!, isInt));
@@ -178,6 +183,7 @@ const gathered: Fold = (call, [a, at]) => {
   const axis = frontAxis(int(call, 'axis', 0), a!.shape.length);
   const dim = a!.shape[axis]!;
   const [outer, inner] = [sizeOf(a!.shape.slice(0, axis)), sizeOf(a!.shape.slice(axis + 1))];
+  foldable(outer * inner * at!.elements.length);
   const elements: number[] = [];
   for (let i = 0; i < outer; i++) {
     for (const index of Array.from(at!.elements)) {
@@ -193,6 +199,7 @@ const joined: Fold = (call, parts) => {
   const first = parts[0]!;
   const axis = frontAxis(int(call, 'axis', 0), first.shape.length);
   const outer = sizeOf(first.shape.slice(0, axis));
+  foldable(parts.reduce((sum, part) => sum + part.elements.length, 0));
   const elements: number[] = [];
   for (let i = 0; i < outer; i++) {
     for (const { elements: own } of parts) {

@@ -2,7 +2,7 @@
 import { ConfigError, NostrainError } from '../../base/errors.ts';
 import type { ImportedModelName } from '../../run/data-forms.ts';
 import type { Batch, CustomModel, DataForm, Weights } from '../architectures/architecture.ts';
-import { createGraph } from '../graph/builder.ts';
+import { createGraph, type Graph } from '../graph/builder.ts';
 import { sizeOf, type Value } from '../graph/rule.ts';
 import * as ops from '../graph/verbs.ts';
 import type { Call, Statistic } from './call.ts';
@@ -21,12 +21,26 @@ interface Recording {
   readonly isTraining: boolean;
   /** Result to stop at; default: the output. */
   readonly until?: number;
+  /** Called after each node. */
+  onNode?(): void;
 }
+
+/** Maximum elements of all tensors that are computed while a graph is recorded. */
+const MOST_KNOWN = 2 ** 26;
+/** Maximum ops of a recorded graph: recurrent layers are unrolled. */
+const MOST_STEPS = 2 ** 18;
+/** Maximum bytes of the values of one example, which nothing here allocates, but onnxruntime does. */
+const MOST_ACTIVATION_BYTES = 2 ** 36;
+
+const tooLarge = (what: string): ConfigError =>
+  new ConfigError('onnx/size', `the graph of the model makes ${what}`, {
+    hint: 'export a smaller model, or one for shorter inputs',
+  });
 
 /** Records the graph for a batch. Returns its output, and the statistics that a training step moves. */
 function record(
   { opset, input, tensors, constants, nodes, output }: ImportedGraph,
-  { weights, input: given, isTraining, until = output.value }: Recording,
+  { weights, input: given, isTraining, until = output.value, onNode }: Recording,
 ): { readonly output: Value; readonly statistics: readonly Statistic[] } {
   const { graph } = given;
   const float = weights(tensors[0]!.name).dtype as 'f32' | 'f64';
@@ -36,6 +50,7 @@ function record(
     ...constants,
   ];
   const statistics: Statistic[] = [];
+  let elements = 0;
   const batch = { exported: input.shape[0] ?? null, actual: given.shape[0]! };
   for (const { type, inputs, results, attributes } of nodes) {
     if (values[until] !== undefined) break;
@@ -51,8 +66,11 @@ function record(
       inputs: inputs.map((at) => (at < 0 ? undefined : values[at])),
       track: (statistic) => statistics.push(statistic),
     };
-    const made = results > 0 ? resultsOf(call) : [];
+    const made = resultsOf(call);
     for (let i = 0; i < results; i++) values.push(made[i]);
+    for (const each of made) elements += isKnown(each) ? each.elements.length : 0;
+    if (elements > MOST_KNOWN) throw tooLarge(`more than ${MOST_KNOWN} constants`);
+    onNode?.();
   }
   const end = values[until];
   if (end) return { output: toValue(graph, end, float), statistics };
@@ -182,18 +200,31 @@ function dryRun(imported: ImportedGraph, context: number) {
     weights: (name) => opened.get(name)!,
     input: graph.input('input', { dtype, shape }),
     isTraining: true,
+    onNode: () => assertBounded(graph),
   });
+  const bytes = bytesOf(graph);
+  if (bytes > MOST_ACTIVATION_BYTES) throw tooLarge(`${bytes} bytes of values for each example`);
   const statistics = made.statistics.flatMap(({ running, rate }) => {
     const name = names.get(running);
     return name === undefined ? [] : [{ name, rate }];
   });
-  return { input: shape, shape: made.output.shape, statistics, steps: graph.steps };
+  return { input: shape, shape: made.output.shape, statistics, bytes };
 }
 
 /** Returns the bytes of the values that one example of a training step needs, without their gradients. */
-export function activationBytes(imported: ImportedGraph, context: number): number {
-  const values = dryRun(imported, context).steps.flatMap(({ outputs }) => outputs);
+export const activationBytes = (imported: ImportedGraph, context: number): number =>
+  dryRun(imported, context).bytes;
+
+function bytesOf({ steps }: Graph): number {
+  const values = steps.flatMap(({ outputs }) => outputs);
   return (4 * values.reduce((sum, { shape }) => sum + sizeOf(shape), 0)) / EXAMPLE_ROWS;
+}
+
+/** Throws a ConfigError (`onnx/size`) if a graph has too many ops, or constants of too many elements. */
+function assertBounded({ steps, constants }: Graph): void {
+  const elements = constants.reduce((sum, each) => sum + each.elements.length, 0);
+  if (steps.length <= MOST_STEPS && elements <= MOST_KNOWN) return;
+  throw tooLarge(`${steps.length} operations with ${elements} constants`);
 }
 
 interface Task {

@@ -251,4 +251,41 @@ describe('a graph from a stranger', () => {
   test.each(changed)('is refused: %s', (_, json) => {
     expect(codeOf(() => readGraph(json))).toBe('onnx/graph');
   });
+
+  const constantOf = (shape: readonly number[], elements: readonly number[]) => ({
+    kind: 'int',
+    shape,
+    elements,
+  });
+  const size = 2 ** 20;
+  const many = Array.from({ length: 4096 }, () => 1);
+  const large: readonly (readonly [string, string, number, object])[] = [
+    ['CumSum', 'onnx/operator', size, { constants: [constantOf([], [1])], inputs: [0, 3] }],
+    [
+      'Expand',
+      'onnx/size',
+      2,
+      { constants: [constantOf([4], [size, size, 2, 2])], inputs: [0, 3] },
+    ],
+    [
+      'Where',
+      'onnx/operator',
+      2,
+      { constants: [constantOf([4096, 1], many), constantOf([1, 4096], many)], inputs: [3, 4, 4] },
+    ],
+  ];
+  test.each(large)(
+    'is refused before memory is allocated: %s',
+    (type, code, width, { ...more }) => {
+      const { constants, inputs } = more as { constants: readonly object[]; inputs: number[] };
+      const graph = readGraph({
+        ...valid,
+        input: { name: 'x', kind: 'float', shape: [null, width] },
+        constants,
+        nodes: [{ type, inputs, results: 1, attributes: {} }],
+        output: { name: 'y', value: 3 + constants.length },
+      });
+      expect(codeOf(() => importedModel(graph, 'onnx-classes'))).toBe(code);
+    },
+  );
 });

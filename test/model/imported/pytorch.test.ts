@@ -2,48 +2,12 @@
  * Models exported by PyTorch (test/vectors/make_onnx.py): losses and gradients are those of float64, and steps of SGD
  * end at the same losses and running statistics.
  */
-import { inflateSync } from 'node:zlib';
 import { compileTraining, initialParameters } from 'nostrain/model';
 import { describe, expect, test } from 'vitest';
 import type { CustomModel } from '../../../src/model/architectures/architecture.ts';
-import { importOnnx } from '../../../src/model/imported/import-onnx.ts';
-import { importedModel } from '../../../src/model/imported/model.ts';
-import type { ImportedModelName } from '../../../src/run/data-forms.ts';
 import type { OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
+import { batch, cases, type ExportedCase, floats, opened } from '../../support/exported.ts';
 import { load, type TestTensor } from '../../support/ort-run.ts';
-import { readVectors } from '../../support/vectors.ts';
-
-interface Case {
-  readonly name: string;
-  readonly model: ImportedModelName;
-  readonly exporter: string;
-  readonly opset: number;
-  readonly onnx: string;
-  readonly data: string | readonly number[];
-  readonly targets: readonly number[] | null;
-  readonly losses: readonly number[];
-  readonly loss: number;
-  readonly gradient: Readonly<Record<string, string>>;
-  /** Losses of 20 steps; of 3 for ResNet-18, whose norms over four numbers amplify the rounding of f32. */
-  readonly steps: readonly number[];
-  readonly statistics: Readonly<Record<string, string>>;
-}
-
-const { cases, batch } = readVectors<{ readonly cases: readonly Case[]; readonly batch: number }>(
-  'onnx.json',
-);
-
-const bytesOf = (text: string) => Uint8Array.from(Buffer.from(text, 'base64'));
-const floats = (text: string) => new Float32Array(bytesOf(text).buffer);
-
-const none = (): Uint8Array => {
-  throw new Error('there is no data file');
-};
-
-const opened = ({ onnx, model }: Case) => {
-  const imported = importOnnx(new Uint8Array(inflateSync(bytesOf(onnx))), none);
-  return { imported, model: importedModel(imported.graph, model) };
-};
 
 const sgd: OptimizerSpec = {
   optimizer: 'sgd',
@@ -52,7 +16,10 @@ const sgd: OptimizerSpec = {
 };
 
 /** Returns the feeds of a batch in the form that the model reads. */
-function feedsOf({ data, targets }: Case, { data: form }: CustomModel): Record<string, TestTensor> {
+function feedsOf(
+  { data, targets }: ExportedCase,
+  { data: form }: CustomModel,
+): Record<string, TestTensor> {
   const elements = typeof data === 'string' ? floats(data) : data;
   const rows = { dtype: 'i32', shape: [batch], elements: [0, 1, 2, 3] } as const;
   const labels = { dtype: 'i32', shape: [batch], elements: targets ?? [] } as const;
@@ -85,7 +52,10 @@ const vector = (elements: ArrayLike<number>) =>
   ({ dtype: 'f32', shape: [elements.length], elements }) as const;
 
 /** Returns the parameters of the file in the order of the layout. */
-function valuesOf({ imported, model }: ReturnType<typeof opened>): Float32Array {
+function valuesOf({
+  imported,
+  model,
+}: Pick<ReturnType<typeof opened>, 'imported' | 'model'>): Float32Array {
   const { layout } = compileTraining(model, sgd, batch);
   const values = initialParameters(model, 1);
   for (const { name, offset } of layout.slots) values.set(imported.elementsOf(name), offset);

@@ -1,5 +1,5 @@
 /** Elementwise ONNX operators: arithmetic, activations, comparisons. */
-import { sizeOf, type Value } from '../../graph/rule.ts';
+import { frontAxis, sizeOf, type Value } from '../../graph/rule.ts';
 import * as ops from '../../graph/verbs.ts';
 import {
   type Call,
@@ -12,6 +12,7 @@ import {
   refusal,
   textOf,
   value,
+  written,
 } from '../call.ts';
 import { kindOf } from '../read-onnx.ts';
 import { isKnown, kindOfOperand, type TensorKind, toValue } from '../tensor.ts';
@@ -175,34 +176,34 @@ export const elementwise: Operators = {
   IsNaN: (call) => [ops.not(ops.equal(value(call, 0), value(call, 0)))],
   CumSum: (call) => {
     const x = value(call, 0);
-    const axis = known(call, 1).elements[0]!;
-    return [alongAxis(x, axis < 0 ? axis + x.shape.length : axis, (size) => sums(call, size))];
+    const axis = frontAxis(known(call, 1).elements[0]!, x.shape.length);
+    const size = x.shape[axis]!;
+    return [alongAxis(x, axis, size, (i) => summed(call, size, i))];
   },
 };
 
 /** Returns row i of the matrix that sums elements up to i. */
-function sums(call: Call, size: number): readonly (readonly number[])[] {
+function summed(call: Call, size: number, i: number): readonly number[] {
   const isExclusive = int(call, 'exclusive', 0) === 1;
   const isReverse = int(call, 'reverse', 0) === 1;
-  return Array.from({ length: size }, (_, i) =>
-    Array.from({ length: size }, (_, j) => {
-      const distance = isReverse ? j - i : i - j;
-      return Number(isExclusive ? distance > 0 : distance >= 0);
-    }),
-  );
+  return Array.from({ length: size }, (_, j) => {
+    const distance = isReverse ? j - i : i - j;
+    return Number(isExclusive ? distance > 0 : distance >= 0);
+  });
 }
 
-/** Multiplies one axis by a constant matrix, whose rows are functions of its size. */
+/** Multiplies one axis by a constant matrix of `count` rows. Throws a RangeError if the matrix is too large. */
 export function alongAxis(
   x: Value,
   axis: number,
-  rowsOf: (size: number) => readonly (readonly number[])[],
+  count: number,
+  rowOf: (i: number) => readonly number[],
 ): Value {
   const size = x.shape[axis]!;
-  const rows = rowsOf(size);
-  const matrix = ops.constantLike(x, [rows.length, size], rows.flat());
+  const rows = written(count, rowOf, size);
+  const matrix = ops.constantLike(x, [count, size], rows.flat());
   const [outer, inner] = [sizeOf(x.shape.slice(0, axis)), sizeOf(x.shape.slice(axis + 1))];
-  const shape = x.shape.with(axis, rows.length);
+  const shape = x.shape.with(axis, count);
   if (inner === 1) {
     const flat = ops.reshape(x, [outer, size]);
     return ops.reshape(ops.gemm(flat, matrix, { transB: true }), shape);

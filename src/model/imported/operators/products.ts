@@ -10,6 +10,7 @@ import {
   refusal,
   textOf,
   value,
+  written,
 } from '../call.ts';
 import { asValue } from './elementwise.ts';
 
@@ -192,7 +193,7 @@ function attend(call: Call, [q, k, v]: readonly [Value, Value, Value], how: Atte
     scores = ops.where(mask, scores, ops.constantLike(scores, [], [NEVER]));
   } else if (mask) scores = ops.add(scores, ops.maximum(mask, NEVER));
   if (how.isCausal) {
-    const hidden = Array.from({ length: rows * columns }, (_, i) =>
+    const hidden = written(rows * columns, (i) =>
       i % columns > Math.floor(i / columns) ? NEVER : 0,
     );
     const causal = { kind: 'float', shape: [rows, columns], elements: hidden } as const;

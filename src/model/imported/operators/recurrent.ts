@@ -104,14 +104,14 @@ const layer =
     const given = value(call, 0);
     const x = isBatchFirst ? ops.transpose(given, [1, 0, 2]) : given; // (T, B, I)
     const [length, batch, width] = x.shape as [number, number, number];
-    if (length > MOST_STEPS) {
+    const [weights, recurrent, bias] = [value(call, 1), value(call, 2), optional(call, 3)];
+    if (length > MOST_STEPS || weights.shape[0]! > 2) {
       throw refusal(
         call,
-        `has ${length} steps; at most ${MOST_STEPS} are unrolled`,
+        `has ${length} steps in ${weights.shape[0]} directions; at most ${MOST_STEPS} in 2 are unrolled`,
         'use less context',
       );
     }
-    const [weights, recurrent, bias] = [value(call, 1), value(call, 2), optional(call, 3)];
     const size = recurrent.shape[2]!;
     const rows = gates * size;
     const direction = textOf(call, 'direction', 'forward');

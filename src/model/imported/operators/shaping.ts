@@ -16,6 +16,7 @@ import {
   refusal,
   textOf,
   value,
+  written,
 } from '../call.ts';
 import { rangesOf, reshapedTo, shapeOf, squeezedShape, unsqueezedShape } from '../fold.ts';
 import { ints, isKnown } from '../tensor.ts';
@@ -63,7 +64,7 @@ const sliced: Operator = (call) => {
     if (step === 1 && count > 0) {
       if (count < x.shape[axis]!) x = ops.slice(x, axis, start, start + count);
     } else {
-      const places = Array.from({ length: count }, (_, i) => start + i * step);
+      const places = written(count, (i) => start + i * step);
       x = take(x, axis, indices(call, places));
     }
   }
@@ -75,7 +76,7 @@ const split: Operator = (call) => {
   const axis = frontAxis(int(call, 'axis', 0), x.shape.length);
   const parts = int(call, 'num_outputs', call.results);
   const each = Math.ceil(x.shape[axis]! / parts);
-  const even = Array.from({ length: parts }, (_, i) => Math.min(each, x.shape[axis]! - i * each));
+  const even = written(parts, (i) => Math.min(each, x.shape[axis]! - i * each));
   return ops.split(x, axis, list(call, 1) ?? even);
 };
 
@@ -118,9 +119,7 @@ const padded: Operator = (call) => {
     if (before === 0 && after === 0) return;
     const size = x.shape[axis]!;
     if (mode !== 'constant') {
-      const places = Array.from({ length: before + size + after }, (_, at) =>
-        source(mode, at - before, size),
-      );
+      const places = written(before + size + after, (at) => source(mode, at - before, size));
       x = take(x, axis, indices(call, places));
       return;
     }
@@ -211,7 +210,7 @@ const triangle: Operator = (call) => {
   const [rows, columns] = x.shape.slice(-2) as [number, number];
   const k = call.inputs[1] ? known(call, 1).elements[0]! : 0;
   const isUpper = int(call, 'upper', 1) === 1;
-  const mask = Array.from({ length: rows * columns }, (_, i) => {
+  const mask = written(rows * columns, (i) => {
     const distance = (i % columns) - Math.floor(i / columns) - k;
     return Number(isUpper ? distance >= 0 : distance <= 0);
   });

@@ -14,6 +14,7 @@ import {
   refusal,
   textOf,
   value,
+  written,
 } from '../call.ts';
 import { alongAxis } from './elementwise.ts';
 
@@ -116,18 +117,17 @@ const averagePool: Operator = (call) => {
   const countsPadding = int(call, 'count_include_pad', 0) === 1;
   kernel.forEach((length, i) => {
     const [stride, dilation] = [strides[i]!, dilations[i]!];
-    x = alongAxis(x, i + 2, (size) => {
-      const padded = size + begin[i]! + end[i]!;
-      const reach = dilation * (length - 1) + 1;
-      const count = Math.floor((padded + extra[i]! - reach) / stride) + 1;
-      return Array.from({ length: count }, (_, at) => {
-        const places = Array.from({ length }, (_, k) => at * stride + k * dilation);
-        const inside = places.map((place) => place - begin[i]!).filter((p) => p >= 0 && p < size);
-        const total = countsPadding ? places.filter((p) => p < padded).length : inside.length;
-        const row = new Array<number>(size).fill(0);
-        for (const place of inside) row[place] = 1 / total;
-        return row;
-      });
+    const size = x.shape[i + 2]!;
+    const padded = size + begin[i]! + end[i]!;
+    const reach = dilation * (length - 1) + 1;
+    const count = Math.floor((padded + extra[i]! - reach) / stride) + 1;
+    x = alongAxis(x, i + 2, count, (at) => {
+      const places = written(length, (k) => at * stride + k * dilation);
+      const inside = places.map((place) => place - begin[i]!).filter((p) => p >= 0 && p < size);
+      const total = countsPadding ? places.filter((p) => p < padded).length : inside.length;
+      const row = new Array<number>(size).fill(0);
+      for (const place of inside) row[place] = 1 / total;
+      return row;
     });
   });
   return [x];
@@ -200,15 +200,13 @@ const resize: Operator = (call) => {
     const to = sizes?.length ? sizes[i]! : Math.floor(from * scales![i]!);
     if (to === from) return;
     const scale = sizes?.length ? to / from : scales![i]!;
-    x = alongAxis(x, axis, () =>
-      Array.from({ length: to }, (_, at) => {
-        const row = new Array<number>(from).fill(0);
-        for (const [place, weight] of weightsAt(call, sourceOf(mode, at, scale, [from, to]))) {
-          row[Math.min(from - 1, Math.max(0, place))]! += weight;
-        }
-        return row;
-      }),
-    );
+    x = alongAxis(x, axis, to, (at) => {
+      const row = new Array<number>(from).fill(0);
+      for (const [place, weight] of weightsAt(call, sourceOf(mode, at, scale, [from, to]))) {
+        row[Math.min(from - 1, Math.max(0, place))]! += weight;
+      }
+      return row;
+    });
   });
   return [x];
 };
