@@ -51,7 +51,7 @@ async function exported(each: (typeof cases)[number], path: string) {
   const inputs = form.kind === 'images' ? channelsLast(input, form.channels) : input;
   const ownShape = form.kind === 'images' ? [1, form.pixels, form.pixels, form.channels] : shape;
   const params = { dtype: 'f32', shape: [values.length], elements: values } as const;
-  const run = await load(program.predict());
+  const run = await load(program.forward());
   const { predictions } = await run({
     params,
     inputs: { dtype: isText ? 'i32' : 'f32', shape: ownShape, elements: inputs },
@@ -66,8 +66,7 @@ const channelsLast = (input: readonly number[], channels: number): readonly numb
   return input.map((_, i) => input[(i % channels) * pixels + Math.floor(i / channels)]!);
 };
 
-itWith(
-  missing,
+itWith(missing)(
   'models written as ONNX have the same outputs in onnxruntime for Python',
   async () => {
     const home = temporaryFolder();
@@ -84,5 +83,5 @@ itWith(
       expect(Math.max(...far), cases[i]!.name).toBeLessThan(1e-5);
     });
   },
-  600_000,
+  { timeout: 600_000 },
 );

@@ -31,8 +31,8 @@ export interface Call {
   track(statistic: Statistic): void;
 }
 
-/** Records one node. Returns its results; trailing ones that nothing reads may be left out. */
-export type Operator = (call: Call) => readonly GraphOperand[];
+/** Records one node. Returns its results; those that no model reads may be left out. */
+export type Operator = (call: Call) => readonly (GraphOperand | undefined)[];
 
 /** Operators by their ONNX name. */
 export type Operators = Readonly<Record<string, Operator>>;

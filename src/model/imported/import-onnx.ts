@@ -193,6 +193,8 @@ const WEIGHTS: Readonly<Record<string, number>> = {
   LayerNormalization: 1,
   RMSNormalization: 1,
   SimplifiedLayerNormalization: 1,
+  SkipLayerNormalization: 2,
+  SkipSimplifiedLayerNormalization: 2,
 };
 
 /** A name that an exporter made up for a constant that it computed. */

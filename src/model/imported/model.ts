@@ -68,7 +68,7 @@ function record(
     };
     const made = resultsOf(call);
     for (let i = 0; i < results; i++) values.push(made[i]);
-    for (const each of made) elements += isKnown(each) ? each.elements.length : 0;
+    for (const each of made) elements += each && isKnown(each) ? each.elements.length : 0;
     if (elements > MOST_KNOWN) throw tooLarge(`more than ${MOST_KNOWN} constants`);
     onNode?.();
   }
@@ -83,7 +83,7 @@ const tensorValue = (stored: Value, { kind }: ImportedTensor): Value =>
   kind === 'float' ? stored : ops.cast(stored, kind === 'int' ? 'i64' : 'bool');
 
 /** Computes a node whose inputs are known, else records it. Throws a ConfigError that names the operator. */
-function resultsOf(call: Call): readonly GraphOperand[] {
+function resultsOf(call: Call): readonly (GraphOperand | undefined)[] {
   const { type, inputs } = call;
   try {
     const folded = inputs.every((each) => !each || isKnown(each)) ? fold(call) : undefined;

@@ -227,27 +227,47 @@ const attention: Operator = (call) => {
   return [x.shape.length === 4 ? result : joinHeads(result)];
 };
 
+/** Returns the attention of projected queries, keys and values with the attributes of com.microsoft. */
+function attended(call: Call, parts: readonly Value[], heads: number, mask?: Value): Value {
+  const [q, k, v] = parts.map((part) => headsOf(call, part, heads));
+  const scale = int(call, 'scale', 0) || 1 / Math.sqrt(q!.shape[3]!);
+  const isCausal = int(call, 'unidirectional', 0) === 1;
+  return joinHeads(attend(call, [q!, k!, v!], { scale, isCausal, mask }));
+}
+
 const multiHeadAttention: Operator = (call) => {
   if (call.inputs.slice(4).some((each, i) => each && i !== 1) || !call.inputs[2]) {
     throw refusal(call, 'has packed inputs or a cache', 'export with separate q, k and v');
   }
-  const heads = int(call, 'num_heads', 1);
   const bias = optional(call, 3);
   const parts = [0, 1, 2].map((i) => value(call, i));
-  const biases =
-    bias &&
-    ops.split(
-      bias,
-      0,
-      parts.map(({ shape }) => shape.at(-1)!),
-    );
-  const [q, k, v] = parts.map((part, i) =>
-    headsOf(call, biases ? ops.add(part, biases[i]!) : part, heads),
-  );
-  const scale = int(call, 'scale', 0) || 1 / Math.sqrt(q!.shape[3]!);
-  const isCausal = int(call, 'unidirectional', 0) === 1;
-  return [joinHeads(attend(call, [q!, k!, v!], { scale, isCausal, mask: optional(call, 5) }))];
+  const sizes = parts.map(({ shape }) => shape.at(-1)!);
+  const biases = bias && ops.split(bias, 0, sizes);
+  const moved = parts.map((part, i) => (biases ? ops.add(part, biases[i]!) : part));
+  return [attended(call, moved, int(call, 'num_heads', 1), optional(call, 5))];
 };
+
+/** Attention whose weights for queries, keys and values are side by side. */
+const packedAttention: Operator = (call) => {
+  const hasMore = call.inputs.slice(3).some((each, i) => each && i !== 2);
+  if (hasMore || call.attributes.qkv_hidden_sizes !== undefined || call.results > 1) {
+    throw refusal(call, 'has a mask of lengths or a cache', 'export with masks of scores');
+  }
+  const made = affine(product(value(call, 0), value(call, 1)), undefined, optional(call, 2));
+  const size = made.shape.at(-1)! / 3;
+  const parts = ops.split(made, 2, [size, size, size]);
+  return [attended(call, parts, int(call, 'num_heads', 1), optional(call, 5))];
+};
+
+/** A norm of x plus a residual and a bias; the fourth result is their sum. */
+const skipping =
+  (norm: Operator, biasAt: number): Operator =>
+  (call) => {
+    const [sum, bias] = [ops.add(value(call, 0), value(call, 1)), optional(call, biasAt)];
+    const moved = bias ? ops.add(sum, bias) : sum;
+    const inputs = [moved, ...call.inputs.slice(2, biasAt)];
+    return [norm({ ...call, inputs })[0], undefined, undefined, moved];
+  };
 
 /** Rotates the first `rotary_embedding_dim` elements of each head by the angles in two tables. */
 const rotary: Operator = (call) => {
@@ -345,5 +365,8 @@ export const products: Operators = {
   LpNormalization: lpNorm,
   Attention: attention,
   'com.microsoft:MultiHeadAttention': multiHeadAttention,
+  'com.microsoft:Attention': packedAttention,
+  'com.microsoft:SkipLayerNormalization': skipping(layerNorm, 4),
+  'com.microsoft:SkipSimplifiedLayerNormalization': skipping(rmsNorm, 3),
   RotaryEmbedding: rotary,
 };
