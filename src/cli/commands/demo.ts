@@ -114,8 +114,8 @@ const demoFlags = {
     'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small generated model)',
   ),
   certified: toggle(
-    'finetune, series, images, onnx, elastic: as a certified run, in which a committee signs each ' +
-      'round',
+    'finetune, series, images, onnx, elastic: as a certified run, in which a committee signs ' +
+      'each round',
   ),
   relay: several('<url>', 'use this relay instead of starting one, repeatable'),
   profile: parsed('<name>', fields.profile.help, (text) => fields.profile.read(text, '--profile')),

@@ -94,7 +94,7 @@ export const front = (axes: readonly number[], rank: number): readonly number[] 
 /** Maximum elements of a constant that an operator writes into the graph: sizes come from files of strangers. */
 const MOST_WRITTEN = 2 ** 22;
 
-/** Returns `make(i)` for each i below a length. Throws a RangeError if all of them together are too large a constant. */
+/** Returns `make(i)` for each i below a length. Throws a RangeError if a constant of all of them is too large. */
 export function written<T>(length: number, make: (i: number) => T, each = 1): readonly T[] {
   if (length * each <= MOST_WRITTEN) return Array.from({ length }, (_, i) => make(i));
   throw new RangeError(`a constant of ${length * each} elements is too large`);

@@ -92,7 +92,7 @@ const unfit = (name: string): ConfigError =>
     hint: 'export the model from Python in float32 and train that, or use --state',
   });
 
-/** Returns a node without its training mode, which is an attribute or the third input, and without its other outputs. */
+/** Returns a node without its training mode, an attribute or the third input, and with its first output alone. */
 function forInference(type: 'BatchNormalization' | 'Dropout', node: Uint8Array): Uint8Array {
   let [inputs, outputs] = [0, 0];
   return copied(node, (field, content) => {

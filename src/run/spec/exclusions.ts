@@ -42,7 +42,8 @@ const dataRules: readonly SpecRule[] = [
   ),
   rule(
     'training.model',
-    'it is pretrained or a model of an .onnx file exactly where features names start, as start.model says',
+    'it is pretrained, or a model of an .onnx file, exactly where features names start, ' +
+      'and reads the data of start.model',
     ({ training, start }) => {
       const data = importedDataOf(start);
       if (isImported(training)) return data?.kind === formOf(training);

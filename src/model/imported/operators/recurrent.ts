@@ -108,7 +108,7 @@ const layer =
     if (length > MOST_STEPS || weights.shape[0]! > 2) {
       throw refusal(
         call,
-        `has ${length} steps in ${weights.shape[0]} directions; at most ${MOST_STEPS} in 2 are unrolled`,
+        `has ${length} steps in ${weights.shape[0]} directions; ${MOST_STEPS} in 2 are the most`,
         'use less context',
       );
     }
