@@ -42,7 +42,7 @@ A proof takes one of two forms, and its own author does not matter:
   outcome.
 - Two or more verdicts (7818) on one contribution, each of a different author. They prove that the
   contribution is not the result of its author's steps if their authors are a quorum of the
-  committee of the round after it ([rounds](rounds.md#members-check-by-themselves)).
+  committee of the round after it ([rounds](recomputation.md#members-check-by-themselves)).
 `;
 
 /** 7817: events that prove that a key broke the rules. */

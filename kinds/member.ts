@@ -44,7 +44,7 @@ const members = {
   manifest: optionalMember(hex32, 'verdict: id of its manifest'),
   reason: optionalMember(
     pattern(/^[a-z][a-z-]{0,31}$/, '1..32 lowercase letters and hyphens'),
-    'verdict: why the check failed, see docs/rounds.md',
+    'verdict: why the check failed, see docs/recomputation.md',
   ),
   features: featuresMember,
 };

@@ -31,7 +31,7 @@ const members = {
     'ids of the view-change votes from which the committee is drawn, ascending',
     MOST_IDS,
   ),
-  ...bodyMembers(body, 'the outcome, see docs/rounds.md', MOST_OUTCOME_BYTES),
+  ...bodyMembers(body, 'the outcome, see docs/round-events.md', MOST_OUTCOME_BYTES),
 };
 
 const content = canonicalObject(members, MOST_CONTENT_BYTES);

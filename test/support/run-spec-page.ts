@@ -203,7 +203,7 @@ export function renderPage(): string {
     '## Features',
     '',
     'A spec has the field of a feature exactly when `features` names it, and then says something other than what its absence means. `create` names',
-    'the features whose fields are said. What features add to other contents is in [rounds.md](rounds.md#features).',
+    'the features whose fields are said. What features add to other contents is in [spec-features.md](spec-features.md#features).',
     '',
     table(['feature', 'field', 'absent means', 'meaning'], featureRows()),
     '',

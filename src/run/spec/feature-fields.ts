@@ -219,7 +219,7 @@ const isShard = (json: unknown): json is string =>
 
 /** Fields of a manifest about the private state that its steps start from. */
 export const rerunCommitment = {
-  root: digest('root of the private state after the inner phase, see docs/rounds.md'),
+  root: digest('root of the private state after the inner phase, see docs/recomputation.md'),
   bytes: field(`a whole number from 1 to ${MOST_PRIVATE}`, (json): json is number =>
     isWhole(json, 1, MOST_PRIVATE),
   )('its length'),
