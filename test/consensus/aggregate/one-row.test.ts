@@ -1,4 +1,4 @@
-/** The effect of one hostile contribution among N on the mean, as in the table of docs/threat-model.md. */
+/** The effect of one hostile contribution among N on the mean, as in the table of docs/harmful-contributions.md. */
 import { readFileSync } from 'node:fs';
 import { weightedMean } from 'nostrain/consensus';
 import { completePlan } from 'nostrain/worker';
@@ -35,8 +35,8 @@ function progress(count: number, times: number): number {
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
 describe('one hostile row', () => {
-  const page = readFileSync('docs/threat-model.md', 'utf8');
-  it.each([2, 3, 4, 8, 16, 32])('of %i does what the threat model says', (count) => {
+  const page = readFileSync('docs/harmful-contributions.md', 'utf8');
+  it.each([2, 3, 4, 8, 16, 32])('of %i does what the page says', (count) => {
     const worst = progress(count, -1e38);
     const silent = progress(count, 0);
     expect(page).toMatch(
