@@ -7,13 +7,13 @@ const rows = [
   ['worker', 'pretrained'],
   ['formats'],
   ['certified', 'friends', 'python', 'probe', 'trainer'],
-  ['node', 'chain', 'dashboard'],
+  ['node', 'chain', 'dashboard', 'social'],
   ['terminal', 'page', 'browser'],
   ['cli'],
 ];
 const dir = (names) => `^src/(${names.join('|')})/`;
 /** Rooms that run in a browser; the Python product keeps its own edges in two folders. */
-const pure = [...rows.slice(0, 7).flat(), 'browser'];
+const pure = [...rows.slice(0, 7).flat(), 'social', 'browser'];
 const pythonEdges = '^src/python/(node|commands)/';
 const layers = rows.flatMap((row, i) =>
   row.map((name) => ({
@@ -44,6 +44,7 @@ const demoRooms = {
   finetune: ['model/data', 'trainer'],
   gpt: ['dashboard'],
   linear: ['formats', 'model/data', 'python/regression'],
+  notes: ['social'],
   'own-model': [],
   shared: ['certified/wire', 'model/data'],
   train: [],

@@ -5,6 +5,8 @@ import { ConfigError, RelayError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
 import { type CertifiedWorker, joinCertifiedRun } from '../certified/join.ts';
 import { assertAdmitted, assertFits, shardSettings } from '../certified/make-spec.ts';
+import { archiveRun } from '../certified/records/archive.ts';
+import { firstOfFork } from '../certified/records/fork.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { CertifiedState } from '../certified/state.ts';
 import { fetchRun, fetchSlice } from '../certified/wire/runs.ts';
@@ -78,8 +80,14 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     const { secretKey, relays } = tab;
     const kept = workerStorage(tab.storage, tab.prefix);
     const writer = createWriter(run.base, trainer, settings);
+    const first = await firstOfFork(spec, {
+      sha256,
+      signal,
+      open: (parent) => archiveRun(parent.run, tab.relaySession),
+    });
     const worker = await joinCertifiedRun({
       spec,
+      first,
       secretKey,
       relays,
       trainer,

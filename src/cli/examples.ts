@@ -14,6 +14,8 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
     `nostrain run create --model char-gpt --relay ws://10.0.0.2:7777`,
     'nostrain run create --base hf:owner/name --corpus my.txt --invite npub1…',
   ],
+  'run announce': 'nostrain run announce naddr1… --dry',
+  'run fork': 'nostrain run fork naddr1… --at 12 --inner-steps 40',
   'run inspect': 'nostrain run inspect friends.run.json',
   'run list': `nostrain run list ${RELAY}`,
   'run join': 'nostrain run join naddr1… --dir alice',
@@ -26,6 +28,12 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   ],
   relay: 'nostrain relay --host 0.0.0.0 --store events',
   'relays check': 'nostrain relays check wss://relay.example.org',
+  'relays find': 'nostrain relays find --relay wss://relay.example.org',
+  'handler publish':
+    `nostrain handler publish --page https://page.example.org/ ${RELAY} \\\n` +
+    '    --key-file program.key',
+  'corpus nostr': `nostrain corpus nostr --authors npub1… --kinds 1,30023 ${RELAY}`,
+  'corpus fetch': `nostrain corpus fetch notes.json ${RELAY}`,
   plan: 'nostrain plan --model char-gpt --workers 4 --round-seconds 60',
   'witness who': 'nostrain witness who --spec naddr1…',
   'witness inspect': 'nostrain witness inspect --keys 1000 --hostile 0.2 -k 64',

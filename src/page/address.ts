@@ -2,7 +2,7 @@
 import { parseRunName } from '../certified/wire/run-names.ts';
 
 export interface Address {
-  /** `naddr1…`, a run id, or empty. */
+  /** `naddr1…`, `nevent1…` of a checkpoint, a run id, or empty. */
   readonly run: string;
   readonly relays: readonly string[];
   readonly drand: readonly string[];
@@ -26,7 +26,7 @@ export function readAddress(hash: string): Address {
   const name = parseRunName(hash);
   const query = name?.params ?? new URLSearchParams(hash.replace(/^#/, '').slice(0, LONGEST));
   return {
-    run: name?.run ?? query.get('run') ?? '',
+    run: name?.run ?? query.get('run') ?? /^#(nevent1[0-9a-z]+)/.exec(hash)?.[1] ?? '',
     relays: query.getAll('relay').slice(0, MOST_RELAYS),
     drand: query.getAll('drand').slice(0, MOST_RELAYS),
     events: query.get('events') ?? '',

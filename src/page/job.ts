@@ -2,7 +2,8 @@
 import { systemClock } from '../base/async.ts';
 import { ConfigError, NostrainError, safeLine } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
-import { readArchive } from '../certified/records/archive.ts';
+import { type Archive, archiveRun, readArchive } from '../certified/records/archive.ts';
+import { firstOfFork } from '../certified/records/fork.ts';
 import { replayRun } from '../certified/records/replay-run.ts';
 import { decodeRunAddress, listRuns } from '../certified/wire/runs.ts';
 import { createDrandSource } from '../chain/drand-source.ts';
@@ -12,7 +13,14 @@ import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts
 import { hintProblem } from '../network/transport/relay-urls.ts';
 import { openSocket } from '../network/transport/socket.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import type { FromJob, Source, ToJob } from './messages.ts';
+import type { FromJob, ListedRun, Source, ToJob } from './messages.ts';
+import {
+  checkpointPointer,
+  draftNote,
+  followSocial,
+  postNote,
+  runOfCheckpoint,
+} from './social-job.ts';
 
 interface Port {
   postMessage(message: FromJob): void;
@@ -57,6 +65,18 @@ async function answer(message: ToJob): Promise<void> {
     }
     case 'verify':
       return verify();
+    case 'draft':
+      if (opened === undefined || relays === undefined) return;
+      return say({
+        type: 'drafted',
+        draft: await draftNote(opened, relays, message.page, stop.signal),
+      });
+    case 'post':
+      if (opened === undefined || relays === undefined) return;
+      return say({
+        type: 'posted',
+        relays: await postNote(message.event, opened, relays, stop.signal),
+      });
   }
 }
 
@@ -80,13 +100,14 @@ function dialable(urls: readonly string[], { mayDialPrivate }: Source): readonly
 }
 
 async function openSource(source: Source): Promise<void> {
+  const pointer = checkpointPointer(source.run);
   const address = /naddr1/.test(source.run) ? decodeRunAddress(source.run.trim()) : undefined;
   if (address?.ok === false) {
     throw new ConfigError('run/address', `the address is ${address.issue.message}`, {
       hint: 'copy the complete naddr1… of the run',
     });
   }
-  const hints = address?.ok ? address.value.relays : [];
+  const hints = pointer?.relays ?? (address?.ok ? address.value.relays : []);
   const urls = dialable(source.relays.length > 0 ? source.relays : hints, source);
   if (urls.length === 0) {
     throw new ConfigError('flag/relay', 'no relay is named', { hint: 'name one, as wss://…' });
@@ -99,22 +120,29 @@ async function openSource(source: Source): Promise<void> {
   relays = set;
   const { signal } = stop;
   await set.ready(signal);
-  const run = address?.ok ? address.value.run : source.run.trim();
+  const given = address?.ok ? address.value.run : source.run.trim();
+  const run = pointer ? await runOfCheckpoint(pointer.id, set, signal) : given;
   if (run === '') return list(set, signal);
   if (!/^[0-9a-f]{64}$/.test(run)) {
     throw new ConfigError('flag/run', 'this is no run', {
       hint: 'give naddr1… or the 64 hex digits of a run id',
     });
   }
+  let tellSocial: (() => void) | undefined;
   opened = await followRun(run, {
     relays: set,
     clock: systemClock,
     signal,
     beacon: (spec) => beaconOf(spec, source),
     onProgress: (have) => say({ type: 'reading', have }),
-    onPicture: (picture) => say({ type: 'picture', picture }),
+    onPicture: (picture) => {
+      say({ type: 'picture', picture });
+      tellSocial?.();
+    },
     onFailed: fail,
   });
+  tellSocial = followSocial(opened, set, signal, say);
+  showLineage(opened, set, signal).catch(fail);
 }
 
 /** drand alone: a page has no way to a chain that it could check. */
@@ -124,17 +152,28 @@ function beaconOf({ beacon }: RunSpec, { drand }: Source) {
   return createDrandSource(beacon, { urls: drand, get, clock: systemClock, timeoutMs: 15_000 });
 }
 
-async function list(set: RelaySet, signal: AbortSignal): Promise<void> {
+const list = async (set: RelaySet, signal: AbortSignal): Promise<void> =>
+  say({ type: 'runs', runs: await listed(set, signal), relays: set.relays });
+
+/** Sends the parent of the opened run, and the runs on these relays that continue it. */
+async function showLineage({ run, spec }: OpenRun, set: RelaySet, signal: AbortSignal) {
+  const { parent } = spec;
+  say({ type: 'lineage', parent: parent ?? undefined, forks: [] });
+  const forks = (await listed(set, signal)).filter((each) => each.parent?.run === run);
+  say({ type: 'lineage', parent: parent ?? undefined, forks });
+}
+
+async function listed(set: RelaySet, signal: AbortSignal): Promise<readonly ListedRun[]> {
   const relaySession = { relays: set, clock: systemClock, sha256, signal, timeoutMs: LIST_MS };
   const runs = await listRuns(relaySession);
-  const listed = runs.map(({ run, spec, createdAt }) => ({
+  return runs.map(({ run, spec, createdAt }) => ({
     run,
     name: safeLine(spec.name),
     model: spec.training.model,
     rounds: spec.training.rounds,
     createdAt,
+    parent: spec.parent ?? undefined,
   }));
-  say({ type: 'runs', runs: listed, relays: set.relays });
 }
 
 async function openFiles(files: readonly Blob[], run: string): Promise<void> {
@@ -163,6 +202,16 @@ async function* linesOf(files: readonly Blob[]): AsyncIterable<string> {
   }
 }
 
+/** Reads the events of the parent of a fork from the relays of this page. */
+async function openParent({ run }: { readonly run: string }): Promise<Archive> {
+  if (relays === undefined) {
+    throw new ConfigError('fork/parent', 'this archive has a fork without its parent', {
+      hint: 'open the run from relays that have both',
+    });
+  }
+  return archiveRun(run, { relays, sha256, signal: stop.signal });
+}
+
 async function verify(): Promise<void> {
   if (opened === undefined) return;
   const { run, spec } = opened;
@@ -173,6 +222,7 @@ async function verify(): Promise<void> {
     run,
     spec,
     signal: stop.signal,
+    first: (of) => firstOfFork(of, { sha256, signal: stop.signal, open: openParent }),
     onRound: (round) => say({ type: 'checked', round, of }),
   });
   say({ type: 'verified', report, seconds: (systemClock.now() - startedMs) / 1000 });

@@ -2,13 +2,16 @@
 import { formatBytes, formatLoss, formatShare } from '../base/numbers.ts';
 import type { ReplayReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
+import type { EventDraft } from '../network/event.ts';
 import { roundNumber } from '../run/ids.ts';
+import type { Comment } from '../social/comments.ts';
 import { type Address, readAddress, writeAddress } from './address.ts';
 import { button, type Child, h, show } from './dom.ts';
 import { shortHash } from './format.ts';
-import { type FromJob, type ListedRun, openJob } from './messages.ts';
+import { type FromJob, type ListedRun, openJob, type SplitNote } from './messages.ts';
 import { nowView, refusedView, relaysView, workersView } from './views/people.ts';
 import { lossView, reasonKey, roundView } from './views/rounds.ts';
+import { commentsView, lineageView, splitView } from './views/social.ts';
 import { notVerified, type Verification, verified, verifyView } from './views/verify.ts';
 
 const at = <T extends HTMLElement = HTMLElement>(id: string): T => {
@@ -23,6 +26,8 @@ let local: RunPicture | undefined;
 /** The selected round; undefined follows the newest. */
 let chosen: number | undefined;
 let verification: Verification = notVerified;
+let comments: readonly Comment[] = [];
+let notes: readonly SplitNote[] = [];
 const reasons = new Map<string, readonly string[]>();
 const job = openJob(receive);
 
@@ -40,6 +45,19 @@ function receive(message: FromJob): void {
     case 'explained':
       reasons.set(reasonKey(message.round, message.worker), message.why);
       drawRound();
+      break;
+    case 'social':
+      [comments, notes] = [message.comments, message.notes];
+      drawSocial();
+      break;
+    case 'lineage':
+      show(at('lineage'), ...lineageView(message, (run) => open({ ...address, run })));
+      break;
+    case 'drafted':
+      void sign(message.draft);
+      break;
+    case 'posted':
+      show(at('posted'), `posted on ${message.relays.join(', ')}`);
       break;
     case 'failed':
       fail(message.message, message.hint);
@@ -91,6 +109,7 @@ function draw(next: RunPicture): void {
   show(at('workers'), ...workersView(next));
   show(at('relays'), ...relaysView(next));
   show(at('refused'), ...refusedView(next));
+  drawSocial();
   drawLoss();
   drawRound();
   if (before !== next.rounds.length) say(newsOf(next));
@@ -162,6 +181,30 @@ function drawRound(): void {
   );
 }
 
+function drawSocial(): void {
+  if (picture === undefined) return;
+  show(at('split'), ...splitView(picture, notes));
+  show(at('comments'), ...commentsView(comments));
+  // extensions inject the signer once the page is loaded
+  at('announce').hidden = signerOfBrowser() === undefined || address.run === '';
+}
+
+interface BrowserSigner {
+  signEvent(draft: unknown): Promise<unknown>;
+}
+
+const signerOfBrowser = (): BrowserSigner | undefined =>
+  (globalThis as { readonly nostr?: BrowserSigner }).nostr;
+
+/** Lets the signer of the browser (NIP-07) sign a draft, and sends the event to be checked and posted. */
+async function sign(draft: EventDraft): Promise<void> {
+  try {
+    job.say({ type: 'post', event: await signerOfBrowser()?.signEvent(draft) });
+  } catch (error) {
+    show(at('posted'), `the signer refused: ${String(error)}`);
+  }
+}
+
 function drawVerification(): void {
   const isChecking = ['gathering', 'checking'].includes(verification.state);
   const start = at<HTMLButtonElement>('verify');
@@ -189,12 +232,13 @@ function reportToServer(message: unknown): void {
 /** Lists the runs that relays have. */
 function drawRuns(runs: readonly ListedRun[], relays: readonly string[]): void {
   at('chooser').hidden = false;
-  const items = runs.map(({ run, name, model, rounds }) =>
+  const items = runs.map(({ run, name, model, rounds, parent }) =>
     h(
       'li',
       {},
       button(name, () => open({ ...address, run, relays: [...relays] })),
       ` ${model}, ${rounds} rounds, run ${shortHash(run)}`,
+      parent && `, goes on from run ${shortHash(parent.run)} after ${parent.rounds} rounds`,
     ),
   );
   show(
@@ -220,10 +264,12 @@ let address: Address = readAddress(location.hash);
 function open(next: Address): void {
   address = next;
   [picture, chosen, verification] = [undefined, undefined, notVerified];
+  [comments, notes] = [[], []];
   reasons.clear();
   drawVerification();
   show(at('problem'));
   show(at('runs'));
+  show(at('lineage'));
   history.replaceState(null, '', writeAddress(next));
   at<HTMLInputElement>('run-field').value = next.run;
   at<HTMLInputElement>('relay-field').value = next.relays.join(' ');
@@ -270,6 +316,10 @@ at<HTMLInputElement>('slider').addEventListener('input', ({ target }) => {
   drawLoss();
 });
 at('verify').addEventListener('click', () => verify());
+at('announce').addEventListener('click', () => {
+  const { protocol, origin, pathname } = location;
+  job.say({ type: 'draft', page: protocol === 'https:' ? origin + pathname : undefined });
+});
 at('open').addEventListener('submit', (event) => {
   event.preventDefault();
   isTyped = true;

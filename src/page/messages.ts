@@ -1,6 +1,10 @@
 /** Messages between the page and its background thread, and the function that starts the thread. */
 import type { ReplayReport, RoundReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
+import type { EventDraft } from '../network/event.ts';
+import type { Parent } from '../run/spec/parent.ts';
+import type { Comment } from '../social/comments.ts';
+import type { ZapVerdict } from '../social/zaps.ts';
 
 export interface Source {
   /** `naddr1…` or a run id in hex; empty lists the runs on the relays. */
@@ -19,13 +23,28 @@ export interface ListedRun {
   readonly rounds: number;
   /** Unix seconds. */
   readonly createdAt: number;
+  /** The run that this one continues, after so many rounds. */
+  readonly parent?: Pick<Parent, 'run' | 'rounds'> | undefined;
+}
+
+/** A note about the run that carries a zap split. */
+export interface SplitNote {
+  readonly id: string;
+  readonly author: string;
+  /** Unix seconds, as signed. */
+  readonly at: number;
+  readonly verdict: ZapVerdict;
 }
 
 export type ToJob =
   | { readonly type: 'open'; readonly source: Source }
   | { readonly type: 'open-archive'; readonly files: readonly Blob[]; readonly run: string }
   | { readonly type: 'explain'; readonly worker: string; readonly round: number }
-  | { readonly type: 'verify' };
+  | { readonly type: 'verify' }
+  /** Asks for the draft of a note, with a link to this page. */
+  | { readonly type: 'draft'; readonly page: string | undefined }
+  /** Publishes what the signer of the page returned. */
+  | { readonly type: 'post'; readonly event: unknown };
 
 export type FromJob =
   | { readonly type: 'picture'; readonly picture: RunPicture }
@@ -41,6 +60,19 @@ export type FromJob =
       readonly round: number;
       readonly why: readonly string[];
     }
+  | {
+      readonly type: 'social';
+      readonly comments: readonly Comment[];
+      readonly notes: readonly SplitNote[];
+    }
+  /** The parent of the run, and its forks on these relays. */
+  | {
+      readonly type: 'lineage';
+      readonly parent: Pick<Parent, 'run' | 'rounds'> | undefined;
+      readonly forks: readonly ListedRun[];
+    }
+  | { readonly type: 'drafted'; readonly draft: EventDraft }
+  | { readonly type: 'posted'; readonly relays: readonly string[] }
   | { readonly type: 'gathering'; readonly have: number }
   | { readonly type: 'checked'; readonly round: RoundReport; readonly of: number }
   | { readonly type: 'verified'; readonly report: ReplayReport; readonly seconds: number }

@@ -60,6 +60,12 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain run inspect --json', 'run-inspect'],
       ['nostrain run list --json', 'run-list'],
     ],
+    'run/announce.ts': [
+      ['nostrain run announce --dry', ''],
+      ['nostrain run announce --json', ''],
+    ],
+    'handler.ts': [['nostrain handler publish --json', '']],
+    'relays-find.ts': [['nostrain relays find --json', '']],
     'runs.ts': [
       ['nostrain runs --json', 'runs'],
       ['nostrain clean --json', 'clean'],

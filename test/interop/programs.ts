@@ -32,7 +32,7 @@ const server =
 
 export const otherPrograms: readonly OtherProgram[] = [
   ...thirdParties.map(
-    server('relay', 'contract', 'demo', 'dense-text', 'hostile-relays', 'run-page'),
+    server('relay', 'contract', 'demo', 'dense-text', 'hostile-relays', 'run-page', 'social'),
   ),
   ...blossomServers.map(server('Blossom server', 'blossom')),
   {
@@ -40,6 +40,18 @@ export const otherPrograms: readonly OtherProgram[] = [
     tests: interop('remote-signer'),
     install: '`bash test/interop/nip46-go/install.sh`',
     inCi: 'by its script',
+  },
+  {
+    ...{ name: 'applesauce, NDK', version: '6.2.0, 3.0.3', language: 'TypeScript' },
+    plays: 'readers of notes, handlers, records',
+    tests: interop('social'),
+    install: '`bash test/interop/applesauce/install.sh`',
+    inCi: 'no',
+  },
+  {
+    ...{ ...python, name: 'nostr-sdk', version: '0.45.1', plays: 'reader of notes' },
+    tests: interop('social'),
+    install: '`bash test/interop/nostr-sdk/install.sh`',
   },
   {
     ...{ ...python, name: 'nostrain (reference)', version: '0.12.0' },

@@ -6,6 +6,7 @@ import { openSocket } from 'nostrain/node';
 import { createRelay } from 'nostrain/relay';
 import { describe, expect, it } from 'vitest';
 import { keyLabel, publishSite } from '../../src/cli/commands/page/publish.ts';
+import { siteHash } from '../../src/social/sites.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -18,10 +19,10 @@ const files = new Map([
 ]);
 const hashOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
-async function published(url: string) {
+async function published(url: string, of: object = { kinds: [35_128], '#d': ['nostrain'] }) {
   const relays = createRelaySet([url], { openSocket, clock: systemClock });
   await relays.ready();
-  const filter = { kinds: [35_128], authors: [signer.publicKey], '#d': ['nostrain'] };
+  const filter = { kinds: [], authors: [signer.publicKey], ...of };
   const { signal } = new AbortController();
   const { events } = await relays.query([filter], { waitMs: 10_000, signal });
   await relays.close();
@@ -47,9 +48,13 @@ describe('a published page', () => {
     expect(event!.tags).toEqual([
       ['d', 'nostrain'],
       ...paths,
+      ['x', siteHash(told.files), 'aggregate'],
       ['server', server.url],
       ['title', 'a run'],
+      ['app', `31990:${signer.publicKey}:nostrain`, relay.url],
     ]);
+    const snapshots = await published(relay.url, { kinds: [5128], ids: [told.snapshot] });
+    expect(snapshots[0]!.tags[0]).toEqual(['a', `35128:${signer.publicKey}:nostrain`, relay.url]);
     for (const [, path, sha256] of paths) {
       const answer = await fetch(`${server.url}/${sha256}`);
       const bytes = new Uint8Array(await answer.arrayBuffer());

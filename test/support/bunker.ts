@@ -11,6 +11,8 @@ export interface TestBunker {
   readonly address: string;
   /** Drafts that clients sent and it signed. */
   readonly signed: readonly EventDraft[];
+  /** What clients said of themselves when they connected, and `logout` for each that left. */
+  readonly told: readonly string[];
   close(): Promise<void>;
 }
 
@@ -34,14 +36,21 @@ export async function startBunker(url: string, habits: BunkerHabits): Promise<Te
   await relays.ready();
   const connected = new Set<string>();
   const signed: EventDraft[] = [];
+  const told: string[] = [];
 
   const answer = (method: string, params: readonly string[], client: string) => {
     if (method === 'connect') {
       if (params[1] !== secret) return { result: '', error: 'no such secret' };
       connected.add(client);
+      told.push(params[3] ?? '');
       return { result: 'ack' };
     }
     if (!connected.has(client)) return { result: '', error: 'not connected' };
+    if (method === 'logout') {
+      connected.delete(client);
+      told.push('logout');
+      return { result: 'ack' };
+    }
     if (method === 'get_public_key') return { result: owner.publicKey };
     if (habits.refusal !== undefined) return { result: '', error: habits.refusal };
     const draft: EventDraft = JSON.parse(params[0]!);
@@ -68,6 +77,7 @@ export async function startBunker(url: string, habits: BunkerHabits): Promise<Te
   return {
     address: `bunker://${bunker.publicKey}?${query}`,
     signed,
+    told,
     close: async () => {
       subscription.close();
       await relays.close();

@@ -168,6 +168,8 @@ export function generateRun(
   beaconAfter?: (time: number) => Digest,
   /** Number of past rounds that each new round is made from; a limit keeps the time per round constant in long runs. */
   historyRounds = Number.POSITIVE_INFINITY,
+  /** Parameters of round 0, of a fork. */
+  first?: Float32Array,
 ): GeneratedRun {
   const author = signerOf(1);
   const events: SignedEvent[] = [author.sign(buildRun(spec, life(0))), ...extra];
@@ -177,7 +179,7 @@ export function generateRun(
   let generating: Generating = {
     ...{ spec, run: runIdOf(spec), events, votes: null, faults: [], delays: new Map() },
     beacons: new Map(),
-    state: genesisOf(spec, startOf(spec)),
+    state: genesisOf(spec, startOf(spec, first)),
     before: null,
   };
   for (const round of rounds) {

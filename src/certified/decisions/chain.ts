@@ -313,17 +313,23 @@ function firstChain(spec: RunSpec, roots: Roots): Chain {
 }
 
 /**
- * Returns the first parameters: from the seed, or `first` if the run trains all of a published model; of one tier in a
- * tiered run. Throws a ConfigError (`base/needed`) if `first` is needed and missing or has another length.
+ * Returns the first parameters: from the seed, or `first` if the run is a fork or trains all of a published model; of
+ * one tier in a tiered run. Throws a ConfigError (`base/needed`, `fork/needed`) if `first` is needed and missing or has
+ * another length.
  */
 export function startOf(spec: RunSpec, first?: Float32Array, tier = 0): Params {
-  const { training, start } = spec;
+  const { training, start, parent } = spec;
   const model = modelOfRun(spec, tier);
   const layout = modelLayout(model);
-  if (start === null || start.root === null) {
+  if (parent === null && (start === null || start.root === null)) {
     return { layout, values: initialParameters(model, training.seed) };
   }
   if (first?.length === layout.size) return { layout, values: Float32Array.from(first) };
+  if (parent !== null) {
+    throw new ConfigError('fork/needed', `this run goes on from run ${parent.run}`, {
+      hint: 'name relays that have the events of that run: --relay URL',
+    });
+  }
   throw new ConfigError('base/needed', 'this run trains all parameters of a published model', {
     hint: 'pass the files of the base model, which have the first parameters: --base',
   });

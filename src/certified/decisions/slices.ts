@@ -123,8 +123,11 @@ export function rootsAfter(
 }
 
 /** Returns the roots of the first model that a spec declares; undefined unless it trains a whole published model. */
-export function declaredRoots({ start }: Pick<RunSpec, 'start'>): Roots | undefined {
-  const root = start?.root ?? null;
+export function declaredRoots({
+  start,
+  parent,
+}: Pick<RunSpec, 'start' | 'parent'>): Roots | undefined {
+  const root = parent?.first ?? start?.root ?? null;
   if (root === null) return undefined;
   return typeof root === 'string' ? { modelRoot: root } : rootsOfSlices(root);
 }

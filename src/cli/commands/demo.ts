@@ -37,6 +37,10 @@ const demos: Readonly<Record<string, Demo>> = {
   series: training('series', ['corpus', 'certified']),
   images: training('images', ['corpus', 'certified']),
   onnx: training('onnx', ['certified']),
+  notes: {
+    takes: ['dir', 'rounds', 'innerSteps', 'workers', 'settings', 'base', 'certified'],
+    run: async (flags) => (await import('../../../demos/notes/run.ts')).runNotesDemo(flags),
+  },
   certified: {
     takes: ['dir', 'corpus'],
     run: async (flags) => (await import('../../../demos/certified/run.ts')).runCertifiedDemo(flags),
@@ -111,11 +115,12 @@ const demoFlags = {
   ),
   base: text(
     '<model>',
-    'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small generated model)',
+    'finetune, notes: folder, .gguf file or hf:owner/name ' +
+      '(default: SmolLM2, or a small generated model)',
   ),
   certified: toggle(
-    'finetune, series, images, onnx, elastic: as a certified run, in which a committee signs ' +
-      'each round',
+    'finetune, notes, series, images, onnx, elastic: as a certified run, in which a ' +
+      'committee signs each round',
   ),
   relay: several('<url>', 'use this relay instead of starting one, repeatable'),
   profile: parsed('<name>', fields.profile.help, (text) => fields.profile.read(text, '--profile')),

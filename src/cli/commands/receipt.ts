@@ -10,7 +10,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { whileSlow } from '../../base/slow.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
 import { pathOf } from '../../certified/decisions/replay.ts';
-import { openHistory } from '../../certified/records/archive.ts';
+import { type HistoryOptions, type Opened, openHistory } from '../../certified/records/archive.ts';
 import {
   type Receipt,
   type Receipted,
@@ -24,6 +24,7 @@ import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.t
 import { toNpub } from '../../node/files/keys.ts';
 import type { Digest } from '../../run/ids.ts';
 import { runIdOf } from '../../run/spec/run-spec.ts';
+import type { NotesCorpus } from '../../social/notes.ts';
 import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
@@ -32,12 +33,15 @@ import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive
 import { readText } from '../shared/files.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { workerNamed } from '../shared/worker-flag.ts';
+import { notesOfRun } from './corpus.ts';
 
 interface ReceiptDocument extends Receipt {
   /** Proofs for the rounds that count the requested worker. */
   readonly proofs?: readonly RoundProof[];
   /** The receipt as a signed event of kind 30078, if a key was given. */
   readonly event?: SignedEvent;
+  /** Authors of the notes that the run trains on, from `--notes`. */
+  readonly authors?: NotesCorpus['authors'];
 }
 
 const receiptFlags = {
@@ -45,6 +49,7 @@ const receiptFlags = {
   events: text('<file>', 'archive to read instead of asking relays'),
   worker: text('<npub>', 'only this key, with a proof of each round that counts it'),
   verify: text('<file>', 'check whether the events confirm this signed receipt'),
+  notes: text('<file>', 'definition of the notes that the run trains on: lists their authors'),
   output: { ...text('<file>', 'with --sign: file to write the signed event to'), short: 'o' },
   ...signingFlags,
   json: toggle('print JSON'),
@@ -85,8 +90,10 @@ async function printReceipt(flags: ReceiptFlags, signal: AbortSignal): Promise<v
   const event = await signedDocument(flags, `nostrain/receipt/${made.receipt.run}`, made.receipt);
   if (event && flags.output) await writeFile(flags.output, asJson(event));
   const rows = made.receipt.rows.filter((row) => worker === undefined || row.worker === worker);
+  const authors = flags.notes && (await authorsOf(archive, source.options, flags.notes));
   const document: ReceiptDocument = {
     ...made.receipt,
+    ...(authors && { authors }),
     rows,
     ...(worker && { proofs: rows.flatMap(({ counted }) => counted.map(made.prove)) }),
     ...(event && { event }),
@@ -94,12 +101,19 @@ async function printReceipt(flags: ReceiptFlags, signal: AbortSignal): Promise<v
   writeOut(flags.json ? asJson(document) : words(document));
 }
 
-const words = ({ run, rounds, complete, runRoot, rows, event }: ReceiptDocument): string =>
+/** Returns the authors of the notes in a definition. Throws `corpus/file` if the run trains on another text. */
+async function authorsOf(archive: Opened, options: HistoryOptions, file: string) {
+  const { data } = (await openHistory(archive, options)).spec;
+  return (await notesOfRun(file, data.kind === 'corpus' ? data.sha256 : undefined)).authors;
+}
+
+const words = ({ run, rounds, complete, runRoot, rows, event, authors }: ReceiptDocument): string =>
   [
     `run      ${run}`,
     `rounds   ${rounds}${complete ? '' : ', not over'}`,
     `root     ${runRoot}`,
     ...rows.map(line),
+    ...(authors ?? []).map(({ key, notes }) => `${toNpub(key)}  author of ${notes} notes`),
     ...(event ? [`signed by ${toNpub(event.pubkey)}`] : []),
     '',
   ].join('\n');

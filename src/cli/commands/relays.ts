@@ -1,6 +1,6 @@
 /** `nostrain relays check`: tests what relays accept and return. */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { safeLine } from '../../base/errors.ts';
 import { formatSeconds } from '../../base/numbers.ts';
@@ -25,9 +25,6 @@ import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { alignColumns, clip, wrap } from '../../terminal/render/text.ts';
 
-export const relays = (): Command =>
-  new Command('relays').description('test relays before a run').addCommand(check());
-
 const relaysCheckFlags = {
   seconds: withDefault(
     whole('<n>', 'maximum seconds per relay; slow relays are tested less thoroughly', 1, 600),
@@ -38,7 +35,7 @@ const relaysCheckFlags = {
 
 type RelaysCheckFlags = FlagValues<typeof relaysCheckFlags>;
 
-const check = (): Command =>
+export const check = (): Command =>
   commandWith(
     'check',
     'test what each relay allows, with about 30 marked events under a throwaway key, deleted ' +

@@ -2,18 +2,25 @@
 
 import type { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
-import { ConfigError } from '../../base/errors.ts';
+import { isJsonObject, parseJson } from '../../base/canonical-json.ts';
+import { ConfigError, safeLine } from '../../base/errors.ts';
 import { createSlowReporter, measuringReporter, whileSlow } from '../../base/slow.ts';
 import { startOf } from '../../certified/decisions/chain.ts';
-import type { BadLine } from '../../certified/records/archive.ts';
+import type { BadLine, Opened } from '../../certified/records/archive.ts';
+import { firstOfFork } from '../../certified/records/fork.ts';
 import {
   type ReplayReport,
   type RoundReport,
   recordDifference,
   replayRun,
 } from '../../certified/records/replay-run.ts';
+import { openArchive } from '../../dashboard/follow-run.ts';
+import { parseEvent, verifyEvent } from '../../network/event.ts';
 import { prepareTask } from '../../node/data/task.ts';
 import { createTrainer } from '../../node/engine/trainer.ts';
+import { toNpub } from '../../node/files/keys.ts';
+import { parentsOn } from '../../node/join/parent.ts';
+import { nativeSha256 } from '../../node/native/sha256.ts';
 import { openFullBaseOf } from '../../node/pretrained/base-model.ts';
 import { type OpenedModel, openImportedTask } from '../../node/pretrained/imported-file.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
@@ -21,6 +28,8 @@ import { removedPackings, replayedWith } from '../../run/removed.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { shortName } from '../../run/worker-names.ts';
+import { addressOfRun, closingShares } from '../../social/announce.ts';
+import { checkZaps, type ZapVerdict } from '../../social/zaps.ts';
 import type { Params, Vector } from '../../tensor/params.ts';
 import { commandWith, type FlagValues, several, text, toggle } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
@@ -31,10 +40,12 @@ import {
   type OpenedRecord,
   openRecord,
   openSource,
+  readArchiveFile,
   sourceFlags,
   sourceOf,
 } from '../shared/archive-source.ts';
 import { fetchEvents, fetchStart } from '../shared/chunks.ts';
+import { readText } from '../shared/files.ts';
 import { historyFlags } from '../shared/member-flags.ts';
 
 const replayFlags = {
@@ -58,6 +69,8 @@ const replayFlags = {
     'text or .jsonl file that the run trains on, or its https address (default: the standard ' +
       'corpus)',
   ),
+  parent: text('<file>', 'archive of the run that this one forks (default: asks relays)'),
+  note: text('<file>', 'signed note about the run (JSON): check the weights of its zap tags'),
   json: toggle('print JSON'),
 };
 
@@ -80,6 +93,11 @@ export const replay = (): Command =>
       const record = flags.events === undefined ? undefined : await openRecord(flags.events);
       const archive = await openSource(flags, source);
       const model = modelIn(flags, { ...source.reach, signal });
+      const parents = { ...parentsIn(flags, source), first: model.first };
+      const first = async (spec: RunSpec) => {
+        const fromBase = model.first(spec);
+        return (await firstOfFork(spec, parents)) ?? fromBase;
+      };
       const slowly = createSlowReporter(writeNote);
       const report = await replayRun(archive, {
         ...source.options,
@@ -87,14 +105,17 @@ export const replay = (): Command =>
         through: flags.branch,
         trust: flags.trust,
         ...model,
+        first,
         onRound: (round) => {
           if (flags.json) slowly(`replayed ${roundName(round.round)}`);
           else writeOut(formatLine(round));
         },
       });
       const evaluation = await model.evaluate();
-      const document = { ...report, ...(evaluation && { evaluation }) };
+      const zaps = flags.note === undefined ? undefined : await checkNote(flags.note, archive);
+      const document = { ...report, ...(evaluation && { evaluation }), ...(zaps && { zaps }) };
       writeOut(flags.json ? asJson(document) : formatEnd(report, evaluation));
+      if (zaps && !flags.json) writeOut(formatZaps(zaps));
       const { believed } = report;
       if (believed > 0) {
         writeNote(
@@ -103,7 +124,8 @@ export const replay = (): Command =>
         );
       }
       const isAsRecorded = record === undefined || compareRecord(record, report);
-      if (!report.ok || !isAsRecorded) process.exitCode = exitCodes.failed.code;
+      if (!report.ok || !isAsRecorded || zaps?.isRight === false)
+        process.exitCode = exitCodes.failed.code;
     });
   });
 
@@ -113,6 +135,43 @@ async function withEvents(flags: ReplayFlags, signal: AbortSignal): Promise<Repl
   if (events === undefined || !isHex32(events)) return flags;
   return { ...flags, events: await fetchEvents(events, from, flags, signal) };
 }
+
+/** Returns the means to rebuild the parent of a fork: from a file, else from relays. */
+function parentsIn(
+  { parent, allowPrivateRelays }: ReplayFlags,
+  { reach, options: { beacon } }: Awaited<ReturnType<typeof sourceOf>>,
+) {
+  const onRelays = parentsOn({ ...reach, onNotice: writeNote, beacon, allowPrivateRelays });
+  return parent === undefined ? onRelays : { ...onRelays, open: () => readArchiveFile(parent) };
+}
+
+/** Compares the zap tags of a signed event with the weights that follow from the run, which must be over. */
+async function checkNote(file: string, archive: Opened): Promise<ZapVerdict> {
+  const json = parseJson(await readText(file));
+  const event = parseEvent(
+    json.ok && isJsonObject(json.value) ? (json.value.event ?? json.value) : undefined,
+  );
+  const { run, spec, picture } = await openArchive(archive, {
+    nowSeconds: 0,
+    sha256: nativeSha256,
+  });
+  const address = addressOfRun(spec.author, run);
+  const isAbout = event.ok && event.value.tags.some(([name, of]) => name === 'a' && of === address);
+  if (!isAbout || !verifyEvent(event.value).ok || picture.rounds.length < picture.planned) {
+    throw new ConfigError('note/file', `${file} is not a signed note about this run, once over`, {
+      hint: 'give the JSON that `nostrain run announce --json` printed after the last round',
+    });
+  }
+  return checkZaps(event.value.tags, closingShares(picture));
+}
+
+const formatZaps = ({ isRight, leftOut, problems }: ZapVerdict): string =>
+  [
+    isRight ? 'zap weights: right' : 'zap weights: WRONG',
+    ...problems.map((problem) => `  ${safeLine(problem)}`),
+    ...leftOut.map((key) => `  leaves out ${toNpub(key)}`),
+    '',
+  ].join('\n');
 
 /** Reports the differences between a folder and its record. */
 function compareRecord({ record, changed }: OpenedRecord, report: ReplayReport): boolean {

@@ -1,9 +1,11 @@
-/** Reads files such as stake lists and key lists; errors name the file and the line. */
-import { readFile } from 'node:fs/promises';
+/** Reads files such as stake lists and key lists, with errors that name file and line; writes specs. */
+import { readFile, writeFile } from 'node:fs/promises';
 import type { Result } from '../../base/errors.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { parseKeyList } from '../../chain/stake-documents.ts';
 import type { WorkerId } from '../../run/ids.ts';
+import { canonicalSpec, type RunSpec } from '../../run/spec/run-spec.ts';
+import { asJson } from '../../terminal/output.ts';
 
 /** Returns the bytes of a file. Throws a ConfigError with this code and hint if the file cannot be read. */
 export const readBytes = (file: string, code: string, hint: string): Promise<Uint8Array> =>
@@ -29,3 +31,18 @@ export function orRefuse<T>(file: string, result: Result<T>): T {
 /** Returns the keys of a file with one npub or hex key per line. */
 export const readKeys = async (file: string): Promise<readonly WorkerId[]> =>
   orRefuse(file, parseKeyList(await readText(file)));
+
+/** Writes the spec. Never overwrites the spec of another run; the same spec may be created and published again. */
+export async function writeSpec(file: string, spec: RunSpec): Promise<void> {
+  const text = asJson(JSON.parse(canonicalSpec(spec)));
+  const before = await readFile(file, 'utf8').catch(() => undefined);
+  if (before === text) return;
+  await writeFile(file, text, { flag: 'wx' }).catch((cause: unknown) => {
+    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
+    throw new ConfigError(
+      'output/file',
+      exists ? `${file} exists and was not overwritten` : `cannot write ${file}`,
+      { hint: 'name another file with -o FILE', cause },
+    );
+  });
+}

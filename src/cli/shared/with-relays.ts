@@ -34,14 +34,15 @@ export const findRun = (source: string, options: FindOptions): Promise<ResolvedR
 export const locateRun = (source: string, options: LocateOptions): Promise<RunLocation> =>
   locateRunPlain(source, { onNotice, ...options });
 
-/** Publishes an event. Throws a RelayError (`relay/refused`) that names it as `what` if no relay accepts it. */
+/** Publishes an event and returns the relays that accept it. Throws a RelayError (`relay/refused`) if none does. */
 export async function publishEvent(
   event: SignedEvent,
   what: string,
   { relays, signal }: Pick<RelaySession, 'relays' | 'signal'>,
-): Promise<void> {
+): Promise<readonly string[]> {
   const outcomes = await relays.publish(event, { signal });
-  if (outcomes.some(({ status }) => status === 'accepted')) return;
+  const accepting = outcomes.filter(({ status }) => status === 'accepted');
+  if (accepting.length > 0) return accepting.map(({ relay }) => relay);
   const words = outcomes.map(({ relay, status }) => `${relay}: ${status}`).join('; ');
   throw new RelayError('relay/refused', `no relay accepted the ${what}: ${words}`, {
     hint: 'try again later, or use other relays with --relay URL',

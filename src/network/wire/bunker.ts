@@ -13,7 +13,11 @@ const KIND = 24_133;
 const MOST_RELAYS = 8;
 /** Time to answer: the owner may have to approve the request. */
 const ANSWER_MS = 180_000;
+/** Time to answer a logout, which needs no approval. */
+const LOGOUT_MS = 2000;
 const LONGEST_ADDRESS = 4096;
+/** What the signer may show its owner about this program. */
+const CLIENT = JSON.stringify({ name: 'nostrain' });
 
 export interface BunkerAddress {
   readonly signer: string;
@@ -68,7 +72,7 @@ export async function askBunker(
 ): Promise<SignedEvent> {
   const line = openLine(signer, means);
   try {
-    await line.ask('connect', [signer, secret, `sign_event:${draft.kind}`]);
+    await line.ask('connect', [signer, secret, `sign_event:${draft.kind}`, CLIENT]);
     const { kind, created_at, tags, content } = draft;
     const answer = parseJson(
       await line.ask('sign_event', [JSON.stringify({ kind, created_at, tags, content })]),
@@ -79,12 +83,14 @@ export async function askBunker(
       hint: 'try another signer',
     });
   } finally {
+    // the key of this request is never used again; signers that do not know the method refuse it
+    await line.ask('logout', [], LOGOUT_MS).catch(() => undefined);
     line.close();
   }
 }
 
 interface Line {
-  ask(method: string, params: readonly string[]): Promise<string>;
+  ask(method: string, params: readonly string[], waitMs?: number): Promise<string>;
   close(): void;
 }
 
@@ -106,14 +112,14 @@ function openLine(signer: string, { relays, clock, signal, onAuth }: BunkerMeans
   );
   let count = 0;
   return {
-    async ask(method, params) {
+    async ask(method, params, waitMs = ANSWER_MS) {
       const id = `${count++}-${me.publicKey.slice(0, 16)}`;
       const waiting = deferred<Answer>();
       open.set(id, waiting);
       const content = encrypt(JSON.stringify({ id, method, params }), shared);
       const draft = { kind: KIND, created_at: Math.floor(clock.now() / 1000), content };
       await relays.publish(me.sign({ ...draft, tags: [['p', signer]] }), { signal });
-      const answer = await within(waiting.promise, ANSWER_MS, clock, signal);
+      const answer = await within(waiting.promise, waitMs, clock, signal);
       open.delete(id);
       if (answer === undefined) {
         throw new RelayError('bunker/silent', 'the signer does not answer', {

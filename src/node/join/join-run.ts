@@ -18,6 +18,7 @@ import type { RunEvent } from '../../certified/rounds/events.ts';
 import { type CertifiedState, certifiedMembers } from '../../certified/state.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
 import { findSnapshot } from '../../certified/wire/snapshots.ts';
+import { layoutOfRun } from '../../model/from-settings.ts';
 import type { Signer } from '../../network/event.ts';
 import { hintProblem, parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { createWire } from '../../network/wire/create-wire.ts';
@@ -46,6 +47,7 @@ import { LONGEST_EVENT_BYTES, type Protocol } from '../protocol.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../worker-session.ts';
 import { delegationIn } from './delegation.ts';
 import { findRun, keepSpec, type ResolvedRun, runDir, sliceOf } from './find-run.ts';
+import { firstIn } from './parent.ts';
 
 /** The text to train on and the base model to start from, by path, address or hash; each may be unset. */
 export interface TrainingFiles {
@@ -189,8 +191,10 @@ export async function openJoin(
   const storage = machine.chunks
     ? await machine.chunks(spec, { dir, signer })
     : { chunks: fetchedChunks(spec, machine, { dir, signer }), close: async () => undefined };
+  const first = await firstIn(dir, spec, { ...machine, ...runReach, relays }, fullBase);
   const protocol = certifiedProtocol({
     spec,
+    first,
     beacon,
     branch: machine.branch,
     trust: machine.trust,
@@ -216,6 +220,7 @@ export async function openJoin(
       openBase: async (each, notes) => fullBase ?? openBaseOf(start!, each, notes),
       connection: runReach.connection,
       fixed: fixedData(spec, slice),
+      start: first && { layout: layoutOfRun(spec), values: first },
       protocol,
     },
     close: async () => storage.close(),
@@ -369,8 +374,8 @@ export type CertifiedMembers = Pick<CertifiedState, 'head' | 'pending' | 'contri
 /** Returns the protocol of certified rounds for a worker session. */
 export function certifiedProtocol(options: CertifiedOptions): Protocol<CertifiedMembers> {
   const { spec } = options;
-  // the parameters of round 0 come from a base model, and cannot be derived from the spec
-  const isGiven = (spec.start?.root ?? null) !== null;
+  // the parameters of round 0 come from a base model or a parent, and cannot be derived from the spec
+  const isGiven = spec.parent !== null || (spec.start?.root ?? null) !== null;
   return {
     longestEventBytes: LONGEST_EVENT_BYTES,
     members: certifiedMembers,
@@ -383,7 +388,8 @@ export function certifiedProtocol(options: CertifiedOptions): Protocol<Certified
     open: async (wireOptions) => ({
       wire: createWire({ ...wireOptions, features: featureSet(spec.features) }),
       play: async (start, session, parts) => {
-        const first = isGiven ? await parts.base?.first(spec.training.seed) : undefined;
+        const fromBase = async () => (isGiven ? parts.base?.first(spec.training.seed) : undefined);
+        const first = options.first ?? (await fromBase());
         return playCertified(start, session, { ...options, first }, parts);
       },
     }),

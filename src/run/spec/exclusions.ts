@@ -260,6 +260,11 @@ export const tierRules: readonly SpecRule[] = [
     nearest: `${each.nearest ?? `leave ${each.at} out`}, or leave --tiers out`,
   })),
   rule(
+    'parent',
+    'it is null where tiers is more than 0',
+    ({ parent, tiers }) => parent === null || tiers === 0,
+  ),
+  rule(
     'start.rings',
     'there is one more of them than tiers, of start.root too where that is a list, ' +
       'and none where tiers is 0',

@@ -33,6 +33,7 @@ import {
   sizes,
   tierField,
 } from './feature-fields.ts';
+import { readParent } from './parent.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
 import { groupFields, plainFields, sectionFeatures, specDefaults } from './spec-table.ts';
 import { readStart } from './start.ts';
@@ -105,6 +106,10 @@ export const features = {
       'the text of the run and the files of its base are fetched in chunks, from sources that ' +
       'the run names and from its relays',
     spec: { files: { absent: null, read: readChunkedFiles } },
+  },
+  fork: {
+    says: 'training goes on from a certified state of another run',
+    spec: { parent: { absent: null, read: readParent } },
   },
   founders: {
     says:

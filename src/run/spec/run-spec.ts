@@ -11,6 +11,7 @@ import type { SpecInput } from '../input.ts';
 import { type PlacementPolicy, writePlacement } from '../placement-policy.ts';
 import { type SharedSettings, writeSettings } from '../settings.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
+import type { Parent } from './parent.ts';
 import type { Evaluation, GroupValues, PlainValues, VariantValues } from './spec-table.ts';
 import type { Start } from './start.ts';
 
@@ -26,6 +27,8 @@ export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly placement: PlacementPolicy | null;
   /** The published model that is trained, in full or with adapters; null if the model starts from the seed. */
   readonly start: Start | null;
+  /** The state of another run from which this one starts; null if it is no fork. */
+  readonly parent: Parent | null;
   /** Chunked files and sources of the text and base of the run; null for none. */
   readonly files: ChunkedFiles | null;
   /** How the model reads series or pictures; null if it reads text or rows. */

@@ -34,7 +34,7 @@ async function ask(habits: Partial<BunkerHabits>, spoil = '', clock: Clock = sys
     await relays.ready();
     const onAuth = (url: string) => void auth.push(url);
     const event = await askBunker(draft, address.value, { relays, clock, signal, onAuth });
-    return { event, auth, signed: bunker.signed };
+    return { event, auth, signed: bunker.signed, told: bunker.told };
   } finally {
     await relays.close();
     await bunker.close();
@@ -43,7 +43,9 @@ async function ask(habits: Partial<BunkerHabits>, spoil = '', clock: Clock = sys
 
 describe('a remote signer', () => {
   it('signs a delegation, once', async () => {
-    const { event, signed, auth } = await ask({});
+    const { event, signed, auth, told } = await ask({});
+    // NIP-46: who asks, and that it needs the connection no more
+    expect(told).toEqual(['{"name":"nostrain"}', 'logout']);
     expect(signed).toHaveLength(1);
     expect(auth).toEqual([]);
     expect(verifyEvent(event).ok).toBe(true);

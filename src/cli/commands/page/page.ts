@@ -54,6 +54,7 @@ const pageFlags = {
     'none',
   ),
   site: withDefault(text('<name>', 'name of that site under your key'), 'nostrain'),
+  source: text('<url>', 'source code of the page, for the manifest of that site'),
   keyFile: text('<file>', 'secret key to sign the site with (default: in your data folder)'),
   secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
   host: withDefault(
@@ -79,7 +80,11 @@ export const page = (): Command =>
       refuseUnused(command, [
         { flags: ['host', 'port'], goesWith: 'a page that is served', holds: !out && !isPublished },
         { flags: ['out'], goesWith: 'a page that is not published', holds: !isPublished },
-        { flags: ['site', 'keyFile', 'secKey'], goesWith: '--publish', holds: isPublished },
+        {
+          flags: ['site', 'source', 'keyFile', 'secKey'],
+          goesWith: '--publish',
+          holds: isPublished,
+        },
         {
           flags: ['relay'],
           goesWith: 'relays, not --events',
@@ -158,15 +163,17 @@ function assertPublishable({ relay, site }: PageFlags): void {
 }
 
 async function publish(files: PageFiles, address: string, flags: PageFlags): Promise<void> {
-  const { relay: relays, publish: servers, site, json } = flags;
+  const { relay: relays, publish: servers, site, source, json } = flags;
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, writeNote);
     const connection = connectionOf({ timeout: 10 });
-    const means = { site, title: 'nostrain', servers, relays, signer, connection, signal };
+    const means = { site, title: 'nostrain', servers, relays, source, signer, connection, signal };
     const published = await publishSite(files, means);
-    const { label, event, files: sent, relays: accepting } = published;
+    const { label, event, snapshot, files: sent, relays: accepting } = published;
     writeOut(
-      json ? asJson({ site: label, event, address, files: sent, relays: accepting }) : `${label}\n`,
+      json
+        ? asJson({ site: label, event, snapshot, address, files: sent, relays: accepting })
+        : `${label}\n`,
     );
     writeNote(`hosts of Nostr sites serve it at https://${label}.HOST/${address}`);
   });

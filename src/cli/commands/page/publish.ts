@@ -9,10 +9,9 @@ import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { createAskHttp } from '../../../node/net/ask-http.ts';
 import { contentTypeOf, type PageFiles } from '../../../node/net/http-server.ts';
 import type { Connection } from '../../../node/net/relays.ts';
-import { withRelays } from '../../shared/with-relays.ts';
+import { buildSite } from '../../../social/sites.ts';
+import { publishEvent, withRelays } from '../../shared/with-relays.ts';
 
-/** Kind of a named site: other sites of the key, and its root site, stay unchanged. */
-const NAMED_SITE = 35_128;
 const SITE = /^[a-z0-9-]{0,12}[a-z0-9]$/;
 /** Length of a key in base 36, fixed by NIP-5A. */
 const KEY_LETTERS = 50;
@@ -23,14 +22,19 @@ export interface Publication {
   /** Blossom servers. */
   readonly servers: readonly string[];
   readonly relays: readonly string[];
+  /** URL of the source code of the page. */
+  readonly source?: string | undefined;
+  /** `zap` tags of the run that the page shows. */
+  readonly zaps?: readonly (readonly string[])[];
   readonly signer: Signer;
   readonly connection: Connection;
   readonly signal: AbortSignal;
 }
 
 export interface Published {
-  /** Id of the manifest event. */
+  /** Ids of the manifest event and of its snapshot. */
   readonly event: string;
+  readonly snapshot: string;
   /** First label of the host name: `https://LABEL.example.org/`. */
   readonly label: string;
   readonly files: readonly { readonly path: string; readonly sha256: string }[];
@@ -46,9 +50,9 @@ export function assertSite(site: string): void {
   });
 }
 
-/** Uploads the files that the servers lack, then publishes the manifest event. */
+/** Uploads the files that the servers lack, then publishes the manifest and a snapshot of it. */
 export async function publishSite(files: PageFiles, options: Publication): Promise<Published> {
-  const { site, title, servers, relays: urls, signer, connection, signal } = options;
+  const { site, title, servers, relays: urls, signer, connection, signal, source, zaps } = options;
   const blobs = [...files].map(([name, bytes]) => {
     return { path: `/${name}`, bytes, sha256: toHex(nativeSha256(bytes)) };
   });
@@ -61,33 +65,29 @@ export async function publishSite(files: PageFiles, options: Publication): Promi
       await blossom.store?.(blob, bytes, signal);
     }
   }
-  const event = signer.sign({
-    kind: NAMED_SITE,
-    created_at: Math.floor(systemClock.now() / 1000),
-    content: '',
-    tags: [
-      ['d', site],
-      ...blobs.map(({ path, sha256 }) => ['path', path, sha256]),
-      ...servers.map((server) => ['server', server]),
-      ['title', title],
-    ],
-  });
-  const outcomes = await withRelays(urls, { connection, signer, signal }, ({ relays }) =>
-    relays.publish(event, { signal }),
-  );
-  const accepting = outcomes
-    .filter(({ status }) => status === 'accepted')
-    .map(({ relay }) => relay);
-  if (accepting.length === 0) {
-    throw new ConfigError(
-      'page/unpublished',
-      `no relay accepted the manifest: ${outcomes[0]?.message ?? ''}`,
-      { hint: 'name another --relay' },
-    );
-  }
   const paths = blobs.map(({ path, sha256 }) => ({ path, sha256 }));
+  const drafts = buildSite(
+    {
+      name: site,
+      title,
+      author: signer.publicKey,
+      files: paths,
+      servers,
+      source,
+      relay: urls[0] ?? '',
+      zaps,
+    },
+    Math.floor(systemClock.now() / 1000),
+  );
+  const [event, snapshot] = drafts.map((draft) => signer.sign(draft));
+  const accepting = await withRelays(urls, { connection, signer, signal }, async (session) => {
+    const accepting = await publishEvent(event!, 'manifest', session);
+    await publishEvent(snapshot!, 'snapshot', session);
+    return accepting;
+  });
   return {
-    event: event.id,
+    event: event!.id,
+    snapshot: snapshot!.id,
     label: `${keyLabel(signer.publicKey)}${site}`,
     files: paths,
     relays: accepting,

@@ -1,5 +1,4 @@
 /** `nostrain run create`: builds a run spec from flags and a file, prints its report, and publishes it to relays. */
-import { readFile, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
@@ -51,14 +50,24 @@ import {
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { pushChunks } from '../../shared/chunks.ts';
 import { measuring } from '../../shared/estimate.ts';
+import { writeSpec } from '../../shared/files.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { summarizeReport } from './inspect.ts';
 
-const dataFlags = {
+export const dataFlags = {
   corpus: text('<file>', 'text or data that all workers train on (default: by model)'),
   ...settingFlags(['base', ...namesIn('training', 'adapter', 'input')]),
   relay: setting(fields.relay),
+};
+
+/** Flags of commands that write and publish a spec. */
+export const writingFlags = {
+  keyFile: text('<file>', 'your secret key (default: created on first use)'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users can see it'),
+  output: { ...text('<file>', 'file for the spec (default: NAME.run.json)'), short: 'o' },
+  json: toggle('print JSON'),
+  ...connectionFlags,
 };
 
 const createFlags = {
@@ -70,19 +79,17 @@ const createFlags = {
   ),
   packed: several('<folder>', 'folder with chunks of the corpus or base, for joiners'),
   packedAt: several('<source>', 'source of those chunks in addition to the relays'),
-  keyFile: text('<file>', 'your secret key (default: created on first use)'),
-  secKey: text('<key>', 'secret key as hex or nsec; other users can see it'),
   workers: whole('<n>', 'workers to plan for (default: founders)', 1, 100_000),
   workersPerIp: withDefault(whole('<n>', 'workers behind one address', 1, 100_000), 1),
   roundSeconds: positive('<s>', 'length of a round, training included'),
-  output: { ...text('<file>', 'file for the spec (default: NAME.run.json)'), short: 'o' },
   stake: text('<file>', 'table of stakes; published with the run'),
   placement: text('<file>', 'placement document for checkpoint chunks'),
-  json: toggle('print JSON'),
-  ...connectionFlags,
+  ...writingFlags,
 };
 
-type CreateFlags = FlagValues<typeof dataFlags & typeof createFlags>;
+/** Flags of `run create`; `run fork` has some of them. */
+type CreateFlags = Partial<FlagValues<typeof createFlags>> &
+  FlagValues<typeof dataFlags & typeof writingFlags>;
 
 /** Creates the command; flags override the file. */
 export const createRun = (): Command => {
@@ -93,8 +100,23 @@ export const createRun = (): Command => {
   return addFlags(addSpecFlags(addFlags(made, dataFlags)), createFlags).action(create);
 };
 
-async function create(
+const create = async (
   file: string | undefined,
+  flags: CreateFlags,
+  command: Command,
+): Promise<void> =>
+  createFrom({ document: file === undefined ? {} : await readDocument(file) }, flags, command);
+
+/** What a spec is made from, apart from flags, which win over the document. */
+interface Origin {
+  readonly document: Untyped;
+  /** Evaluation slice that the document names. */
+  readonly slice?: Uint8Array | undefined;
+}
+
+/** Completes a spec, reports what it means, writes it, and publishes it if relays are named. */
+export async function createFrom(
+  origin: Origin,
   flags: CreateFlags,
   command: Command,
 ): Promise<void> {
@@ -107,7 +129,7 @@ async function create(
       spec: plain,
       adaptations,
     } = await makeSpec({
-      document: file === undefined ? {} : await readDocument(file),
+      document: origin.document,
       typed: await withPlacement(
         withAddress(withStakes(documentFromFlags(command), stakes), flags),
         flags,
@@ -116,6 +138,7 @@ async function create(
       me: signer.publicKey,
       isGuarded: true,
       ...(await dataOfSpec(flags, { onNotice, signal })),
+      ...(origin.slice && { slice: origin.slice }),
       start: (settings) => startOfSettings(settings, { onNotice, signal }, hintsIn(flags)),
     });
     const chunks = await importedChunks(plain, settingsFromFlags(command).base, signal);
@@ -130,6 +153,7 @@ async function create(
     refuseUnused(command, createRules(made.spec, relays));
     const securityReport = securityReportOf(made.spec, {
       ...flags,
+      workersPerIp: flags.workersPerIp ?? 1,
       relays,
       measure: measuring(onNotice),
     });
@@ -196,21 +220,6 @@ function createRules(
       holds: relays.length > 0,
     },
   ];
-}
-
-/** Writes the spec. Never overwrites the spec of another run; the same spec may be created and published again. */
-async function writeSpec(file: string, spec: RunSpec): Promise<void> {
-  const text = asJson(JSON.parse(canonicalSpec(spec)));
-  const before = await readFile(file, 'utf8').catch(() => undefined);
-  if (before === text) return;
-  await writeFile(file, text, { flag: 'wx' }).catch((cause: unknown) => {
-    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
-    throw new ConfigError(
-      'output/file',
-      exists ? `${file} exists and was not overwritten` : `cannot write ${file}`,
-      { hint: 'name another file with -o FILE', cause },
-    );
-  });
 }
 
 function assertAuthor(spec: RunSpec, signer: Signer): void {

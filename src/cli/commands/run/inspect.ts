@@ -95,7 +95,9 @@ export const listOfRuns = (): Command =>
     async (flags: ListFlags) => {
       await interruptibly(async (signal) => {
         const runs = await askForRuns(flags, signal);
-        const summaries = runs.map((each) => summary(each, flags.relay ?? []));
+        const summaries = inTree(runs).map(({ listed, depth }) =>
+          summary(listed, flags.relay ?? [], depth),
+        );
         writeOut(flags.json ? asJson(summaries) : words(summaries));
       });
     },
@@ -110,6 +112,21 @@ async function askForRuns(flags: ListFlags, signal: AbortSignal): Promise<readon
   );
 }
 
+/** Returns runs so that each fork follows its parent, with the number of ancestors that are listed. */
+function inTree(
+  runs: readonly PublishedRun[],
+): readonly { readonly listed: PublishedRun; readonly depth: number }[] {
+  const listedRuns = new Set(runs.map(({ run }) => run));
+  const isRoot = ({ spec: { parent } }: PublishedRun) => !parent || !listedRuns.has(parent.run);
+  const branch = (listed: PublishedRun, depth: number): ReturnType<typeof inTree> => [
+    { listed, depth },
+    ...runs
+      .filter(({ spec }) => spec.parent?.run === listed.run)
+      .flatMap((child) => branch(child, depth + 1)),
+  ];
+  return runs.filter(isRoot).flatMap((root) => branch(root, 0));
+}
+
 interface Summary {
   readonly name: string;
   readonly run: string;
@@ -118,14 +135,19 @@ interface Summary {
   readonly author: string;
   readonly publishedAt: string;
   readonly naddr: string;
+  /** The run that this one continues, after so many rounds. */
+  readonly parent?: { readonly run: string; readonly rounds: number };
+  /** Number of its ancestors in the list. */
+  readonly depth: number;
 }
 
 /** Returns the entry of a run in a list of runs. */
 export function summary(
   { run, spec, createdAt }: PublishedRun,
   relays: readonly string[],
+  depth = 0,
 ): Summary {
-  const { name, training, founders, author } = spec;
+  const { name, training, founders, author, parent } = spec;
   return {
     name,
     run,
@@ -134,6 +156,8 @@ export function summary(
     author: toNpub(author),
     publishedAt: timeOf(createdAt),
     naddr: encodeRunAddress({ run, author, relays }),
+    ...(parent && { parent: { run: parent.run, rounds: parent.rounds } }),
+    depth,
   };
 }
 
@@ -143,14 +167,23 @@ function timeOf(seconds: number): string {
   return Number.isNaN(date.getTime()) ? 'never' : date.toISOString();
 }
 
+/** Maximum levels of indentation. */
+const MOST_INDENT = 8;
+
 function words(runs: readonly Summary[]): string {
   if (runs.length === 0) return 'no runs on these relays\n';
-  const lines = runs.flatMap(({ name, run, model, founders, author, publishedAt, naddr }) => [
-    safeLine(`${name}: ${model}, ${founders} founder${founders === 1 ? '' : 's'}, ${publishedAt}`),
-    `  run ${run}`,
-    `  by ${fullName(author)}`,
-    `  nostrain run join ${naddr}`,
-  ]);
+  const lines = runs.flatMap((each) => {
+    const { name, run, model, founders, author, publishedAt, naddr, parent, depth } = each;
+    const many = `${founders} founder${founders === 1 ? '' : 's'}`;
+    const facts = [
+      safeLine(`${name}: ${model}, ${many}, ${publishedAt}`),
+      ...(parent ? [`  goes on from run ${parent.run} after ${parent.rounds} rounds`] : []),
+      `  run ${run}`,
+      `  by ${fullName(author)}`,
+      `  nostrain run join ${naddr}`,
+    ];
+    return facts.map((line) => '  '.repeat(Math.min(depth, MOST_INDENT)) + line);
+  });
   return `${lines.join('\n')}\n`;
 }
 

@@ -1,0 +1,200 @@
+/** `nostrain corpus`: makes a corpus of the notes of Nostr authors, and fetches one that somebody defined. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { Command } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { toNpub } from '../../node/files/keys.ts';
+import { readKey } from '../../run/field.ts';
+import {
+  defineNotes,
+  deletionsFilter,
+  IDS_PER_REQUEST,
+  isDeletion,
+  MOST_AUTHORS,
+  MOST_NOTES,
+  type NotesCorpus,
+  notDeletedBy,
+  notesFilters,
+  parseNotes,
+  rebuildNotes,
+  writeNotes,
+} from '../../social/notes.ts';
+import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
+import {
+  commandWith,
+  type FlagValues,
+  several,
+  text,
+  withDefault,
+} from '../../terminal/flag-table.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { writeNote, writeOut } from '../../terminal/output.ts';
+import { readText } from '../shared/files.ts';
+import { withRelays } from '../shared/with-relays.ts';
+
+export const corpus = (): Command =>
+  new Command('corpus')
+    .description('train on notes of Nostr authors')
+    .addCommand(defineCorpus())
+    .addCommand(fetchCorpus());
+
+const readingFlags = {
+  relay: withDefault(several('<url>', 'relay to read from, repeatable'), [], 'none'),
+  text: withDefault(text('<file>', 'file for the text to train on'), 'notes.txt'),
+  ...connectionFlags,
+};
+
+const defineFlags = {
+  authors: withDefault(several('<npub>', 'author whose notes to take, repeatable'), [], 'none'),
+  kinds: withDefault(text('<list>', 'kinds of notes, separated by commas'), '1,30023'),
+  output: { ...withDefault(text('<file>', 'file for the definition'), 'notes.json'), short: 'o' },
+  ...readingFlags,
+};
+
+const defineCorpus = (): Command =>
+  commandWith(
+    'nostr',
+    'define a corpus: the notes of these authors, as event ids under one Merkle root',
+    defineFlags,
+  ).action((flags: FlagValues<typeof defineFlags>) =>
+    interruptibly(async (signal) => {
+      const authors = flags.authors.map(keyFrom);
+      const kinds = flags.kinds.split(',').map(Number);
+      const isGood = kinds.every((kind) => Number.isInteger(kind) && kind >= 0 && kind < 65_536);
+      if (authors.length === 0 || authors.length > MOST_AUTHORS || !isGood) {
+        throw new ConfigError('flag/authors', `name 1 to ${MOST_AUTHORS} authors, and kinds`, {
+          hint: 'as in --authors npub1… --kinds 1,30023',
+        });
+      }
+      const reach = { connection: connectionOf(flags), signal };
+      const events = await withRelays(flags.relay, reach, ({ relays }) =>
+        readAuthors(relays, authors, kinds, signal),
+      );
+      const opened = defineNotes(events, kinds);
+      if (opened.corpus.ids.length === 0) {
+        throw new ConfigError('corpus/empty', 'these relays have no notes of these authors', {
+          hint: 'name the relays that they write to with --relay',
+        });
+      }
+      await writeFile(flags.output, writeNotes(opened.corpus));
+      await writeFile(flags.text, opened.text);
+      writeOut(describe(opened.corpus));
+    }),
+  );
+
+const fetchCorpus = (): Command =>
+  commandWith(
+    'fetch',
+    'fetch the notes of a definition, check them, and say which their authors have deleted since',
+    readingFlags,
+  )
+    .argument('<file>', 'definition that `nostrain corpus nostr` wrote')
+    .action((file: string, flags: FlagValues<typeof readingFlags>) =>
+      interruptibly(async (signal) => {
+        const parsed = parseNotes(await readText(file));
+        if (!parsed.ok) {
+          throw new ConfigError('corpus/file', `${file}: ${parsed.issue.message}`, {
+            hint: 'give the file that `nostrain corpus nostr` wrote',
+          });
+        }
+        const reach = { connection: connectionOf(flags), signal };
+        await withRelays(flags.relay, reach, async ({ relays }) => {
+          const events = await readIds(relays, parsed.value, signal);
+          const deleted = await readDeleted(relays, parsed.value, events, signal);
+          for (const { id, pubkey } of deleted) {
+            writeNote(`deleted by ${toNpub(pubkey)}: ${id}; leave it out of your next corpus`);
+          }
+          const opened = rebuildNotes(parsed.value, events);
+          if (!opened.ok) {
+            throw new ConfigError('corpus/incomplete', opened.issue.message, {
+              hint: 'name more relays with --relay, or define the corpus again',
+            });
+          }
+          await writeFile(flags.text, opened.value.text);
+          writeOut(describe(opened.value.corpus));
+        });
+      }),
+    );
+
+function keyFrom(named: string): string {
+  const key = readKey(named);
+  if (key !== undefined) return key;
+  throw new ConfigError('flag/authors', `${named} is not a public key`, {
+    hint: 'name authors as npub1… or 64 hex digits',
+  });
+}
+
+const describe = ({ root, text: sha256, ids, authors }: NotesCorpus): string =>
+  [
+    `root     ${root}`,
+    `sha256   ${sha256}`,
+    `notes    ${ids.length}`,
+    ...authors.map(({ key, notes }) => `  ${toNpub(key)}  ${notes}`),
+    '',
+  ].join('\n');
+
+/** Milliseconds to wait for a page of events. */
+const WAIT_MS = 15_000;
+/** Events of a page: relays return at most this many. */
+const PAGE = 500;
+
+/** Reads the notes and deletions of each author, page by page back in time. */
+async function readAuthors(
+  relays: RelaySet,
+  authors: readonly string[],
+  kinds: readonly number[],
+  signal: AbortSignal,
+): Promise<readonly SignedEvent[]> {
+  const events = new Map<string, SignedEvent>();
+  for (const author of authors) {
+    let until: number | undefined;
+    for (;;) {
+      const before = events.size;
+      const filter = { ...notesFilters([author], kinds), limit: PAGE };
+      const page = until === undefined ? filter : { ...filter, until };
+      const { events: got } = await relays.query([page], { waitMs: WAIT_MS, signal });
+      for (const event of got) events.set(event.id, event);
+      // a page that brings nothing new ends the search: more events than a page in one second are not read
+      if (events.size === before || events.size > MOST_NOTES) break;
+      until = Math.min(...got.map(({ created_at }) => created_at));
+    }
+  }
+  return [...events.values()];
+}
+
+async function readIds(
+  relays: RelaySet,
+  { ids }: NotesCorpus,
+  signal: AbortSignal,
+): Promise<readonly SignedEvent[]> {
+  const events: SignedEvent[] = [];
+  for (let from = 0; from < ids.length; from += IDS_PER_REQUEST) {
+    const filter = { ids: ids.slice(from, from + IDS_PER_REQUEST) };
+    const { events: got } = await relays.query([filter], { waitMs: WAIT_MS, signal });
+    events.push(...got);
+  }
+  return events;
+}
+
+/** Returns the notes that their authors asked to delete since the corpus was defined. */
+async function readDeleted(
+  relays: RelaySet,
+  { authors }: NotesCorpus,
+  notes: readonly SignedEvent[],
+  signal: AbortSignal,
+): Promise<readonly SignedEvent[]> {
+  const filter = deletionsFilter(authors.map(({ key }) => key));
+  const { events } = await relays.query([filter], { waitMs: WAIT_MS, signal });
+  const isKept = notDeletedBy(events.filter(isDeletion));
+  return notes.filter((note) => !isKept(note));
+}
+
+/** Reads a definition for a receipt: the text of its notes is the corpus of the run. */
+export async function notesOfRun(file: string, sha256: string | undefined): Promise<NotesCorpus> {
+  const parsed = parseNotes(await readFile(file, 'utf8').catch(() => ''));
+  if (parsed.ok && parsed.value.text === sha256) return parsed.value;
+  throw new ConfigError('corpus/file', `${file} does not define the corpus of this run`, {
+    hint: 'give the file that `nostrain corpus nostr` wrote when the run was created',
+  });
+}

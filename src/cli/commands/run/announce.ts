@@ -1,0 +1,174 @@
+/** `nostrain run announce`: posts a note or a model card about a run; once the run is over, with its zap split. */
+import type { Command } from 'commander';
+import { systemClock } from '../../../base/async.ts';
+import { toHex } from '../../../base/bytes.ts';
+import { ConfigError, RelayError } from '../../../base/errors.ts';
+import { encodeRunAddress } from '../../../certified/wire/runs.ts';
+import { openArchive } from '../../../dashboard/follow-run.ts';
+import { createBlossomSource } from '../../../network/chunks/http-source.ts';
+import {
+  createSigner,
+  type EventDraft,
+  type SignedEvent,
+  verifyEvent,
+} from '../../../network/event.ts';
+import { askBunker, parseBunker } from '../../../network/wire/bunker.ts';
+import { createSecretKey, homeSigner, toNpub } from '../../../node/files/keys.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
+import { createAskHttp } from '../../../node/net/ask-http.ts';
+import type { RelayReach } from '../../../node/net/relays.ts';
+import {
+  buildAnnouncement,
+  lossesIn,
+  type PostedPicture,
+  type RunPost,
+} from '../../../social/announce.ts';
+import { splitOf } from '../../../social/ask-split.ts';
+import { connectionOf } from '../../../terminal/connection.ts';
+import {
+  commandWith,
+  type FlagValues,
+  several,
+  text,
+  toggle,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { openSource, sourceFlags, sourceOf } from '../../shared/archive-source.ts';
+import { CHART_SIZE, drawLossChart } from '../../shared/loss-chart.ts';
+import { keyFlags } from '../../shared/signed-document.ts';
+import { publishEvent, withRelays } from '../../shared/with-relays.ts';
+import { assertWebAddress } from '../handler.ts';
+
+const { run: _, ...readingFlags } = sourceFlags;
+
+/** Flags for the key that signs, here or in a remote signer. */
+const userFlags = {
+  ...keyFlags,
+  bunker: text('<address>', 'sign with the remote signer at bunker://… (NIP-46) instead'),
+};
+
+const announceFlags = {
+  ...readingFlags,
+  events: text('<file>', 'archive to read instead of asking relays'),
+  to: withDefault(
+    several('<url>', 'relay to post to, repeatable; best those of your relay list'),
+    [],
+    'those of the run',
+  ),
+  card: toggle('publish a model card (NIP-23) instead of a note; a later one replaces it'),
+  page: text('<url>', 'address of a run page to link to'),
+  tab: text('<url>', 'address of a tab that trains, to link to'),
+  blossom: text(
+    '<url>',
+    'Blossom server for a picture of the loss; without one it is drawn in text',
+  ),
+  dry: toggle('print the event unsigned and post nothing'),
+  ...userFlags,
+  json: toggle('print JSON'),
+};
+
+type AnnounceFlags = FlagValues<typeof announceFlags>;
+
+export const announceRun = (): Command =>
+  commandWith(
+    'announce',
+    'post a note about a run, signed by you; once the run is over it splits zaps',
+    announceFlags,
+  )
+    .argument('<run>', 'naddr1…, link, id, spec file or name of the run')
+    .action((run: string, flags: AnnounceFlags) =>
+      interruptibly((signal) => announce(run, flags, signal)),
+    );
+
+async function announce(run: string, flags: AnnounceFlags, signal: AbortSignal): Promise<void> {
+  for (const url of [flags.page, flags.tab]) if (url !== undefined) assertWebAddress(url);
+  const source = await sourceOf({ ...flags, run }, signal);
+  const archive = await openSource(flags, source);
+  const isNamed = flags.to.length > 0;
+  const connection = isNamed ? connectionOf(flags) : source.reach.connection;
+  const reach = { connection, signal };
+  const to = isNamed ? flags.to : source.reach.relays;
+  const [relay] = to;
+  if (relay === undefined) {
+    throw new ConfigError('flag/to', 'no relay to post to is named', {
+      hint: 'name one with --to wss://…',
+    });
+  }
+  await withRelays(to, reach, async (session) => {
+    const { relays } = session;
+    const now = Math.floor(systemClock.now() / 1000);
+    const opened = await openArchive(archive, { ...source.options, nowSeconds: now });
+    const { spec, picture } = opened;
+    const hints = source.reach.relays.length > 0 ? source.reach.relays : to;
+    const split = await splitOf(picture, relays, signal);
+    for (const key of split.leftOut)
+      writeNote(`left out, without a Lightning address: ${toNpub(key)}`);
+    const losses = lossesIn(picture);
+    const isDrawn = flags.blossom !== undefined && losses.length > 1 && flags.dry !== true;
+    const about: RunPost = {
+      shown: picture,
+      author: spec.author,
+      naddr: encodeRunAddress({ run: opened.run, author: spec.author, relays: hints }),
+      relay: hints[0]!,
+      page: flags.page,
+      tab: flags.tab,
+      picture: isDrawn ? await uploadChart(losses, flags, signal) : undefined,
+      split,
+    };
+    const draft = buildAnnouncement(about, now, flags.card === true);
+    if (flags.dry) return writeOut(asJson(draft));
+    const event = await signAsUser(draft, flags, reach);
+    const accepting = await publishEvent(event, 'note', session);
+    writeOut(flags.json ? asJson({ event, relays: accepting }) : `${event.id}\n${event.content}\n`);
+  });
+}
+
+/** Uploads the chart under its hash. The key that uploads is the user's, or a throwaway one if a bunker signs. */
+async function uploadChart(
+  losses: readonly number[],
+  flags: AnnounceFlags,
+  signal: AbortSignal,
+): Promise<PostedPicture> {
+  const bytes = drawLossChart(losses);
+  const sha256 = toHex(nativeSha256(bytes));
+  const signer =
+    flags.bunker === undefined
+      ? await homeSigner(flags, writeNote)
+      : createSigner(createSecretKey(), nativeCrypto);
+  const server = flags.blossom!.replace(/\/$/, '');
+  const ask = createAskHttp({ isTrusted: true });
+  const contentType = 'image/png';
+  const blossom = createBlossomSource(server, { ask, clock: systemClock, signer, contentType });
+  await blossom.store?.({ sha256, bytes: bytes.length, offset: undefined }, bytes, signal);
+  const size = `${CHART_SIZE.width}x${CHART_SIZE.height}`;
+  return { url: `${server}/${sha256}.png`, sha256, type: contentType, size };
+}
+
+/** Returns the signed event. Throws a ConfigError or a RelayError if the remote signer refuses or signs another one. */
+async function signAsUser(
+  draft: EventDraft,
+  flags: FlagValues<typeof userFlags>,
+  reach: RelayReach,
+): Promise<SignedEvent> {
+  if (flags.bunker === undefined) return (await homeSigner(flags, writeNote)).sign(draft);
+  const address = parseBunker(flags.bunker);
+  if (!address.ok) {
+    throw new ConfigError('flag/bunker', `--bunker: ${address.issue.message}`, {
+      hint: 'copy the connection address that your signer shows',
+    });
+  }
+  const event = await withRelays(address.value.relays, reach, ({ relays, signal }) => {
+    writeNote('waiting for your signer: it may ask for your approval');
+    const onAuth = (url: string) => writeNote(`your signer asks you to open ${url}`);
+    return askBunker(draft, address.value, { relays, clock: systemClock, signal, onAuth });
+  });
+  const isSame = event.content === draft.content && event.kind === draft.kind;
+  const hasTags = JSON.stringify(event.tags) === JSON.stringify(draft.tags);
+  if (isSame && hasTags && verifyEvent(event).ok) return event;
+  throw new RelayError('bunker/other', 'the signer returned another event than the requested one', {
+    hint: 'use another signer',
+  });
+}

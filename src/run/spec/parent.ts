@@ -1,0 +1,38 @@
+/** The section `parent` of a run spec: the certified state of another run from which a fork starts. */
+import { hash, key, relayUrls, row, whole } from '../field.ts';
+import type { Digest, WorkerId } from '../ids.ts';
+import { readGroup, type Untyped } from './spec-readers.ts';
+
+/** Lineage of a fork. The roots name the state; relays are hints. */
+export interface Parent {
+  readonly run: Digest;
+  readonly author: WorkerId;
+  /** Relays that had the parent's events. */
+  readonly relays: readonly string[];
+  /** Number of rounds of the parent that led to the state. */
+  readonly rounds: number;
+  /** Digest of the outcome of the last of them. */
+  readonly outcome: Digest;
+  /** Model root in that outcome. */
+  readonly root: Digest;
+  /** Model root of round 0 of the fork: the same parameters, without momentum. */
+  readonly first: Digest;
+}
+
+/** Maximum number of rounds, as in `training.rounds`. */
+const MOST_ROUNDS = 1_000_000;
+
+/** Fields of the section. */
+const parentFields = {
+  run: row('id of the run that this one continues', hash()),
+  author: row('author of its spec', key()),
+  relays: row('relays that had its events; hints', relayUrls()),
+  rounds: row('number of its rounds that led to the state', whole(1, MOST_ROUNDS)),
+  outcome: row('digest of the outcome of the last of these rounds', hash()),
+  root: row('model root in that outcome', hash()),
+  first: row('model root of these parameters without momentum: that of round 0 here', hash()),
+} as const;
+
+/** Reads the section of a spec; null if it has none. Throws a ConfigError with the path of the invalid value. */
+export const readParent = (spec: Untyped): Parent | null =>
+  spec.parent === null ? null : readGroup(spec, 'parent', parentFields);
