@@ -52,10 +52,8 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     ],
     'relays.ts': [['nostrain relays check --json', 'relays-check']],
     'replay.ts': [['nostrain replay --json', 'replay']],
-    'run/create.ts': [
-      ['', ''],
-      ['nostrain run create --json', 'run-create'],
-    ],
+    'run/create.ts': [['nostrain run create --json', 'run-create']],
+    'shared/files.ts': [['', '']],
     'run/inspect.ts': [
       ['nostrain run inspect --json', 'run-inspect'],
       ['nostrain run list --json', 'run-list'],

@@ -180,10 +180,9 @@ export async function openJoin(
   const me = signer.publicKey;
   const settings = await settingsFor(spec, { dir, chosen, base, relays, me, delegation });
   assertReady(spec, settings, corpus);
-  const { start } = spec;
   const isFullBase = settings.model === 'pretrained' && spec.tiers === 0;
   const fullBase = isFullBase
-    ? await openBaseOf(start!, settings, { onNotice, signal })
+    ? await openBaseOf(spec.start!, settings, { onNotice, signal })
     : undefined;
   await makeFolder(dir, spec);
   const slice = await sliceOf(spec, dir, relays, runReach);
@@ -217,7 +216,7 @@ export async function openJoin(
       keyFile,
       keyDir: dataHome(),
       advertise,
-      openBase: async (each, notes) => fullBase ?? openBaseOf(start!, each, notes),
+      openBase: async (each, notes) => fullBase ?? openBaseOf(spec.start!, each, notes),
       connection: runReach.connection,
       fixed: fixedData(spec, slice),
       start: first && { layout: layoutOfRun(spec), values: first },

@@ -16,7 +16,7 @@ import { fields } from '../../../run/options.ts';
 import { namesIn, type Settings } from '../../../run/settings.ts';
 import { describeAdaptation } from '../../../run/spec/adaptation.ts';
 import { presets } from '../../../run/spec/presets.ts';
-import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake/stake-snapshot.ts';
 import { fullName } from '../../../run/worker-names.ts';
