@@ -67,7 +67,7 @@ describe('--lan', () => {
   const interfaces = () => ({
     lo: [ipv4('127.0.0.1', true)],
     docker0: [ipv4('172.17.0.1')],
-    eth0: [ipv4('198.51.100.7')],
+    eth0: [ipv4('8.8.8.8')],
     wlan0: [ipv4('192.168.1.5')],
   });
 
