@@ -7,9 +7,9 @@ import sys
 from nostr_sdk import Coordinate, Event, Metadata, Nip19
 
 events = {name: Event.from_json(json.dumps(each)) for name, each in json.load(sys.stdin).items()}
-tags = {name: [tag.to_vec() for tag in event.tags().to_vec()] for name, event in events.items()}
+tags = {name: [tag.to_vec() for tag in event.tags()] for name, event in events.items()}
 naddr = re.search(r"nostr:(naddr1[0-9a-z]+)", events["note"].content()).group(1)
-found = Nip19.from_bech32(naddr).as_enum().coord.coordinate()
+found = Nip19.from_bech32(naddr).as_enum().coordinate.coordinate()
 named = Coordinate.parse(next(tag[1] for tag in tags["note"] if tag[0] == "a"))
 print(
     json.dumps(
