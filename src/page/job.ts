@@ -13,6 +13,7 @@ import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts
 import { hintProblem } from '../network/transport/relay-urls.ts';
 import { openSocket } from '../network/transport/socket.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
+import { firstOfImported } from './imported-first.ts';
 import type { FromJob, ListedRun, Source, ToJob } from './messages.ts';
 import {
   checkpointPointer,
@@ -218,11 +219,15 @@ async function verify(): Promise<void> {
   const startedMs = systemClock.now();
   const archive = await opened.archive((have) => say({ type: 'gathering', have }));
   const of = spec.training.rounds;
+  const { signal } = stop;
+  const session = relays && { relays, clock: systemClock, sha256, signal };
   const report = await replayRun(archive, {
     run,
     spec,
-    signal: stop.signal,
-    first: (of) => firstOfFork(of, { sha256, signal: stop.signal, open: openParent }),
+    signal,
+    first: async (of) =>
+      (session && (await firstOfImported(of, session))) ??
+      firstOfFork(of, { sha256, signal, open: openParent }),
     onRound: (round) => say({ type: 'checked', round, of }),
   });
   say({ type: 'verified', report, seconds: (systemClock.now() - startedMs) / 1000 });

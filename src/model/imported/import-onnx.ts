@@ -52,6 +52,12 @@ interface Recorded {
   readonly attributes: Attributes;
 }
 
+interface Recording {
+  readonly opset: number;
+  readonly input: ImportedGraph['input'];
+  readonly recorded: readonly Recorded[];
+}
+
 /** Operators with subgraphs. */
 const CONTROL = new Set(['Loop', 'If', 'Scan', 'SequenceMap']);
 
@@ -59,6 +65,7 @@ class Importer {
   readonly #file: OnnxFile;
   readonly #opset: number;
   readonly #values = new Map<string, Source>();
+  readonly #recorded: Recorded[] = [];
   /** Split tensors by the name of their sequence, which SequenceAt picks from. */
   readonly #sequences = new Map<string, Pick<Recorded, 'inputs' | 'attributes'>>();
 
@@ -79,7 +86,8 @@ class Importer {
     const [output] = outputs;
     const end = output && this.#values.get(output.name);
     if (!end) throw badFile('it has no output');
-    return canonical(this.#opset, input, { name: output.name, end });
+    const recording = { opset: this.#opset, input, recorded: this.#recorded };
+    return canonical(recording, { name: output.name, end });
   }
 
   /** Returns the only input that is not an initializer. */
@@ -135,6 +143,7 @@ class Importer {
       ? { ...sequence, type: name, inputs: [...sources, ...sequence.inputs], results: 1 }
       : { type: name, inputs: sources, results: outputs.length, attributes: plain(node) };
     const folded = this.#fold(recorded);
+    if (!folded) this.#recorded.push(recorded);
     outputs.forEach((output, result) => {
       const tensor = folded?.[result];
       const source: Source = tensor
@@ -265,61 +274,28 @@ function plainOf(attribute: FileAttribute) {
   return attribute.isList ? attribute.numbers : attribute.numbers[0];
 }
 
-/** Numbers what the output depends on. */
+/** Numbers what the output depends on: tensors by name, constants, and nodes in the order of the file. */
 function canonical(
-  opset: number,
-  input: ImportedGraph['input'],
+  { opset, input, recorded }: Recording,
   { name, end }: { readonly name: string; readonly end: Source },
 ): Imported {
-  const order: Recorded[] = [];
-  const leaves = {
-    tensor: new Map<string, FileTensor & { role: Role }>(),
-    constant: [] as Tensor[],
-  };
-  const seen = new Set<Recorded | Tensor>();
-  // depth first without recursion: a node comes after the nodes it reads
-  const stack: { readonly source: Source; readonly isDone: boolean }[] = [
-    { source: end, isDone: false },
-  ];
-  for (let next = stack.pop(); next; next = stack.pop()) {
-    const { source, isDone } = next;
-    if (source.from === 'tensor') {
-      leaves.tensor.set(source.stored.name, { ...source.stored, role: source.role });
-    } else if (source.from === 'constant') {
-      if (!seen.has(source.tensor)) leaves.constant.push(source.tensor);
-      seen.add(source.tensor);
-    } else if (source.from === 'node') {
-      if (isDone) order.push(source.node);
-      else if (!seen.has(source.node)) {
-        seen.add(source.node);
-        stack.push({ source, isDone: true });
-        for (const each of source.node.inputs.toReversed()) {
-          if (each) stack.push({ source: each, isDone: false });
-        }
-      }
+  const reached = new Map<string, FileTensor & { readonly role: Role }>();
+  const constants = new Set<Tensor>();
+  const used = new Set<Recorded>();
+  const use = (source: Source | undefined): void => {
+    if (source?.from === 'constant') constants.add(source.tensor);
+    else if (source?.from === 'node') used.add(source.node);
+    else if (source?.from === 'tensor') {
+      reached.set(source.stored.name, { ...source.stored, role: source.role });
     }
-  }
-  return numbered(opset, input, { name, end, order, ...leaves });
-}
-
-interface Reached {
-  readonly name: string;
-  readonly end: Source;
-  readonly order: readonly Recorded[];
-  readonly tensor: ReadonlyMap<string, FileTensor & { readonly role: Role }>;
-  readonly constant: readonly Tensor[];
-}
-
-function numbered(
-  opset: number,
-  input: ImportedGraph['input'],
-  { name, end, order, tensor, constant }: Reached,
-): Imported {
-  const tensors = [...tensor.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  };
+  use(end);
+  for (const node of recorded.toReversed()) if (used.has(node)) node.inputs.forEach(use);
+  const tensors = [...reached.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const numbers = new Map<string | Tensor | Recorded, number>();
   let count = 1;
-  for (const { name: each } of tensors) numbers.set(each, count++);
-  for (const each of constant) numbers.set(each, count++);
+  for (const each of tensors) numbers.set(each.name, count++);
+  for (const each of constants) numbers.set(each, count++);
   const numberOf = (source: Source | undefined): number => {
     if (!source) return -1;
     if (source.from === 'input') return 0;
@@ -327,26 +303,23 @@ function numbered(
     if (source.from === 'constant') return numbers.get(source.tensor)!;
     return numbers.get(source.node)! + source.result;
   };
-  const nodes = order.map((node): ImportedNode => {
+  const nodes: ImportedNode[] = [];
+  for (const node of recorded) {
+    if (!used.has(node)) continue;
     const { type, inputs, results, attributes } = node;
     numbers.set(node, count);
     count += results;
-    return { type, inputs: inputs.map(numberOf), results, attributes };
-  });
+    nodes.push({ type, inputs: inputs.map(numberOf), results, attributes });
+  }
+  const named = tensors.map(({ name: each, shape, kind, role }) => ({
+    name: each,
+    shape,
+    kind,
+    role,
+  }));
+  const output = { name, value: numberOf(end) };
   return {
-    graph: {
-      opset,
-      input,
-      tensors: tensors.map(({ name: each, shape, kind, role }) => ({
-        name: each,
-        shape,
-        kind,
-        role,
-      })),
-      constants: constant,
-      nodes,
-      output: { name, value: numberOf(end) },
-    },
-    elementsOf: (wanted) => Float32Array.from(tensor.get(wanted)!.read().elements),
+    graph: { opset, input, tensors: named, constants: [...constants], nodes, output },
+    elementsOf: (wanted) => Float32Array.from(reached.get(wanted)!.read().elements),
   };
 }

@@ -7,7 +7,7 @@ import { canonicalJson, jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { ImportedShape } from '../../run/spec/imported-shape.ts';
 import { readNumbers } from '../../tensor/dtype.ts';
-import { allFinite, bytesOfVector } from '../../tensor/params.ts';
+import { allFinite, bytesOfVector, type Layout } from '../../tensor/params.ts';
 import type { CustomModel } from '../architectures/architecture.ts';
 import { sizeOf } from '../graph/rule.ts';
 import { modelLayout } from '../parameters.ts';
@@ -46,6 +46,13 @@ export function unpackImported({ graph: bytes, weights }: PackedModel): Imported
   });
   if (broken) throw unfit(`${broken.name} has numbers that are not finite`);
   return { graph, elementsOf };
+}
+
+/** Returns the weights of a model in the order of its layout. */
+export function firstParameters({ elementsOf }: Imported, { slots, size }: Layout): Float32Array {
+  const values = new Float32Array(size);
+  for (const { name, offset } of slots) values.set(elementsOf(name), offset);
+  return values;
 }
 
 const unfit = (why: string): ConfigError =>

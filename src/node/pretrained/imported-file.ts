@@ -12,6 +12,7 @@ import type { CustomModel } from '../../model/architectures/architecture.ts';
 import { type Imported, importOnnx } from '../../model/imported/import-onnx.ts';
 import { importedModel } from '../../model/imported/model.ts';
 import {
+  firstParameters,
   importedShape,
   MOST_GRAPH_BYTES,
   type PackedModel,
@@ -121,12 +122,7 @@ export async function openImportedTask(
     ...identity,
     model,
     packed,
-    first: async () => {
-      const { slots, size } = modelLayout(model);
-      const values = new Float32Array(size);
-      for (const slot of slots) values.set(elementsOf(slot.name), slot.offset);
-      return values;
-    },
+    first: async () => firstParameters(imported, modelLayout(model)),
     frozen: async () =>
       Object.fromEntries(frozen.map((tensor) => [tensor.name, elementsOf(tensor.name)])),
   };
