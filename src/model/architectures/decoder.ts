@@ -19,6 +19,7 @@ import {
   transpose,
 } from '../graph/verbs.ts';
 import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';
+import { paddedShared } from './experts.ts';
 
 /** One linear layer: its tensors are `<name>.weight` and, with a bias, `<name>.bias`. */
 export interface LinearLayer {
@@ -37,6 +38,8 @@ export interface Layers {
   readonly weights: Weights;
   /** Applies a layer to rows (N, inputs); returns (N, outputs). */
   linear(layer: LinearLayer, rows: Value): Value;
+  /** Receives the load-balancing loss of each block with experts, in training. */
+  readonly balance?: Value[] | undefined;
 }
 
 /** Queries (B, A, T, d), and keys and values (B, K, T, d), of one layer. */
@@ -97,6 +100,8 @@ export interface DecoderFamily {
   readonly others: readonly TensorSpec[];
   /** Tensors of a block. */
   tensorsOf(at: string): readonly TensorSpec[];
+  /** Tensors and linear layers of the experts of all blocks, if the model has experts. */
+  expertsOf?(blocks: readonly string[]): Pick<Decoder, 'tensors' | 'linears'> | undefined;
   /** Linear layers of a block; `output` follows attention. */
   linearsOf(at: string): Readonly<Record<string, LinearLayer>> & { readonly output: LinearLayer };
   open(layers: Layers, inputs: Value, cache: KvCache | undefined): OpenFamily;
@@ -120,17 +125,19 @@ export function decoderFrom(spec: DecoderSpec, family: DecoderFamily): Decoder {
   const names = Array.from({ length: layers }, (_, i) => `${family.blocks}.${i}`);
   const table = { shape: [vocabulary, width], start: { deviation } } as const;
   const scoring = { scale: 1 / Math.sqrt(cached.size), window };
+  const shared: readonly TensorSpec[] = [
+    { name: tokens, ...table },
+    ...family.others,
+    ...names.flatMap(family.tensorsOf),
+    ...(tied ? [] : [{ name: HEAD, ...table }]),
+  ];
+  const experts = family.expertsOf?.(names);
   return {
     vocabulary,
     layers,
     cached,
-    tensors: [
-      { name: tokens, ...table },
-      ...family.others,
-      ...names.flatMap(family.tensorsOf),
-      ...(tied ? [] : [{ name: HEAD, ...table }]),
-    ],
-    linears: names.flatMap((at) => Object.values(linearsOf(at))),
+    tensors: experts ? [...paddedShared(shared), ...experts.tensors] : shared,
+    linears: [...names.flatMap((at) => Object.values(linearsOf(at))), ...(experts?.linears ?? [])],
     head: tied ? tokens : HEAD,
     hidden(layers, inputs, cache) {
       const { embedded, heads, feedforward, lastNorm } = family.open(layers, inputs, cache);
@@ -238,5 +245,9 @@ export function decoderLosses(
 export const decoderModel = (decoder: Decoder): Model => ({
   tensors: decoder.tensors,
   predict: (weights, inputs) => decoderLogits(decoder, plainLayers(weights), inputs),
-  losses: (weights, batch) => decoderLosses(decoder, plainLayers(weights), batch),
+  losses(weights, batch, isTraining) {
+    const balance: Value[] = [];
+    const layers = { ...plainLayers(weights), balance: isTraining ? balance : undefined };
+    return balance.reduce(add, decoderLosses(decoder, layers, batch));
+  },
 });

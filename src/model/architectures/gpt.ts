@@ -28,9 +28,19 @@
  * [D] and head.weight [D, V]. The flat vector holds them row by row, sorted by code point of the name.
  */
 import type { GptSpec } from '../../run/spec/model-spec.ts';
+import type { Value } from '../graph/rule.ts';
 import { add, crossEntropy, flatten, gather, reshape } from '../graph/verbs.ts';
-import type { Architecture, Model } from './architecture.ts';
-import { blocks, checkWidth, norm, readOut, throughBlocks, WEIGHT } from './transformer.ts';
+import type { Architecture, Model, TensorSpec, Weights } from './architecture.ts';
+import { paddedShared } from './experts.ts';
+import {
+  blockExperts,
+  blocks,
+  checkWidth,
+  norm,
+  readOut,
+  throughBlocks,
+  WEIGHT,
+} from './transformer.ts';
 
 export const gpt: Architecture<GptSpec> = {
   build,
@@ -39,25 +49,30 @@ export const gpt: Architecture<GptSpec> = {
 };
 
 function build(spec: GptSpec): Model {
-  const { vocabulary, width, context } = spec;
-  const predict: Model['predict'] = (weights, inputs) => {
+  const { vocabulary, width, context, experts } = spec;
+  const logits = (weights: Weights, inputs: Value, balance?: Value[]) => {
     const tokens = inputs.shape[0]! * context;
     const embedded = gather(weights('embedding.tokens.weight'), inputs); // (B, T, D)
     const positioned = add(embedded, weights('embedding.positions.weight'));
     const rows = reshape(positioned, [tokens, width]); // (B * T, D) from here on
-    const h = throughBlocks({ ...spec, length: context, causal: true }, weights, rows);
+    const h = throughBlocks({ ...spec, length: context, causal: true }, weights, rows, balance);
     return readOut(weights, h, { biased: false }); // (B * T, V)
   };
+  const shared: readonly TensorSpec[] = [
+    { name: 'embedding.tokens.weight', shape: [vocabulary, width], start: WEIGHT },
+    { name: 'embedding.positions.weight', shape: [context, width], start: WEIGHT },
+    ...blocks(spec),
+    ...norm('norm', width),
+    { name: 'head.weight', shape: [width, vocabulary], start: WEIGHT },
+  ];
   return {
-    tensors: [
-      { name: 'embedding.tokens.weight', shape: [vocabulary, width], start: WEIGHT },
-      { name: 'embedding.positions.weight', shape: [context, width], start: WEIGHT },
-      ...blocks(spec),
-      ...norm('norm', width),
-      { name: 'head.weight', shape: [width, vocabulary], start: WEIGHT },
-    ],
-    predict,
-    losses: (weights, { inputs, targets }) =>
-      reshape(crossEntropy(predict(weights, inputs), flatten(targets)), inputs.shape), // (B, T)
+    tensors: experts ? [...paddedShared(shared), ...blockExperts(spec, experts)] : shared,
+    predict: (weights, inputs) => logits(weights, inputs),
+    losses(weights, { inputs, targets }, isTraining) {
+      const balance: Value[] = [];
+      const predicted = logits(weights, inputs, isTraining ? balance : undefined);
+      const losses = reshape(crossEntropy(predicted, flatten(targets)), inputs.shape); // (B, T)
+      return balance.reduce(add, losses);
+    },
   };
 }

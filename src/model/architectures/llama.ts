@@ -26,6 +26,7 @@ import {
   type LinearLayer,
   linearTensors,
 } from './decoder.ts';
+import { expertNumbers, expertPrefix, expertTensors, mixture } from './experts.ts';
 
 const TOKENS = 'model.embed_tokens.weight';
 
@@ -47,7 +48,7 @@ export function checkLlama({ heads, keyValueHeads, headSize }: LlamaSpec): void 
 
 /** Builds the decoder with these sizes. */
 export function llama(spec: LlamaSpec): Decoder {
-  const { width, headSize, deviation, normEpsilon, queryKeyNorm } = spec;
+  const { width, headSize, deviation, normEpsilon, queryKeyNorm, experts } = spec;
   const linearsOf = (at: string) => blockLinears(spec, at);
   const norm = (name: string, size = width): TensorSpec => ({
     name: `${name}.weight`,
@@ -69,7 +70,20 @@ export function llama(spec: LlamaSpec): Decoder {
       ...Object.values(linearsOf(at)).flatMap((layer) => linearTensors(layer, deviation)),
     ],
     linearsOf,
-    open({ weights, linear }, inputs, cache) {
+    expertsOf: (names) =>
+      experts && {
+        tensors: expertTensors(experts, names, { width, start: { deviation } }, (at) =>
+          Object.values(feedforwardLinears(spec, at)).flatMap((layer) =>
+            linearTensors(layer, deviation),
+          ),
+        ),
+        linears: expertNumbers(experts).flatMap((expert) =>
+          names.flatMap((at) =>
+            Object.values(feedforwardLinears(spec, `${expertPrefix(expert)}${at}`)),
+          ),
+        ),
+      },
+    open({ weights, linear, balance }, inputs, cache) {
       const embedded = gather(weights(TOKENS), inputs);
       const { cos, sin } = tablesAt(spec, embedded, cache);
       const length = cos.shape[0]!;
@@ -95,9 +109,13 @@ export function llama(spec: LlamaSpec): Decoder {
           };
         },
         feedforward(at, rows) {
-          const { gate, up, down } = linearsOf(at);
           const u = normed(`${at}.post_attention_layernorm`, rows);
-          return linear(down, swiglu(linear(gate, u), linear(up, u)));
+          const perceptron = (name: string): Value => {
+            const { gate, up, down } = feedforwardLinears(spec, name);
+            return linear(down, swiglu(linear(gate, u), linear(up, u)));
+          };
+          if (!experts) return perceptron(at);
+          return mixture(experts, { weights, layer: at, rows: u, balance }, perceptron);
         },
         lastNorm: (rows) => normed('model.norm', rows),
       };
@@ -105,25 +123,41 @@ export function llama(spec: LlamaSpec): Decoder {
   });
 }
 
-/** Returns the linear layers of a block, by role. */
+const linearLayer = (
+  name: string,
+  inputs: number,
+  outputs: number,
+  bias: boolean,
+): LinearLayer => ({ name, inputs, outputs, bias, stored: 'out-in' });
+
+/** Returns the linear layers of a block, by role; with experts, those of attention alone. */
 function blockLinears(spec: LlamaSpec, at: string) {
-  const { width, heads, keyValueHeads, headSize, ffn, bias } = spec;
-  const linear = (part: string, inputs: number, outputs: number, biased: boolean): LinearLayer => ({
-    name: `${at}.${part}`,
-    inputs,
-    outputs,
-    bias: biased,
-    stored: 'out-in',
-  });
-  const { queryKeyValue, attentionOutput, feedforward } = bias;
+  const { width, heads, keyValueHeads, headSize, bias, experts } = spec;
+  const linear = (part: string, inputs: number, outputs: number, biased: boolean): LinearLayer =>
+    linearLayer(`${at}.self_attn.${part}`, inputs, outputs, biased);
+  const { queryKeyValue, attentionOutput } = bias;
   return {
-    query: linear('self_attn.q_proj', width, heads * headSize, queryKeyValue),
-    key: linear('self_attn.k_proj', width, keyValueHeads * headSize, queryKeyValue),
-    value: linear('self_attn.v_proj', width, keyValueHeads * headSize, queryKeyValue),
-    output: linear('self_attn.o_proj', heads * headSize, width, attentionOutput),
-    gate: { ...linear('mlp.gate_proj', width, ffn, feedforward), inner: 'outputs' as const },
-    up: { ...linear('mlp.up_proj', width, ffn, feedforward), inner: 'outputs' as const },
-    down: { ...linear('mlp.down_proj', ffn, width, feedforward), inner: 'inputs' as const },
+    query: linear('q_proj', width, heads * headSize, queryKeyValue),
+    key: linear('k_proj', width, keyValueHeads * headSize, queryKeyValue),
+    value: linear('v_proj', width, keyValueHeads * headSize, queryKeyValue),
+    output: linear('o_proj', heads * headSize, width, attentionOutput),
+    ...(experts ? {} : feedforwardLinears(spec, at)),
+  };
+}
+
+/** Returns the linear layers of a feed-forward layer, or of an expert in its place. */
+function feedforwardLinears({ width, ffn, bias: { feedforward } }: LlamaSpec, at: string) {
+  const outer = (part: string): LinearLayer => ({
+    ...linearLayer(`${at}.mlp.${part}`, width, ffn, feedforward),
+    inner: 'outputs',
+  });
+  return {
+    gate: outer('gate_proj'),
+    up: outer('up_proj'),
+    down: {
+      ...linearLayer(`${at}.mlp.down_proj`, ffn, width, feedforward),
+      inner: 'inputs' as const,
+    },
   };
 }
 

@@ -75,11 +75,15 @@ function partIn<T extends FrozenTensor>(tensor: T, slice: number, width: number)
 }
 
 /** Zeros that fill a slice up to whole chunks. A slice without trained tensors gets one chunk: tiers differ in size. */
-function padding(tensors: readonly TensorSpec[], slice: number): readonly TensorSpec[] {
+export function padding(
+  tensors: readonly TensorSpec[],
+  slice: number,
+  name = paddingName(slice),
+): readonly TensorSpec[] {
   const sizes = tensors.map(({ shape }) => shape.reduce((product, dim) => product * dim, 1));
   const missing = -sizes.reduce((sum, size) => sum + size, 0) % CHUNK_LENGTH;
   if (missing === 0 && sizes.length > 0) return [];
-  return [{ name: paddingName(slice), shape: [missing + CHUNK_LENGTH], start: 'zeros', slice }];
+  return [{ name, shape: [missing + CHUNK_LENGTH], start: 'zeros', slice }];
 }
 
 /** A tensor, and its axis along the feed-forward width. */

@@ -2,6 +2,7 @@
 import { ConfigError, NostrainError } from '../../base/errors.ts';
 import {
   type DecoderSpec,
+  type Experts,
   type GptSpec,
   MOST_TIERS,
   type ModelSpec,
@@ -10,6 +11,7 @@ import {
 import { decodingOf } from '../decoding.ts';
 import type { Architecture, CustomModel, DataForm, Model } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';
+import { checkExperts } from './experts.ts';
 import { gpt } from './gpt.ts';
 import { checkGpt2, gpt2 } from './gpt2.ts';
 import { checkLlama, llama } from './llama.ts';
@@ -62,6 +64,10 @@ export type TieredSpec = GptSpec | DecoderSpec;
 /** Returns the tiers of a model; undefined if it has none. */
 export const tiersOf = (spec: AnyModel): Tiers | undefined =>
   'tiers' in spec ? spec.tiers : undefined;
+
+/** Returns the experts of a model; undefined if it has none. */
+export const expertsOf = (spec: AnyModel): Experts | undefined =>
+  'experts' in spec ? spec.experts : undefined;
 
 /** Returns the spec of a tier as a narrower model without slices. Throws a ConfigError if the tier does not exist. */
 export function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
@@ -134,6 +140,7 @@ function checkSizes(spec: ModelSpec): void {
     }
   }
   if ('tiers' in spec && spec.tiers) checkTiers(spec.ffn, spec.tiers);
+  checkExperts(expertsOf(spec), tiersOf(spec) !== undefined);
   architectureOf(spec).check?.(spec);
 }
 

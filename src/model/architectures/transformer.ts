@@ -3,6 +3,7 @@
  * Attention is causal for text, and bidirectional for patches of series and pictures.
  */
 import { ConfigError } from '../../base/errors.ts';
+import type { Experts } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import {
   add,
@@ -19,6 +20,7 @@ import {
   transpose,
 } from '../graph/verbs.ts';
 import type { TensorSpec, Weights } from './architecture.ts';
+import { expertTensors, mixture } from './experts.ts';
 
 const EPSILON = 1e-5;
 const HALF_ROOT = Math.SQRT1_2;
@@ -36,6 +38,8 @@ export interface BlockSizes {
   readonly length: number;
   /** Whether attention is causal. */
   readonly causal: boolean;
+  /** Experts in place of each feed-forward layer. */
+  readonly experts?: Experts;
 }
 
 /** Throws a ConfigError if the width is not divisible by the number of heads. */
@@ -65,17 +69,34 @@ const dense = (
 
 const block = (
   at: string,
-  { width, ffn }: Pick<BlockSizes, 'width' | 'ffn'>,
+  { width, ffn, experts }: Pick<BlockSizes, 'width' | 'ffn' | 'experts'>,
 ): readonly TensorSpec[] => [
   ...norm(`${at}.attention.norm`, width),
   ...dense(`${at}.attention.qkv`, width, 3 * width, 3),
   ...dense(`${at}.attention.output`, width, width),
   ...norm(`${at}.feedforward.norm`, width),
-  ...dense(`${at}.feedforward.hidden`, width, ffn).map((one, i) => ({ ...one, inner: 1 - i })),
-  ...dense(`${at}.feedforward.output`, ffn, width).map((one, i) =>
-    i === 0 ? { ...one, inner: 0 } : one,
-  ),
+  ...(experts ? [] : feedforwardTensors(`${at}.feedforward`, { width, ffn })),
 ];
+
+const feedforwardTensors = (
+  at: string,
+  { width, ffn }: Pick<BlockSizes, 'width' | 'ffn'>,
+): readonly TensorSpec[] => [
+  ...dense(`${at}.hidden`, width, ffn).map((one, i) => ({ ...one, inner: 1 - i })),
+  ...dense(`${at}.output`, ffn, width).map((one, i) => (i === 0 ? { ...one, inner: 0 } : one)),
+];
+
+/** The tensors of all experts of all blocks. */
+export const blockExperts = (
+  sizes: Pick<BlockSizes, 'width' | 'ffn' | 'layers'>,
+  experts: Experts,
+): readonly TensorSpec[] =>
+  expertTensors(
+    experts,
+    Array.from({ length: sizes.layers }, (_, i) => `blocks.${i}`),
+    { width: sizes.width, start: WEIGHT },
+    (at) => feedforwardTensors(at, sizes),
+  );
 
 /** The patch embedding: a linear layer, and an embedding per position. */
 export const patchLayer = (
@@ -90,17 +111,32 @@ export const patchLayer = (
 
 /** The tensors of all blocks. */
 export const blocks = (
-  sizes: Pick<BlockSizes, 'width' | 'ffn' | 'layers'>,
+  sizes: Pick<BlockSizes, 'width' | 'ffn' | 'layers' | 'experts'>,
 ): readonly TensorSpec[] =>
   Array.from({ length: sizes.layers }, (_, i) => block(`blocks.${i}`, sizes)).flat();
 
-/** Applies the blocks to the rows of all sequences (B * length, width). */
-export function throughBlocks(sizes: BlockSizes, weights: Weights, rows: Value): Value {
+/**
+ * Applies the blocks to the rows of all sequences (B * length, width). Appends the load-balancing loss of each block with
+ * experts to `balance`.
+ */
+export function throughBlocks(
+  sizes: BlockSizes,
+  weights: Weights,
+  rows: Value,
+  balance?: Value[],
+): Value {
+  const { experts } = sizes;
   let h = rows;
   for (let i = 0; i < sizes.layers; i++) {
     h = checkpoint(h, (input) => {
       const attended = add(input, attention(sizes, weights, `blocks.${i}.attention`, input));
-      return add(attended, feedforward(weights, `blocks.${i}.feedforward`, attended));
+      const at = `blocks.${i}`;
+      if (!experts) return add(attended, feedforward(weights, `${at}.feedforward`, attended));
+      const normalized = normed(weights, attended, `${at}.feedforward.norm`);
+      const mixed = mixture(experts, { weights, layer: at, rows: normalized, balance }, (expert) =>
+        perceptron(weights, expert, normalized),
+      );
+      return add(attended, mixed);
     });
   }
   return h;
@@ -116,9 +152,9 @@ export function readOut(
   return gemm(standardize(h, EPSILON), weight, { c: bias });
 }
 
-/** Applies the last norm, if no linear layer directly follows it. */
-export const normed = (weights: Weights, h: Value): Value =>
-  add(mul(standardize(h, EPSILON), weights('norm.weight')), weights('norm.bias'));
+/** Applies a norm that is not folded into the linear layer after it; default the last norm. */
+export const normed = (weights: Weights, h: Value, name = 'norm'): Value =>
+  add(mul(standardize(h, EPSILON), weights(`${name}.weight`)), weights(`${name}.bias`));
 
 /** A linear layer with the preceding norm folded in: weight and bias for standardized rows. */
 interface Folded {
@@ -162,10 +198,22 @@ function attention(sizes: BlockSizes, weights: Weights, at: string, h: Value): V
   return gemm(joined, weights(`${at}.output.weight`), { c: weights(`${at}.output.bias`) });
 }
 
-/** gelu(z) = erfGate(z / sqrt 2) / sqrt 2, so both factors go into the neighbouring products. */
 function feedforward(weights: Weights, at: string, h: Value): Value {
-  const { weight, bias } = foldNorm(weights, `${at}.norm`, `${at}.hidden`, true);
-  const hidden = gemm(standardize(h, EPSILON), weight, {
+  const folded = foldNorm(weights, `${at}.norm`, `${at}.hidden`, true);
+  return perceptron(weights, at, standardize(h, EPSILON), folded);
+}
+
+/** gelu(z) = erfGate(z / sqrt 2) / sqrt 2, so both factors go into the neighbouring products. */
+function perceptron(
+  weights: Weights,
+  at: string,
+  rows: Value,
+  { weight, bias }: Folded = {
+    weight: weights(`${at}.hidden.weight`),
+    bias: weights(`${at}.hidden.bias`),
+  },
+): Value {
+  const hidden = gemm(rows, weight, {
     c: mul(bias, HALF_ROOT),
     alpha: HALF_ROOT,
   }); // (B * T, F)

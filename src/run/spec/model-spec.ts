@@ -38,6 +38,18 @@ export const tierStrategies = ['auto', 'sliced', 'universal'] as const;
 
 export type TierStrategy = (typeof tierStrategies)[number];
 
+/** Maximum number of experts: every expert computes every token. */
+export const MOST_EXPERTS = 64;
+
+/** A mixture of experts in place of each feed-forward layer; a token passes through one or two of them. */
+export interface Experts {
+  /** The numbers of each group's experts. Load is balanced within a group. */
+  readonly groups: readonly (readonly number[])[];
+  readonly perToken: 1 | 2;
+  /** Weight of the load-balancing loss in training. */
+  readonly balance: number;
+}
+
 /** A decoder-only transformer over token ids, next-token cross-entropy. */
 export interface GptSpec {
   readonly architecture: 'gpt';
@@ -50,6 +62,7 @@ export interface GptSpec {
   /** Width of the hidden layer of each feed-forward block, of the full model in all tiers. */
   readonly ffn: number;
   readonly tiers?: Tiers;
+  readonly experts?: Experts;
 }
 
 /** How rotary positions are extended beyond pretraining; names as in the configs of Hugging Face. */
@@ -93,6 +106,7 @@ export interface LlamaSpec {
   /** Standard deviation of random first weights. */
   readonly deviation: number;
   readonly tiers?: Tiers;
+  readonly experts?: Experts;
 }
 
 /** GPT-2: learned positions, LayerNorm with biases, GELU. */
