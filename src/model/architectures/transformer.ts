@@ -116,8 +116,8 @@ export const blocks = (
   Array.from({ length: sizes.layers }, (_, i) => block(`blocks.${i}`, sizes)).flat();
 
 /**
- * Applies the blocks to the rows of all sequences (B * length, width). Appends the load-balancing loss of each block with
- * experts to `balance`.
+ * Applies the blocks to the rows of all sequences (B * length, width). Appends the load-balancing loss of each block
+ * with experts to `balance`.
  */
 export function throughBlocks(
   sizes: BlockSizes,
