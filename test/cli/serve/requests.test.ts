@@ -103,7 +103,7 @@ describe('docs/api.md', () => {
   it('its request gets the answer that the page shows', async () => {
     const page = readFileSync('docs/api.md', 'utf8');
     const request = /-d '(.*)'$/m.exec(page)![1]!.replaceAll('RUN', run);
-    const shown = /^```json\n(.*)\n```$/m.exec(page)![1]!.replaceAll('RUN', run);
+    const shown = /^```json\n([\s\S]*?)\n```$/m.exec(page)![1]!.replaceAll('RUN', run);
     expect(await (await post(request)).json()).toMatchObject(JSON.parse(shown));
   });
 });
