@@ -29,8 +29,6 @@ export interface Site {
   readonly source?: string | undefined;
   /** Relay that has the handler event of this key. */
   readonly relay: string;
-  /** `zap` tags of the run that the site shows. */
-  readonly zaps?: readonly (readonly string[])[] | undefined;
 }
 
 /** Returns the aggregate hash of NIP-5A: equal for equal files, whoever signs the manifest. */
@@ -53,7 +51,7 @@ const HANDLER = 31_990;
 
 /** Returns the drafts of the manifest and of its snapshot. */
 export function buildSite(site: Site, createdAt: number): readonly [EventDraft, EventDraft] {
-  const { name, title, author, files, servers, source, relay, zaps = [] } = site;
+  const { name, title, author, files, servers, source, relay } = site;
   const about = [
     ...files.map(({ path, sha256 }) => ['path', path, sha256]),
     ['x', siteHash(files), 'aggregate'],
@@ -61,7 +59,6 @@ export function buildSite(site: Site, createdAt: number): readonly [EventDraft, 
     ['title', title],
     ...(source === undefined ? [] : [['source', source]]),
     ['app', `${HANDLER}:${author}:${HANDLER_ID}`, relay],
-    ...zaps.map((tag) => [...tag]),
   ];
   const draft = { created_at: createdAt, content: '' };
   return [

@@ -24,8 +24,6 @@ export interface Publication {
   readonly relays: readonly string[];
   /** URL of the source code of the page. */
   readonly source?: string | undefined;
-  /** `zap` tags of the run that the page shows. */
-  readonly zaps?: readonly (readonly string[])[];
   readonly signer: Signer;
   readonly connection: Connection;
   readonly signal: AbortSignal;
@@ -52,7 +50,7 @@ export function assertSite(site: string): void {
 
 /** Uploads the files that the servers lack, then publishes the manifest and a snapshot of it. */
 export async function publishSite(files: PageFiles, options: Publication): Promise<Published> {
-  const { site, title, servers, relays: urls, signer, connection, signal, source, zaps } = options;
+  const { site, title, servers, relays: urls, signer, connection, signal, source } = options;
   const blobs = [...files].map(([name, bytes]) => {
     return { path: `/${name}`, bytes, sha256: toHex(nativeSha256(bytes)) };
   });
@@ -75,7 +73,6 @@ export async function publishSite(files: PageFiles, options: Publication): Promi
       servers,
       source,
       relay: urls[0] ?? '',
-      zaps,
     },
     Math.floor(systemClock.now() / 1000),
   );
