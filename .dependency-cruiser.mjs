@@ -2,7 +2,8 @@
 const rows = [
   ['base'],
   ['tensor'],
-  ['run', 'attest', 'sealed'],
+  ['attest', 'sealed'],
+  ['run'],
   ['model', 'consensus', 'network'],
   ['worker', 'pretrained'],
   ['formats'],

@@ -22,6 +22,7 @@ import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
+import type { MemoryData } from './data/corpus.ts';
 import type { FixedData } from './data/sources.ts';
 import { largestEvent, prepareTask, type Task } from './data/task.ts';
 import { openTrainer, storedModel } from './engine/task-trainer.ts';
@@ -49,7 +50,7 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly dir: string;
   /** What people call this worker. */
   readonly displayName?: string | undefined;
-  readonly corpus?: string | undefined;
+  readonly corpus?: string | MemoryData | undefined;
   /** Rows of a regression, as CSV or JSON; in a CSV `target` names the column to predict. */
   readonly dataset?: string | undefined;
   readonly target?: string | undefined;

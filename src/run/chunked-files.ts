@@ -32,6 +32,8 @@ export interface ChunkedFiles {
 
 /** Files of a base that are read although its weights do not name them. */
 const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
+/** Name of the manifest of sealed data among the files of a run. */
+export const SEALED_FILE = 'sealed.json';
 const MOST_BESIDE = 2 ** 24;
 const MOST_FILES = 1024;
 const MOST_ADDRESSES = 8;
@@ -92,16 +94,16 @@ function readEach(value: unknown): readonly ChunkedFile[] {
 }
 
 /**
- * Reports whether every file is the text of the run, a file of its base, or a known file next to it, so that a spec
- * cannot make workers download anything else.
+ * Reports whether every file is the text of the run or the manifest of its sealed data (`data`), a file of its base, or
+ * a known file next to it, so that a spec cannot make workers download anything else.
  */
 export const areNeeded = (
   { each }: ChunkedFiles,
-  text: Digest | undefined,
+  data: Digest | undefined,
   base: readonly BaseFile[] | undefined,
 ): boolean =>
   each.every(({ name, sha256, bytes }) => {
-    if (sha256 === text || base?.some((file) => file.sha256 === sha256 && file.name === name))
+    if (sha256 === data || base?.some((file) => file.sha256 === sha256 && file.name === name))
       return true;
     return base !== undefined && BESIDE.includes(name) && bytes <= MOST_BESIDE;
   });

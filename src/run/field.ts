@@ -361,6 +361,18 @@ export const workerKeys = (): Reader<readonly WorkerId[]> => {
 /** 32 bytes in hex. */
 export const hash = (): Reader<Digest> => textThat('64 lowercase hex digits', isHex32);
 
+/** Largest number of recipients of sealed data: with more, a spec would not fit in an event. */
+const MOST_RECIPIENTS = 256;
+const RECIPIENT = /^[0-9a-f]{64}:[0-9a-f]{64}$/;
+
+/** Recipients of sealed data, each a Nostr key and an X25519 key in hex. */
+export const recipients = (): Reader<readonly string[]> =>
+  list(
+    `a list of 1 to ${MOST_RECIPIENTS} pairs KEY:X25519 of 64 lowercase hex digits each`,
+    [1, MOST_RECIPIENTS],
+    (item) => (typeof item === 'string' && RECIPIENT.test(item) ? item : undefined),
+  );
+
 const MOST_LABEL = 64;
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Surrogate}]/u;
 

@@ -16,6 +16,8 @@ export interface SealedShard {
   readonly bytes: number;
   /** SHA-256 of the encrypted file, hex. */
   readonly digest: string;
+  /** SHA-256 of the manifest of its chunks, by which the encrypted file is fetched; hex. */
+  readonly chunks: string;
 }
 
 /** The key of a shard, encrypted to a recipient. */
@@ -110,10 +112,10 @@ function hasMembers(value: unknown, names: readonly string[]): value is Record<s
 }
 
 const isShard = (value: unknown): value is SealedShard =>
-  hasMembers(value, ['shard', 'bytes', 'digest']) &&
+  hasMembers(value, ['shard', 'bytes', 'digest', 'chunks']) &&
   isNumber(value.shard, MOST_SHARDS) &&
   isNumber(value.bytes, 2 ** 40) &&
-  isHash(value.digest);
+  [value.digest, value.chunks].every(isHash);
 
 const isEnvelope = (value: unknown): value is ShardEnvelope =>
   hasMembers(value, ['shard', 'worker', 'sealKey', 'encapsulated', 'wrapped']) &&

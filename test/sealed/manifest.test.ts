@@ -17,6 +17,7 @@ const shards = [0, 1, 2].map((shard) => ({
   shard,
   bytes: 10,
   digest: `${shard}`.repeat(64),
+  chunks: 'c'.repeat(64),
 }));
 const envelopes = [
   await wrapKey(id, shards[0]!, { worker: alice, sealKey: keys.alice.publicKey, key }),

@@ -1,29 +1,30 @@
 /** `nostrain shard`: encrypts training data for chosen workers, and opens it again. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { extname, join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { sealKey } from '../../../kinds/seal-key.ts';
 import { toHex } from '../../base/bytes.ts';
-import { ConfigError, type Result } from '../../base/errors.ts';
+import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import { parseEvent, verifyEvent } from '../../network/event.ts';
 import { unixSeconds } from '../../node/checkpoint/directory.ts';
+import { linesOf } from '../../node/data/picture-lines.ts';
+import {
+  fileOfShard,
+  openShards,
+  type Recipient,
+  sealedFilesIn,
+  sealedManifest,
+  sealParts,
+} from '../../node/data/sealed-data.ts';
+import { filesIn } from '../../node/data/sources.ts';
 import { homeSigner, loadSealKeys, toNpub } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
+import { SEALED_FILE } from '../../run/chunked-files.ts';
+import { manifestHash, type SealedForm, type SealedManifest } from '../../sealed/manifest.ts';
+import { splitLines } from '../../sealed/shard.ts';
 import {
-  canonicalManifest,
-  manifestHash,
-  readManifest,
-  type SealedForm,
-  type SealedManifest,
-  type SealedShard,
-  unwrapKey,
-  wrapKey,
-} from '../../sealed/manifest.ts';
-import { decryptShard, encryptShard, KEY_BYTES, splitLines } from '../../sealed/shard.ts';
-import {
-  choice,
   commandWith,
   type FlagValues,
   required,
@@ -45,8 +46,6 @@ export const shard = (): Command =>
     .addCommand(list());
 
 const MOST_PARTS = 4096;
-const MANIFEST = 'sealed.json';
-const shardFile = (index: number): string => `shard-${index}.sealed`;
 
 const keyFlags = { keyFile: text('<file>', 'key file of the worker (default: the data folder)') };
 
@@ -63,7 +62,6 @@ const key = (): Command =>
 
 const sealFlags = {
   to: { ...required(several('<file>', 'what `nostrain shard key` printed for a recipient')) },
-  form: withDefault(choice('<form>', 'lines that stay whole', ['text', 'csv', 'jsonl']), 'text'),
   shards: withDefault(
     whole('<n>', 'parts, of which each recipient gets its share', 1, MOST_PARTS),
     1,
@@ -71,55 +69,31 @@ const sealFlags = {
   out: { ...required(text('<folder>', 'folder for the manifest and the shards')), short: 'o' },
 };
 
-interface Recipient {
-  readonly worker: string;
-  readonly sealKey: string;
-}
-
 const seal = (): Command =>
-  commandWith('seal', 'encrypt a file in parts; prints the hash that a spec names', sealFlags)
-    .argument('<file>', 'text, table with a header (csv), or one document a line (jsonl)')
-    .action(async (file: string, { to, form, shards, out }: FlagValues<typeof sealFlags>) => {
+  commandWith('seal', 'encrypt data in parts; prints the hash that a spec names', sealFlags)
+    .argument('<data>', 'text, .csv with a header, .jsonl, or a folder of pictures')
+    .action(async (data: string, { to, shards, out }: FlagValues<typeof sealFlags>) => {
       const recipients = await Promise.all(to.map(recipientIn));
-      const data = await bytesOf(file);
-      const parts = splitLines(data, shards, form === 'csv');
+      const { form, bytes } = await plainData(data);
+      const parts = splitLines(bytes, shards, form === 'csv');
       if (parts.some((part) => part.length === 0)) {
-        throw new ConfigError('shard/parts', `${file} has fewer lines than parts`, {
+        throw new ConfigError('shard/parts', `${data} has fewer lines than parts`, {
           hint: 'make fewer parts (--shards)',
         });
       }
-      await mkdir(out, { recursive: true });
       const manifest = await sealParts(parts, { form, recipients, out });
-      await writeFile(join(out, MANIFEST), canonicalManifest(manifest));
       writeOut(`tee://${manifestHash(manifest)}\n`);
-      writeNote(`${parts.length} shards of ${formatBytes(data.length)} in all are in ${out}`);
+      writeNote(`${parts.length} shards of ${formatBytes(bytes.length)} in all are in ${out}`);
     });
 
-/** Encrypts each part with a key of its own, and wraps that key for the recipient whose turn it is. */
-async function sealParts(
-  parts: readonly Uint8Array[],
-  { form, recipients, out }: { form: SealedForm; recipients: readonly Recipient[]; out: string },
-): Promise<SealedManifest> {
-  const random = (bytes: number) => globalThis.crypto.getRandomValues(new Uint8Array(bytes));
-  const id = toHex(random(KEY_BYTES));
-  const shards: SealedShard[] = [];
-  const envelopes: SealedManifest['envelopes'][number][] = [];
-  for (const [index, part] of parts.entries()) {
-    const secret = random(KEY_BYTES);
-    const sealed = await encryptShard(part, secret, { id, shard: index });
-    await writeFile(join(out, shardFile(index)), sealed);
-    const listed = { shard: index, bytes: part.length, digest: toHex(nativeSha256(sealed)) };
-    shards.push(listed);
-    // with fewer shards than recipients, several have the same one
-    const owners = recipients.filter((_, i) =>
-      parts.length < recipients.length
-        ? i % parts.length === index
-        : i === index % recipients.length,
-    );
-    for (const owner of owners)
-      envelopes.push(await wrapKey(id, listed, { ...owner, key: secret }));
+const FORMS: Readonly<Record<string, SealedForm>> = { '.csv': 'csv', '.jsonl': 'jsonl' };
+
+/** Reads the data to encrypt, in lines that stay whole. */
+async function plainData(path: string): Promise<{ form: SealedForm; bytes: Uint8Array }> {
+  if ((await stat(path).catch(() => undefined))?.isDirectory()) {
+    return { form: 'images', bytes: await linesOf(await filesIn(path)) };
   }
-  return { id, form, shards, envelopes };
+  return { form: FORMS[extname(path).toLowerCase()] ?? 'text', bytes: await bytesOf(path) };
 }
 
 async function recipientIn(file: string): Promise<Recipient> {
@@ -151,26 +125,10 @@ const open = (): Command =>
     .argument('<folder>', 'folder with the manifest and the shards')
     .action(async (folder: string, { keyFile, out }: FlagValues<typeof openFlags>) => {
       const manifest = await manifestIn(folder);
-      const signer = await homeSigner({ keyFile }, writeNote);
-      const worker = signer.publicKey;
-      const { secretKey } = await loadSealKeys(worker);
-      const mine = manifest.shards.filter(({ shard }) =>
-        manifest.envelopes.some((each) => each.shard === shard && each.worker === worker),
-      );
-      if (mine.length === 0) {
-        throw new ConfigError('shard/not-yours', `no shard is for ${toNpub(worker)}`, {
-          hint: '`nostrain shard list` shows for whom the shards are',
-        });
-      }
-      const parts: Uint8Array[] = [];
-      for (const each of mine) {
-        const unwrapped = accepted(await unwrapKey(manifest, each, { worker, secretKey }));
-        const place = { id: manifest.id, shard: each.shard, bytes: each.bytes };
-        const sealed = await bytesOf(join(folder, shardFile(each.shard)));
-        parts.push(accepted(await decryptShard(sealed, unwrapped, place)));
-      }
-      await writeFile(out, parts, { mode: 0o600 });
-      writeNote(`${mine.length} of ${manifest.shards.length} shards are in ${out}, unencrypted`);
+      const { publicKey } = await homeSigner({ keyFile }, writeNote);
+      const { bytes } = await openShards(manifest, publicKey, await sealedFilesIn(folder));
+      await writeFile(out, bytes, { mode: 0o600 });
+      writeNote(`${formatBytes(bytes.length)} are in ${out}, unencrypted`);
     });
 
 const verify = (): Command =>
@@ -179,21 +137,15 @@ const verify = (): Command =>
     .argument('<folder>', 'folder with the manifest and the shards')
     .addArgument(new Argument('[hash]', 'tee:// hash that the manifest must have'))
     .action(async (folder: string, hash: string | undefined) => {
-      const manifest = await manifestIn(folder);
-      const actual = `tee://${manifestHash(manifest)}`;
-      if (hash !== undefined && hash !== actual) {
-        throw new ConfigError('shard/hash', `SealedManifestHashMismatch: it is ${actual}`, {
-          hint: 'get the manifest from the owner of the data again',
-        });
-      }
-      for (const { shard: index, digest } of manifest.shards) {
-        const sealed = await bytesOf(join(folder, shardFile(index)));
-        if (toHex(nativeSha256(sealed)) === digest) continue;
-        throw new ConfigError('shard/damaged', `${shardFile(index)} is damaged`, {
+      const manifest = await manifestIn(folder, hash);
+      const read = await sealedFilesIn(folder);
+      for (const each of manifest.shards) {
+        if (toHex(nativeSha256(await read(fileOfShard(each)))) === each.digest) continue;
+        throw new ConfigError('shard/damaged', `shard ${each.shard} is damaged`, {
           hint: 'get the file from the owner of the data again',
         });
       }
-      writeOut(`${actual}\n`);
+      writeOut(`tee://${manifestHash(manifest)}\n`);
     });
 
 const list = (): Command =>
@@ -206,21 +158,12 @@ const list = (): Command =>
       for (const { shard: index, bytes } of manifest.shards) {
         const owners = manifest.envelopes.filter((each) => each.shard === index);
         const names = owners.map(({ worker }) => toNpub(worker)).join(' ');
-        writeOut(`${shardFile(index)}  ${formatBytes(bytes)}  ${names}\n`);
+        writeOut(`shard ${index}  ${formatBytes(bytes)}  ${names}\n`);
       }
     });
 
-const manifestIn = async (folder: string): Promise<SealedManifest> =>
-  accepted(readManifest(new TextDecoder().decode(await bytesOf(join(folder, MANIFEST)))));
-
-/** Returns the value, or throws a ConfigError with the reason of the refusal. */
-function accepted<T>(result: Result<T>): T {
-  if (result.ok) return result.value;
-  const { code, at, message } = result.issue;
-  throw new ConfigError(`shard/${code}`, `${at} ${message}`.trim(), {
-    hint: 'get the manifest and the shards from the owner of the data again',
-  });
-}
+const manifestIn = async (folder: string, hash?: string): Promise<SealedManifest> =>
+  sealedManifest(await bytesOf(join(folder, SEALED_FILE)), hash);
 
 const bytesOf = (file: string): Promise<Uint8Array> =>
   readBytes(file, 'shard/file', 'name an existing file or folder');

@@ -43,6 +43,7 @@ import type { TrainingFiles } from '../../node/join/join-run.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { createAskHttp } from '../../node/net/ask-http.ts';
 import type { RelayReach } from '../../node/net/relays.ts';
+import { SEALED_FILE } from '../../run/chunked-files.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { hashBase } from '../../run/spec/start.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
@@ -112,7 +113,7 @@ export async function fetchFiles(
     localPaths.corpus === undefined && ofCorpus
       ? await bring(ofCorpus, 'corpora', true)
       : await named(localPaths.corpus, 'corpora', 'text.txt');
-  const ofBase = files.filter((file) => file !== ofCorpus);
+  const ofBase = files.filter((file) => file !== ofCorpus && file.name !== SEALED_FILE);
   if (localPaths.base !== undefined || !run?.start || ofBase.length === 0) {
     return { corpus, base: await named(localPaths.base, 'models', 'model.gguf') };
   }
@@ -126,8 +127,13 @@ export async function fetchFiles(
 }
 
 /** Downloads one file by the digest of its manifest into the folder of texts. Returns its path. */
-export const fetchText = (wanted: FileRequest, flags: FetchFlags, reach: Reach): Promise<string> =>
-  bringFile(wanted, fetchOptions(flags, reach, undefined, { folder: 'corpora', isByHash: true }));
+export const fetchText = (
+  wanted: FileRequest,
+  flags: FetchFlags,
+  reach: Reach,
+  run?: Pick<RunSpec, 'files'>,
+): Promise<string> =>
+  bringFile(wanted, fetchOptions(flags, reach, run, { folder: 'corpora', isByHash: true }));
 
 function fetchOptions(
   flags: FetchFlags,
@@ -309,7 +315,11 @@ export async function pushTo(
   const text = utf8(manifestText(manifest));
   const sha256 = manifestDigest(manifest, nativeSha256);
   if (isAddress) await send({ sha256, bytes: text.length, offset: undefined }, async () => text);
-  else await writeAtomically(join(to, MANIFEST_FILE), text);
+  else {
+    await writeAtomically(join(to, MANIFEST_FILE), text);
+    // a folder with several files is searched by digest
+    await send({ sha256, bytes: text.length, offset: undefined }, async () => text);
+  }
   return pieces.size;
 }
 

@@ -46,7 +46,7 @@ export async function runWorkerCommand<M extends object>(
   const writes = formOf(settings) !== 'rows';
   // sampling needs the data that such models were trained on
   const isOfPatches = runDataOf(settings).input.length > 0;
-  const data = isOfPatches && corpus !== undefined ? ['--corpus', corpus] : [];
+  const data = isOfPatches && typeof corpus === 'string' ? ['--corpus', corpus] : [];
   const saved = {
     folder: dir,
     ...(writes && { sample: commandLine(['sample', localName(dir), ...data]) }),

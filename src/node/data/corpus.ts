@@ -13,6 +13,12 @@ import { hashFile, readInPieces } from '../files/atomic-file.ts';
 import { filePart } from '../pretrained/hub.ts';
 import type { CorpusSource } from './tokenize.ts';
 
+/** Training data that is never written to a file; the end of its name tells the format. */
+export interface MemoryData {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
 export interface CorpusFile {
   readonly path: string;
   /** Name in messages; its extension tells the format. */
@@ -134,7 +140,7 @@ async function download(url: URL, part: string, { onNotice, signal }: FetchOptio
 
 /** A corpus on this machine that is read in pieces. */
 export interface OpenCorpus extends CorpusSource {
-  readonly source: 'file' | 'cache' | 'download' | 'built-in';
+  readonly source: 'file' | 'cache' | 'download' | 'built-in' | 'memory';
 }
 
 /** A text to train on, loaded into memory. */
@@ -148,8 +154,8 @@ export interface Corpus {
 }
 
 export interface CorpusOptions {
-  /** A text file or its address. If given, no other text is used. */
-  readonly file?: string | undefined;
+  /** A text file, its address, or its bytes. If given, no other text is used. */
+  readonly file?: string | MemoryData | undefined;
   /** SHA-256 of the text that the run requires. */
   readonly wanted?: string | undefined;
   /** Address of that text, for the hint of an error. */
@@ -193,6 +199,12 @@ const DOWNLOAD_TIMEOUT_MS = 5000;
 /** Opens a corpus. Throws a ConfigError (`corpus/…`) if it is unusable or not that of the run, or `signal.reason`. */
 export async function openCorpus(options: CorpusOptions): Promise<OpenCorpus> {
   const { file, wanted, download = tinyShakespeare } = options;
+  if (typeof file === 'object') {
+    const { name, bytes } = file;
+    const { length: size } = bytes;
+    const read = () => inOnePiece(bytes);
+    return { name, sha256: sha256Hex(bytes), size, source: 'memory', read };
+  }
   if (file !== undefined) return assertWanted(await openNamed(file, options), options);
   const isOfUse = wanted === undefined || wanted === download.sha256;
   const corpus = (isOfUse && (await loadKnown(download, options))) || loadBuiltIn(options);

@@ -33,11 +33,12 @@ import { readJsonFile } from '../files/documents.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
 import type { OpensBase } from '../pretrained/base-model.ts';
 import type { OpenedModel } from '../pretrained/imported-file.ts';
-import { type OpenCorpus, openCorpus } from './corpus.ts';
+import { type MemoryData, type OpenCorpus, openCorpus } from './corpus.ts';
+import { type PictureFiles, picturesIn } from './picture-lines.ts';
 
 export interface Sources {
   /** The data to train on: a text, .jsonl or CSV file or its https address, or a folder of pictures. */
-  readonly corpus?: string | undefined;
+  readonly corpus?: string | MemoryData | undefined;
   /** A regression dataset, in CSV or in the JSON form of the Python reference. */
   readonly dataset?: string | undefined;
   /** The column of a CSV dataset to predict. */
@@ -180,19 +181,27 @@ export async function openPictures(
   if (fixed.sha256 === undefined || fixed.sha256 === sha256) return opened;
   throw new ConfigError(
     'corpus/other',
-    `the pictures of ${corpus} have SHA-256 ${sha256}; the run trains on those with ` +
+    `the pictures of ${typeof corpus === 'string' ? corpus : corpus.name} have SHA-256 ${sha256}; the run trains on those with ` +
       `${fixed.sha256}`,
     { hint: 'name the folder that the run was created with, with all its files and no others' },
   );
 }
 
-/** Reads a folder of class folders, files by name. Throws `data/pictures` that names the file and its problem. */
+/** Decodes the pictures of a folder, or of lines in memory. Throws `data/pictures` that names the file and its problem. */
 export async function readPictures(
-  folder: string,
+  from: string | MemoryData,
   pixels: number,
   signal: AbortSignal,
   like?: Likeness,
 ): Promise<Pictures> {
+  const isFolder = typeof from === 'string';
+  const { classes, files } = isFolder ? await filesIn(from) : picturesIn(from);
+  const folder = isFolder ? from : from.name;
+  return gatherPictures(files, { folder, classes, pixels, like, signal });
+}
+
+/** Lists a folder of class folders, files by name. */
+export async function filesIn(folder: string): Promise<PictureFiles> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((cause: unknown) => {
     throw new ConfigError('data/pictures', `cannot read the folder of pictures ${folder}`, {
       hint: 'name a folder with one folder of PNG and JPEG files per class',
@@ -213,7 +222,7 @@ export async function readPictures(
       })),
     );
   }
-  return gatherPictures(files, { folder, classes, pixels, like, signal });
+  return { classes, files };
 }
 
 /** Decodes a picture file to the size and channels of a model, which may be gray. */

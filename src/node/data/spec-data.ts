@@ -7,7 +7,7 @@ import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
 import { dividePictures, packPictures } from '../../model/data/pictures.ts';
 import { scaleOf } from '../../model/data/series.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';
-import type { ChunkedFile } from '../../run/chunked-files.ts';
+import { type ChunkedFile, SEALED_FILE } from '../../run/chunked-files.ts';
 import { type FormName, formOf } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
@@ -15,6 +15,7 @@ import { canonicalSpec, type RunSpec } from '../../run/spec/run-spec.ts';
 import type { Untyped } from '../../run/spec/spec-readers.ts';
 import { findManifest } from '../checkpoint/sources.ts';
 import { nativeSha256 } from '../native/sha256.ts';
+import { packedIn } from './sealed-data.ts';
 import type { Sources } from './sources.ts';
 import { openNamedCorpus, openPictures, openSeries, readPictures } from './sources.ts';
 
@@ -119,6 +120,8 @@ async function readSlice(file: string): Promise<Uint8Array> {
 }
 
 export interface PackedFlags {
+  /** Folder that `nostrain shard seal` wrote. */
+  readonly sealed?: string | undefined;
   /** `[name=]manifest`, each for the text or for a file of the base. */
   readonly packed?: readonly string[] | undefined;
   readonly packedAt?: readonly string[] | undefined;
@@ -131,9 +134,10 @@ export interface PackedFlags {
  */
 export async function withPacked(
   spec: RunSpec,
-  { packed = [], packedAt = [], corpus = '' }: PackedFlags,
+  { packed: named = [], packedAt = [], corpus = '', sealed }: PackedFlags,
   signal: AbortSignal,
 ): Promise<RunSpec> {
+  const packed = sealed === undefined ? named : [...named, `${SEALED_FILE}=${packedIn(sealed)}`];
   if (packed.length === 0) return spec;
   const { data, start } = spec;
   const each: ChunkedFile[] = [];

@@ -4,8 +4,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
-import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { concatBytes } from '../../base/bytes.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import {
@@ -27,6 +28,8 @@ export interface TokenFile {
   readonly documents: number;
   /** Number of characters that the vocabulary lacks. */
   readonly replaced: number;
+  /** The tokens themselves, if they must not be in a file; then `ids` is empty. */
+  readonly held?: { readonly ids: Int32Array; readonly counted: Uint8Array | undefined };
 }
 
 /** Writes tokens to a file through a buffer. */
@@ -59,7 +62,7 @@ export async function openTokenFile(folder: string, key: string): Promise<TokenF
   return { ...rest, ids: names.ids, counted: masked ? names.counted : undefined };
 }
 
-type About = Omit<TokenFile, 'ids' | 'counted'> & { readonly masked: boolean };
+type About = Omit<TokenFile, 'ids' | 'counted' | 'held'> & { readonly masked: boolean };
 
 function parse(text: string): About | undefined {
   const parsed = jsonIn(text) as (About & { readonly version: unknown }) | null | undefined;
@@ -101,6 +104,23 @@ export async function writeTokenFile(
   throw unwritable(folder, new Error('the written file is missing'));
 }
 
+/** Keeps the tokens that `fill` adds in memory. */
+export async function holdTokens(
+  fill: (sink: TokenSink) => Promise<void>,
+  buffer: number,
+): Promise<TokenFile> {
+  const parts: readonly Uint8Array[][] = [[], []];
+  const [ids, marks] = parts.map((part) => ({
+    writeFile: async (bytes: Uint8Array) => void part.push(bytes.slice()),
+  }));
+  const sink = createSink([ids!, marks!], buffer);
+  await fill(sink);
+  const { masked, ...about } = await sink.finish();
+  const [tokens, counted] = parts.map((part) => concatBytes(...part));
+  const held = { ids: idsOf(tokens!), counted: masked ? counted : undefined };
+  return { ...about, ids: '', counted: undefined, held };
+}
+
 const unwritable = (folder: string, cause: Error): ConfigError =>
   new ConfigError('corpus/cache', `tokens cannot be stored in ${folder} (${cause.message})`, {
     hint: 'free disk space, or name another data folder with NOSTRAIN_HOME',
@@ -122,7 +142,12 @@ async function write(
   }
 }
 
-function createSink(files: readonly [ids: FileHandle, counted: FileHandle], buffer: number) {
+/** Where the bytes of tokens go. */
+interface ByteSink {
+  writeFile(bytes: Uint8Array): Promise<void>;
+}
+
+function createSink(files: readonly [ids: ByteSink, counted: ByteSink], buffer: number) {
   const ids = new DataView(new ArrayBuffer(4 * buffer));
   const marks = new Uint8Array(buffer);
   let [buffered, written, documents, replaced] = [0, 0, 0, 0];

@@ -127,9 +127,11 @@ async function readTokens(
   const { vocabulary } = tokenizer;
   const keepsAll = evaluation !== undefined;
   const parts = divideTokens(file, { ...options, keepsAll, vocabulary });
-  const shard = holdTokens(parts.shard, limits.inMemory);
+  const hold = (part: StoredTokens) =>
+    file.held ? pickTokens(part, file.held) : loadTokens(part, limits.inMemory);
+  const shard = hold(parts.shard);
   const validation = parts.validation
-    ? holdTokens(parts.validation, limits.inMemory)
+    ? hold(parts.validation)
     : evaluated(tokenizer.encode(evaluation!).tokens, isMasked(shard));
   assertCounts(shard, `shard ${options.shard.index}/${options.shard.count} of ${corpus.name}`);
   assertCounts(validation, `the validation part of ${corpus.name}`);
@@ -226,8 +228,24 @@ function joined(bounds: readonly number[]): Float64Array {
   return Float64Array.from(all);
 }
 
+/** Copies a part out of tokens in memory. */
+function pickTokens(
+  { ranges, length, vocabulary }: StoredTokens,
+  { ids, counted }: NonNullable<TokenFile['held']>,
+): TokenPart {
+  const picked = { ids: new Int32Array(length), counted: new Uint8Array(length) };
+  for (let i = 0, at = 0; i < ranges.length; i += 2) {
+    const [from, to] = [ranges[i]!, ranges[i + 1]!];
+    picked.ids.set(ids.subarray(from, to), at);
+    if (counted) picked.counted.set(counted.subarray(from, to), at);
+    at += to - from;
+  }
+  const tokens = storeTokens(picked.ids, vocabulary);
+  return counted ? { tokens, counted: picked.counted } : tokens;
+}
+
 /** Loads a part of at most `most` tokens into memory; returns a longer one unchanged. */
-function holdTokens(part: StoredTokens, most: number): TokenPart {
+function loadTokens(part: StoredTokens, most: number): TokenPart {
   if (part.length > most) return part;
   const reader = openTokens(part);
   try {

@@ -17,7 +17,13 @@ import {
 } from '../../model/data/documents.ts';
 import { tokenizers } from '../../model/data/tokens.ts';
 import { type ChatRenderer, type ChatTemplate, createChatRenderer } from './chat-renderer.ts';
-import { openTokenFile, type TokenFile, type TokenSink, writeTokenFile } from './token-file.ts';
+import {
+  holdTokens,
+  openTokenFile,
+  type TokenFile,
+  type TokenSink,
+  writeTokenFile,
+} from './token-file.ts';
 
 /** A text or documents; each `read` starts from the beginning. */
 export interface CorpusSource {
@@ -26,6 +32,8 @@ export interface CorpusSource {
   readonly sha256: string;
   /** In bytes. */
   readonly size: number;
+  /** `memory`: its tokens are not stored in a file. */
+  readonly source?: string;
   read(): AsyncIterable<Uint8Array>;
 }
 
@@ -78,19 +86,15 @@ export async function tokenizeCorpus(
   form: CorpusForm,
   { folder, limits = usualLimits, onNotice, signal }: TokenizeOptions,
 ): Promise<TokenFile> {
+  const fill = (sink: TokenSink) => {
+    const chunks = watched(source, onNotice, signal);
+    const add = isDocuments(source.name) ? addDocuments : addText;
+    return add(chunks, { source, form, sink, limits });
+  };
+  if (source.source === 'memory') return holdTokens(fill, limits.buffer);
   const key = keyOf(source, form);
   const kept = await openTokenFile(folder, key);
-  if (kept) return kept;
-  const chunks = watched(source, onNotice, signal);
-  return await writeTokenFile(
-    folder,
-    key,
-    (sink) =>
-      isDocuments(source.name)
-        ? addDocuments(chunks, { source, form, sink, limits })
-        : addText(chunks, { source, form, sink, limits }),
-    limits.buffer,
-  );
+  return kept ?? (await writeTokenFile(folder, key, fill, limits.buffer));
 }
 
 function keyOf({ name, sha256 }: CorpusSource, form: CorpusForm): string {

@@ -11,6 +11,7 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { helperTrainer } from '../../trainer/helper.ts';
 import type { TrainerSetup } from '../../trainer/setup.ts';
 import type { EngineTrainer } from '../../trainer/trainer.ts';
+import type { MemoryData } from '../data/corpus.ts';
 import type { FixedData } from '../data/sources.ts';
 import { prepareTask, type Task } from '../data/task.ts';
 import type { OpenedModel } from '../pretrained/imported-file.ts';
@@ -65,7 +66,7 @@ function asHelper(
 }
 
 export interface RecomputationOptions {
-  readonly corpus?: string | undefined;
+  readonly corpus?: string | MemoryData | undefined;
   /** Number of threads; by default that of the author of the steps. */
   readonly threads?: number | undefined;
   readonly openBase: OpenedModel | undefined;

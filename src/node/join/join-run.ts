@@ -34,7 +34,10 @@ import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake/stake-snapshot.ts';
 import type { WorkerState } from '../../worker/state.ts';
+import type { FileRequest } from '../checkpoint/bring-file.ts';
 import { createRunChunks } from '../checkpoint/run-chunks.ts';
+import type { MemoryData } from '../data/corpus.ts';
+import { openSealedData } from '../data/sealed-data.ts';
 import { createRecomputation, fixedData } from '../engine/task-trainer.ts';
 import { dataHome } from '../files/data-home.ts';
 import { homeSigner } from '../files/keys.ts';
@@ -67,15 +70,16 @@ export interface JoinPorts {
     worker: { readonly dir: string; readonly signer: Signer },
   ): Promise<{ readonly chunks: CheckpointChunks | undefined; close(): Promise<void> }>;
   /** Downloads files that the spec or the worker names by hash. */
-  files?(
-    spec: RunSpec,
-    named: TrainingFiles,
-    reach: Pick<Connection, 'publicOnly'> & {
-      readonly relays: readonly string[];
-      readonly signal: AbortSignal;
-    },
-  ): Promise<TrainingFiles>;
+  files?(spec: RunSpec, named: TrainingFiles, reach: FileReach): Promise<TrainingFiles>;
+  /** Downloads an encrypted file of the sealed data of a run and returns its path. */
+  sealedFile?(spec: RunSpec, file: FileRequest, reach: FileReach): Promise<string>;
 }
+
+/** Relays that have files of a run, and whether a stranger named them. */
+type FileReach = Pick<Connection, 'publicOnly'> & {
+  readonly relays: readonly string[];
+  readonly signal: AbortSignal;
+};
 
 /** The joining machine and the choices of its user. */
 export interface JoinMachine extends JoinPorts {
@@ -175,9 +179,12 @@ export async function openJoin(
   });
   assertAdmitted(spec, delegation?.key ?? signer.publicKey);
   const named: TrainingFiles = { corpus: machine.corpus, base: chosen.base };
-  const { corpus, base } =
-    (await machine.files?.(spec, named, { relays, publicOnly, signal })) ?? named;
+  const fileReach = { relays, publicOnly, signal };
+  const { corpus: file, base } = (await machine.files?.(spec, named, fileReach)) ?? named;
   const me = signer.publicKey;
+  const sealedFile = (each: FileRequest) => machine.sealedFile?.(spec, each, fileReach);
+  const joiner = { me, corpus: file, sealedFile, onNotice };
+  const corpus = spec.sealed.manifest === '' ? file : await openSealedData(spec, joiner);
   const settings = await settingsFor(spec, { dir, chosen, base, relays, me, delegation });
   assertReady(spec, settings, corpus);
   const isFullBase = settings.model === 'pretrained' && spec.tiers === 0;
@@ -335,7 +342,7 @@ async function relaysToUse(
 function assertReady(
   { data, rerun, training }: RunSpec,
   settings: Settings,
-  corpus: string | undefined,
+  corpus: string | MemoryData | undefined,
 ): void {
   if (rerun.permille > 0 && settings.precision !== 'f32') {
     throw new ConfigError(

@@ -31,15 +31,20 @@ export const weightCapOf = ({
 }: Pick<RunSpec['training'], 'maxExamples' | 'innerSteps' | 'batchSize'>): number =>
   maxExamples || innerSteps * batchSize;
 
+/** Returns the hash of the file from which workers get their data; undefined if they have it. */
+const dataFileOf = ({ data, sealed }: RunSpec): string | undefined =>
+  data.kind === 'corpus' ? data.sha256 : sealed.manifest.slice('tee://'.length) || undefined;
+
 const dataRules: readonly SpecRule[] = [
   ...when(field('data.kind', 'is not', 'corpus'), { dataFrom: { only: [''] } }),
   rule(
     'files.each',
-    'each is the text of data, or a file of start by its name and hash',
-    ({ files, data, start }) =>
-      files === null ||
-      areNeeded(files, data.kind === 'corpus' ? data.sha256 : undefined, start?.files),
+    'each is the text of data, the manifest of sealed, or a file of start by its name and hash',
+    (spec) => spec.files === null || areNeeded(spec.files, dataFileOf(spec), spec.start?.files),
   ),
+  ...when(field('data.kind', 'is not', 'own'), {
+    'sealed.manifest': { only: [''], why: 'each worker trains on its own part of sealed data' },
+  }),
   rule(
     'training.model',
     'it is pretrained, or a model of an .onnx file, exactly where features names start, ' +

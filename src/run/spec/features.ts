@@ -183,6 +183,9 @@ export const features = {
       screened: rosterIndices('whose contribution the voter would not list, since it does harm'),
     },
   },
+  sealed: {
+    says: 'each worker trains on encrypted data, of which it opens its part in memory',
+  },
   seats: {
     says:
       'a join says whether its key wants seats in committees; a later one changes that, two ' +

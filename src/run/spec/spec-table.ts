@@ -13,6 +13,7 @@ import {
   keys,
   label,
   real,
+  recipients,
   relayUrls,
   row,
   stake,
@@ -203,6 +204,18 @@ export const groupFields = {
       many: true,
     }),
   },
+  sealed: {
+    manifest: row(
+      'hash of the manifest of the encrypted data that workers train on',
+      form('tee:// and 64 lowercase hex digits', /^tee:\/\/[0-9a-f]{64}$/),
+      { default: '' },
+    ),
+    id: row('random id of that data', hash(), { default: '' }),
+    recipients: row('worker that can open a part of it, and its X25519 key', recipients(), {
+      default: [],
+      many: true,
+    }),
+  },
   limits: {
     payloadBytes: row('larger payloads are refused unread', whole(1, MOST_PAYLOAD)),
     normBoundC: row('norm bound in lower medians of the norms; 0 clips nothing', real(0, 1e6), {
@@ -336,6 +349,7 @@ export const sectionFeatures = {
   rerun: 'rerun',
   beacon: 'beacon',
   stake: 'stake',
+  sealed: 'sealed',
 } as const;
 
 /** Returns the defaults of a table of fields. */

@@ -1,4 +1,5 @@
 /** `nostrain run create`: builds a run spec from flags and a file, prints its report, and publishes it to relays. */
+import { join } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
@@ -6,11 +7,13 @@ import { type SecurityReport, securityReportOf } from '../../../certified/securi
 import { encodeRunAddress, publishRun } from '../../../certified/wire/runs.ts';
 import type { Signer } from '../../../network/event.ts';
 import { hintProblem } from '../../../network/transport/relay-urls.ts';
+import { sealedInSpec, sealedManifest } from '../../../node/data/sealed-data.ts';
 import { dataOfSpec, withPacked } from '../../../node/data/spec-data.ts';
 import { readDocument } from '../../../node/files/documents.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import { packForRun, startOfSettings } from '../../../node/pretrained/imported-file.ts';
 import { parseHubReference } from '../../../pretrained/hub-reference.ts';
+import { SEALED_FILE } from '../../../run/chunked-files.ts';
 import { isImported, runDataOf } from '../../../run/data-forms.ts';
 import { fields } from '../../../run/options.ts';
 import { namesIn, type Settings } from '../../../run/settings.ts';
@@ -50,7 +53,7 @@ import {
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { pushChunks } from '../../shared/chunks.ts';
 import { measuring } from '../../shared/estimate.ts';
-import { writeSpec } from '../../shared/files.ts';
+import { readBytes, writeSpec } from '../../shared/files.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { summarizeReport } from './inspect.ts';
@@ -77,6 +80,7 @@ const createFlags = {
     'source of the base for joiners: hf:owner/name@revision, or for tabs https://… of a server ' +
       'that stores files by SHA-256',
   ),
+  sealed: text('<folder>', 'encrypted data to train on, from `nostrain shard seal`'),
   packed: several('<folder>', 'folder with chunks of the corpus or base, for joiners'),
   packedAt: several('<source>', 'source of those chunks in addition to the relays'),
   workers: whole('<n>', 'workers to plan for (default: founders)', 1, 100_000),
@@ -131,7 +135,7 @@ export async function createFrom(
     } = await makeSpec({
       document: origin.document,
       typed: await withPlacement(
-        withAddress(withStakes(documentFromFlags(command), stakes), flags),
+        await withSealed(withAddress(withStakes(documentFromFlags(command), stakes), flags), flags),
         flags,
       ),
       training: settingsFromFlags(command),
@@ -240,6 +244,13 @@ const withPlacement = async (typed: Untyped, { placement }: CreateFlags): Promis
   placement === undefined
     ? typed
     : { placement: await readDocument(placement, 'the placement document', PLACEMENT), ...typed };
+
+/** Adds the sealed data that workers train on. */
+async function withSealed(typed: Untyped, { sealed }: CreateFlags): Promise<Untyped> {
+  if (sealed === undefined) return typed;
+  const bytes = await readBytes(join(sealed, SEALED_FILE), 'spec/sealed', 'name a sealed folder');
+  return { ...typed, data: { kind: 'own' }, sealed: sealedInSpec(sealedManifest(bytes)) };
+}
 
 const PLACEMENT = 'docs/placement.md has an example of a placement document';
 

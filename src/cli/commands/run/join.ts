@@ -32,7 +32,7 @@ import {
 import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
 import type { WorkerState } from '../../../worker/state.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { addFetchFlags, type FileFetchFlags, fetchFiles } from '../../shared/chunks.ts';
+import { addFetchFlags, type FileFetchFlags, fetchFiles, fetchText } from '../../shared/chunks.ts';
 import { accessOf } from '../../shared/endpoints.ts';
 import { holdRules, openChunks } from '../../shared/holder-flags.ts';
 import { addMemberFlags, hintOption, type MemberFlags } from '../../shared/member-flags.ts';
@@ -158,6 +158,7 @@ export async function trainIn(
       stakes: (spec, relays) =>
         createRefreshPort(spec, { given: stake, chain: chainOf(spec, flags) }, relays, signal),
       chunks: (spec, worker) => openChunks(spec, { ...worker, flags }),
+      sealedFile: (spec, file, reach) => fetchText(file, flags, reach, spec),
       files: (spec, named, reach) => {
         const address = (extras.trustsAddress && spec.dataFrom) || undefined;
         return fetchFiles(spec, { ...named, corpus: named.corpus ?? address }, flags, reach);
