@@ -34,7 +34,7 @@ const TURIN_VERSIONS = [
 const CHIP_ID = `${OID}.4`;
 
 /** Verifies a report by its chip's key (VCEK, ASK, ARK in `certificates`). Loaded keys (VLEK) name no chip. */
-export const verifyAmd: Verifier = async ({ report, certificates }, at) => {
+export const verifyAmd: Verifier = ({ report, certificates }, at) => {
   if (report.length !== REPORT_BYTES) {
     return refuse('malformed', 'report', `a report has ${REPORT_BYTES} bytes`);
   }
@@ -43,14 +43,14 @@ export const verifyAmd: Verifier = async ({ report, certificates }, at) => {
   if (version < 2 || version > 5 || algorithm !== 1) {
     return refuse('unknown-version', 'report', 'a report of another version or algorithm');
   }
-  const chain = await trustedChain(certificates, { at, roots: ROOTS, where: 'certificates' });
+  const chain = trustedChain(certificates, { at, roots: ROOTS, where: 'certificates' });
   if (!chain.ok) return chain;
   const [key] = chain.value;
   const mismatch = certificateMismatch(report, key);
   if (mismatch !== undefined) return refuse('other-chip', 'certificates.0', mismatch);
   const signature = signatureOf(report);
   const message = report.subarray(0, SIGNED_BYTES);
-  const genuine = await isEcdsaSigned(message, signature, { key: key.publicKey, hash: 384 });
+  const genuine = isEcdsaSigned(message, signature, { key: key.publicKey, hash: 384 });
   return genuine
     ? ok(claimsOf(report, view))
     : refuse('bad-signature', 'report', 'not signed by the chip');

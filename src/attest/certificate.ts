@@ -1,7 +1,9 @@
-/** X.509 certificates and revocation lists (RFC 5280): reading, chains up to a pinned root, signatures by WebCrypto. */
-import { toHex } from '../base/bytes.ts';
+/** X.509 certificates and revocation lists (RFC 5280): reading, chains up to a pinned root, signatures. */
+import { p256, p384 } from '@noble/curves/nist.js';
+import { sha384 } from '@noble/hashes/sha2.js';
+import { concatBytes, fromHex, toHex } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
-import { sha256Hex } from '../base/hash.ts';
+import { sha256, sha256Hex } from '../base/hash.ts';
 import {
   bitString,
   childrenOf,
@@ -149,10 +151,10 @@ interface Trust {
 }
 
 /** Reads a chain from DER, leaf first, and checks that each certificate is valid and signed by the next one. */
-export async function trustedChain(
+export function trustedChain(
   ders: readonly Uint8Array[],
   { at, roots, where }: Trust,
-): Promise<Result<X509Chain>> {
+): Result<X509Chain> {
   const chain: X509[] = [];
   for (const [i, der] of ders.slice(0, LONGEST_CHAIN + 1).entries()) {
     const read = readCertificate(der, `${where}.${i}`);
@@ -172,7 +174,7 @@ export async function trustedChain(
     if (at > one.notAfter) return refuse('expired', path, 'a certificate has expired');
     const signer = chain[i + 1] ?? one;
     const mayNot = i + 1 < chain.length && !signer.isAuthority;
-    if (mayNot || one.issuer !== signer.subject || !(await isSignedBy(one, signer.publicKey))) {
+    if (mayNot || one.issuer !== signer.subject || !isSignedBy(one, signer.publicKey)) {
       return refuse('bad-chain', path, 'a certificate is not signed by the next one');
     }
   }
@@ -180,17 +182,17 @@ export async function trustedChain(
 }
 
 /** Reads a revocation list and checks that this certificate signed it and that it is current at the time. */
-export async function readRevocations(
+export function readRevocations(
   der: Uint8Array,
   { signer, at, where }: { signer: X509; at: number; where: string },
-): Promise<Result<ReadonlySet<string>>> {
+): Result<ReadonlySet<string>> {
   const read = readDer(where, () => revocationListOf(der));
   if (!read.ok) return read;
   const list = read.value;
   if (list === undefined || list.issuer !== signer.subject) {
     return refuse('bad-revocations', where, 'the revocation list is not by the issuer');
   }
-  if (!(await isSignedBy(list, signer.publicKey))) {
+  if (!isSignedBy(list, signer.publicKey)) {
     return refuse('bad-signature', where, 'the signature of the revocation list does not verify');
   }
   if (at < list.thisUpdate || at > list.nextUpdate) {
@@ -222,7 +224,7 @@ function revocationListOf(der: Uint8Array): RevocationList | undefined {
 
 type Signed = Pick<X509, 'body' | 'signature' | 'algorithm'>;
 
-async function isSignedBy({ body, signature, algorithm }: Signed, key: Uint8Array) {
+function isSignedBy({ body, signature, algorithm }: Signed, key: Uint8Array) {
   if (algorithm === 'rsa-pss-sha384') return isRsaSigned(body, signature, key);
   const pair = readDer('signature', () =>
     childrenOf(tagged(derOf(signature), TAGS.sequence)).map(
@@ -230,7 +232,7 @@ async function isSignedBy({ body, signature, algorithm }: Signed, key: Uint8Arra
     ),
   );
   if (!pair.ok || pair.value.length !== 2) return false;
-  const size = curveOf(key) === 'P-256' ? 32 : 48;
+  const size = COORDINATE_BYTES[curveOf(key) ?? 'P-384'];
   const [r, s] = pair.value.map((value) => unsigned(value, size));
   if (r === undefined || s === undefined) return false;
   const raw = new Uint8Array(2 * size);
@@ -248,45 +250,70 @@ function unsigned(content: Uint8Array, size: number): Uint8Array | undefined {
   return out;
 }
 
-async function isRsaSigned(body: Uint8Array, signature: Uint8Array, key: Uint8Array) {
-  return verified(signature, body, {
-    key,
-    import: { name: 'RSA-PSS', hash: 'SHA-384' },
-    verify: { name: 'RSA-PSS', saltLength: 48 },
+/** Bytes of a SHA-384 digest, which is also the length of the salt (RFC 4055). */
+const DIGEST_BYTES = 48;
+const RSA_EXPONENT = 65_537n;
+/** Longest modulus: AMD's keys have 512 bytes. */
+const MOST_MODULUS_BYTES = 512;
+
+/** Verifies RSA-PSS with SHA-384 and exponent 65537 (RFC 8017, sections 8.1.2 and 9.1.2). */
+function isRsaSigned(body: Uint8Array, signature: Uint8Array, key: Uint8Array): boolean {
+  const read = readDer('key', () => {
+    const [, bits] = childrenOf(tagged(derOf(key), TAGS.sequence));
+    return childrenOf(tagged(derOf(bitString(bits)), TAGS.sequence)).map((value) =>
+      bigInteger(tagged(value, TAGS.integer).content),
+    );
   });
+  const [modulus, exponent] = read.ok ? read.value : [];
+  const size = signature.length;
+  if (modulus === undefined || exponent !== RSA_EXPONENT || size > MOST_MODULUS_BYTES) return false;
+  const number = bigInteger(signature);
+  if (number >= modulus || modulus >> BigInt(8 * size - 1) !== 1n) return false;
+  let power = number;
+  for (let i = 0; i < 16; i++) power = (power * power) % modulus;
+  const hex = ((power * number) % modulus).toString(16).padStart(2 * size, '0');
+  return isPadded(fromHex(hex)!, sha384(body));
+}
+
+const bigInteger = (bytes: Uint8Array): bigint => BigInt(`0x${toHex(bytes) || '0'}`);
+
+/** Checks the encoding EMSA-PSS of a digest, one bit shorter than the modulus. */
+function isPadded(encoded: Uint8Array, digest: Uint8Array): boolean {
+  const end = encoded.length - DIGEST_BYTES - 1;
+  const [masked, hash] = [encoded.subarray(0, end), encoded.subarray(end, -1)];
+  if (end < DIGEST_BYTES + 1 || encoded.at(-1) !== 0xbc || masked[0]! >= 0x80) return false;
+  const blocks = Array.from({ length: Math.ceil(end / DIGEST_BYTES) }, (_, i) =>
+    sha384(concatBytes(hash, Uint8Array.of(0, 0, i >> 8, i & 255))),
+  );
+  const mask = concatBytes(...blocks);
+  const data = masked.map((byte, i) => byte ^ mask[i]!);
+  data[0]! &= 0x7f;
+  const salt = data.subarray(end - DIGEST_BYTES);
+  const isZero = data.subarray(0, end - DIGEST_BYTES - 1).every((byte) => byte === 0);
+  const expected = sha384(concatBytes(new Uint8Array(8), digest, salt));
+  return isZero && data[end - DIGEST_BYTES - 1] === 1 && toHex(expected) === toHex(hash);
 }
 
 /** Reports whether an ECDSA signature (r and s, big-endian) over the SHA-2 hash of a message is by this key (SPKI). */
-export async function isEcdsaSigned(
+export function isEcdsaSigned(
   message: Uint8Array,
   signature: Uint8Array,
   { key, hash }: { readonly key: Uint8Array; readonly hash: 256 | 384 },
-): Promise<boolean> {
-  const namedCurve = curveOf(key);
-  if (namedCurve === undefined) return false;
-  return verified(signature, message, {
-    key,
-    import: { name: 'ECDSA', namedCurve },
-    verify: { name: 'ECDSA', hash: `SHA-${hash}` },
-  });
-}
-
-interface Verification {
-  readonly key: Uint8Array;
-  readonly import: RsaHashedImportParams | EcKeyImportParams;
-  readonly verify: RsaPssParams | EcdsaParams;
-}
-
-async function verified(signature: Uint8Array, message: Uint8Array, how: Verification) {
-  const { subtle } = globalThis.crypto;
-  const copy = (bytes: Uint8Array) => Uint8Array.from(bytes);
+): boolean {
+  const curve = curveOf(key);
+  if (curve === undefined) return false;
+  // the key is the last value of its SubjectPublicKeyInfo: 04, then two coordinates
+  const point = key.subarray(-(2 * COORDINATE_BYTES[curve] + 1));
+  const digest = hash === 256 ? sha256(message) : sha384(message);
   try {
-    const key = await subtle.importKey('spki', copy(how.key), how.import, false, ['verify']);
-    return await subtle.verify(how.verify, key, copy(signature), copy(message));
+    const how = { prehash: false, lowS: false };
+    return (curve === 'P-256' ? p256 : p384).verify(signature, digest, point, how);
   } catch {
-    return false; // the key is not a point or not of this kind
+    return false; // the key is not a point of the curve, or the signature has another length
   }
 }
+
+const COORDINATE_BYTES = { 'P-256': 32, 'P-384': 48 } as const;
 
 const CURVES: Readonly<Record<string, 'P-256' | 'P-384'>> = {
   '1.2.840.10045.3.1.7': 'P-256',

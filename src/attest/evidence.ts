@@ -1,6 +1,7 @@
 /**
  * Evidence of a machine that proves what it runs: its document, what a verifier finds in it, and the policy of a run.
  */
+import { sha512 } from '@noble/hashes/sha2.js';
 import { fromBase64, fromHex, toBase64, toHex, utf8 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 
@@ -59,8 +60,8 @@ export interface MachinePolicy {
   readonly leastStatus: TcbStatus;
 }
 
-/** Checks evidence of one vendor at a time in Unix seconds. Never throws and asks no network. */
-export type Verifier = (evidence: MachineEvidence, at: number) => Promise<Result<Claims>>;
+/** Checks evidence of one vendor at a time in Unix seconds: pure, synchronous, never throws. */
+export type Verifier = (evidence: MachineEvidence, at: number) => Result<Claims>;
 
 /** Largest evidence document, in characters; genuine ones have 5,000 to 40,000. */
 export const MOST_EVIDENCE_LETTERS = 128 * 1024;
@@ -151,11 +152,10 @@ export interface Binding {
 }
 
 /** Returns the user data that binds a report to a machine's keys, a run and a time: SHA-512, 64 bytes, hex. */
-export async function userDataOf({ run, worker, sealKey, entropy }: Binding): Promise<string> {
+export function userDataOf({ run, worker, sealKey, entropy }: Binding): string {
   const keys = [worker, sealKey, entropy].map((hex) => fromHex(hex) ?? new Uint8Array());
   const parts = [BINDING, utf8(run), ...keys];
   const sizes = parts.map((part) => Uint8Array.of(part.length >> 8, part.length & 255));
   const message = parts.flatMap((part, i) => [...sizes[i]!, ...part]);
-  const digest = await globalThis.crypto.subtle.digest('SHA-512', Uint8Array.from(message));
-  return toHex(new Uint8Array(digest));
+  return toHex(sha512(Uint8Array.from(message)));
 }

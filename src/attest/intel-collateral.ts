@@ -40,14 +40,14 @@ interface Judged {
 type Document = Readonly<Record<string, unknown>>;
 
 /** Returns the worst status of processor, TDX module and quoting enclave; refuses collateral that does not verify. */
-export async function judgeCollateral(judged: Judged): Promise<Result<TcbStatus>> {
-  const revoked = await checkRevocations(judged);
+export function judgeCollateral(judged: Judged): Result<TcbStatus> {
+  const revoked = checkRevocations(judged);
   if (!revoked.ok) return revoked;
   const processor = processorOf(judged.chain[0]);
   if (!processor.ok) return processor;
-  const info = await signedDocument('tcb_info', judged, revoked.value);
+  const info = signedDocument('tcb_info', judged, revoked.value);
   if (!info.ok) return info;
-  const identity = await signedDocument('qe_identity', judged, revoked.value);
+  const identity = signedDocument('qe_identity', judged, revoked.value);
   if (!identity.ok) return identity;
   const { quote } = judged;
   const statuses = [
@@ -75,11 +75,7 @@ function worst(statuses: readonly TcbStatus[]): TcbStatus {
 }
 
 /** Returns the serial numbers that the root has revoked; refuses revoked certificates of the processor. */
-async function checkRevocations({
-  chain,
-  collateral,
-  at,
-}: Judged): Promise<Result<ReadonlySet<string>>> {
+function checkRevocations({ chain, collateral, at }: Judged): Result<ReadonlySet<string>> {
   const where = 'collateral.pck_crl';
   const [leaf, authority, root] = chain;
   if (leaf === undefined || authority === undefined || root === undefined || chain.length !== 3) {
@@ -93,7 +89,7 @@ async function checkRevocations({
   for (const [hex, signer, subject] of lists) {
     const der = fromHex(hex ?? '-');
     if (der === undefined) return refuse('malformed', where, 'a revocation list is missing');
-    const read = await readRevocations(der, { signer, at, where });
+    const read = readRevocations(der, { signer, at, where });
     if (!read.ok) return read;
     if (read.value.has(subject.serial)) return refuse('revoked', where, 'a certificate is revoked');
     byRoot = read.value;
@@ -105,11 +101,11 @@ async function checkRevocations({
  * Reads a document that Intel's TCB signing key has signed and that is current at the time. Intel's root certifies that
  * key directly; other keys under the same root, for example those of processors, do not count.
  */
-async function signedDocument(
+function signedDocument(
   name: 'tcb_info' | 'qe_identity',
   { collateral, at }: Judged,
   revoked: ReadonlySet<string>,
-): Promise<Result<Document>> {
+): Result<Document> {
   const where = `collateral.${name}`;
   const [text, hex] = [collateral[name] ?? '', collateral[`${name}_signature`] ?? '-'];
   const signature = fromHex(hex);
@@ -117,7 +113,7 @@ async function signedDocument(
   if (signature === undefined || ders === undefined)
     return refuse('malformed', where, 'not signed');
   const trust = { at, roots: INTEL_ROOTS, where: `${where}_issuer_chain` };
-  const chain = await trustedChain(ders, trust);
+  const chain = trustedChain(ders, trust);
   if (!chain.ok) return chain;
   const [{ subject, serial }, ...authorities] = chain.value;
   if (authorities.length !== 1 || !subject.includes(TCB_SIGNER)) {
@@ -125,7 +121,7 @@ async function signedDocument(
   }
   if (revoked.has(serial)) return refuse('revoked', trust.where, 'the signing key is revoked');
   const signer = { key: chain.value[0].publicKey, hash: 256 } as const;
-  if (!(await isEcdsaSigned(utf8(text), signature, signer))) {
+  if (!isEcdsaSigned(utf8(text), signature, signer)) {
     return refuse('bad-signature', where, 'the signature does not verify');
   }
   const document = JSON.parse(text) as Document;

@@ -10,14 +10,14 @@ import { type Quote, readQuote } from './intel-quote.ts';
 /** Verifies a quote with the collateral of Intel's provisioning service, as of this time. */
 const verifyQuote =
   (isTdx: boolean): Verifier =>
-  async ({ report, collateral }, at) => {
+  ({ report, collateral }, at) => {
     const read = readQuote(report);
     if (!read.ok) return read;
     const quote = read.value;
     if (quote.isTdx !== isTdx) return refuse('malformed', 'report', 'a quote of another machine');
-    const processor = await processorOf(quote, at);
+    const processor = processorOf(quote, at);
     if (!processor.ok) return processor;
-    const judged = await judgeCollateral({ quote, chain: processor.value, collateral, at });
+    const judged = judgeCollateral({ quote, chain: processor.value, collateral, at });
     return judged.ok ? ok({ ...claimsOf(quote), status: judged.value }) : judged;
   };
 
@@ -25,14 +25,14 @@ export const verifyTdx = verifyQuote(true);
 export const verifySgx = verifyQuote(false);
 
 /** Checks the signatures from the processor's certificate down to the quote; returns its chain. */
-async function processorOf(quote: Quote, at: number): Promise<Result<X509Chain>> {
+function processorOf(quote: Quote, at: number): Result<X509Chain> {
   const where = 'report.certificates';
   const ders = pemBlocks(quote.certificates);
   if (ders === undefined) return refuse('malformed', where, 'a certificate is not base64');
-  const chain = await trustedChain(ders, { at, roots: INTEL_ROOTS, where });
+  const chain = trustedChain(ders, { at, roots: INTEL_ROOTS, where });
   if (!chain.ok) return chain;
   const signer = { key: chain.value[0].publicKey, hash: 256 } as const;
-  if (!(await isEcdsaSigned(quote.enclave, quote.enclaveSignature, signer))) {
+  if (!isEcdsaSigned(quote.enclave, quote.enclaveSignature, signer)) {
     return refuse('bad-signature', 'report.enclave', 'not signed by the processor');
   }
   const bound = sha256(Uint8Array.from([...quote.key, ...quote.enclaveData]));
@@ -41,7 +41,7 @@ async function processorOf(quote: Quote, at: number): Promise<Result<X509Chain>>
     return refuse('other-key', 'report.key', 'the quoting enclave does not name this key');
   }
   const attested = { key: p256Key(quote.key), hash: 256 } as const;
-  const genuine = await isEcdsaSigned(quote.signed, quote.signature, attested);
+  const genuine = isEcdsaSigned(quote.signed, quote.signature, attested);
   return genuine ? chain : refuse('bad-signature', 'report', 'not signed by its attestation key');
 }
 

@@ -30,7 +30,7 @@ export function simulateEvidence(measurement: Uint8Array, userData: Uint8Array):
   return { vendor: 'simulated', report, certificates: [], collateral: {} };
 }
 
-const verifySimulated: Verifier = async ({ report }) => {
+const verifySimulated: Verifier = ({ report }) => {
   const size = MEASUREMENT_BYTES + USER_DATA_BYTES;
   const statement = report.subarray(0, size);
   const check = sha256(Uint8Array.from([...CHECK, ...statement]));
@@ -57,18 +57,18 @@ const verifiers: Readonly<Record<VendorName, Verifier>> = {
 };
 
 /** Checks evidence at a time (Unix seconds): signatures, certificates and versions. */
-export const verifyEvidence = (evidence: MachineEvidence, at: number): Promise<Result<Claims>> =>
+export const verifyEvidence = (evidence: MachineEvidence, at: number): Result<Claims> =>
   verifiers[evidence.vendor](evidence, at);
 
 /** Checks evidence, and what it says against the policy of a run and the user data that the joiner must have bound. */
-export async function judgeEvidence(
+export function judgeEvidence(
   evidence: MachineEvidence,
   { at, policy, userData }: { at: number; policy: MachinePolicy; userData: string },
-): Promise<Result<Claims>> {
+): Result<Claims> {
   if (!policy.vendors.includes(evidence.vendor)) {
     const accepted = policy.vendors.join(', ');
     return refuse('vendor', 'vendor', `the run accepts ${accepted}, not ${evidence.vendor}`);
   }
-  const verified = await verifyEvidence(evidence, at);
+  const verified = verifyEvidence(evidence, at);
   return verified.ok ? judgeClaims(verified.value, policy, userData) : verified;
 }

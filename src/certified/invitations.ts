@@ -7,10 +7,12 @@ import type { Clock } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { EventDraft } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import type { WorkerId } from '../run/ids.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Delegation } from '../run/spec/feature-fields.ts';
+import { withFeatures } from '../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import { ASSERTION, credentialsFor, type JoinCredentials } from './decisions/admission.ts';
+import { type MachineJoin, refuseMachine, userDataFor } from './decisions/machines.ts';
 
 /** Highest rank of an assertion (NIP-85): enough for every spec. */
 const MOST_RANK = 100;
@@ -27,7 +29,14 @@ export const invitationTo = (key: WorkerId, createdAt: number): EventDraft => ({
 });
 
 /** Returns who may join a run, and how to let others in. */
-export function describeAdmission({ admission, founders }: RunSpec): string {
+export function describeAdmission(spec: RunSpec): string {
+  const { vendors } = spec.machines;
+  if (vendors.length === 0) return describeKeys(spec);
+  const proof = vendors.includes('simulated') ? '; SIMULATED machines prove nothing' : '';
+  return `${describeKeys(spec)}, on machines that prove what they run (${vendors.join(', ')}${proof})`;
+}
+
+function describeKeys({ admission, founders }: RunSpec): string {
   if (admission.kind === 'open') return 'anyone may join';
   if (admission.kind === 'work') {
     return `anyone may join whose machine does ${admission.bits} bits of work`;
@@ -72,7 +81,19 @@ export interface CredentialSearch {
   readonly relays: Pick<RelaySet, 'query'>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** Digest of the outcome that a join would follow. */
+  readonly after: Digest;
+  /** Makes evidence of this machine; required in a run that accepts only some machines. */
+  readonly machine?: MachineReport | undefined;
   onNotice(message: string): void;
+}
+
+/** The machine of a joiner. */
+export interface MachineReport {
+  /** X25519 key, hex. */
+  readonly sealKey: string;
+  /** Returns an evidence document that binds this user data, hex. */
+  evidence(userData: string): Promise<string>;
 }
 
 /** Time for relays to answer a search for trust proofs. */
@@ -86,7 +107,7 @@ const INVITATION_MS = 10_000;
  */
 export async function seekCredentials(
   spec: RunSpec,
-  { key, delegation, isMember, relays, clock, signal, onNotice }: CredentialSearch,
+  { key, delegation, isMember, after, machine, relays, clock, signal, onNotice }: CredentialSearch,
 ): Promise<() => JoinCredentials | undefined> {
   const run = runIdOf(spec);
   const name = delegation?.key ?? key;
@@ -95,7 +116,11 @@ export async function seekCredentials(
     signal,
     find: async (filters) => (await relays.query(filters, { waitMs: TRUST_MS, signal })).events,
   };
-  const search = () => credentialsFor(spec, run, key, means, delegation);
+  const attested = isMember ? {} : await attest(spec, { key, after }, machine, clock);
+  const search = async (): Promise<JoinCredentials> => {
+    const found = await credentialsFor(spec, run, key, means, delegation);
+    return { ...found, ...attested, ...withFeatures({ ...found.features, ...attested.features }) };
+  };
   let credentials = await search();
   const isAdmitted = () =>
     spec.admission.kind !== 'trust' ||
@@ -112,6 +137,29 @@ export async function seekCredentials(
   // it rejects only when the worker ends
   poll().catch(() => undefined);
   return () => (isAdmitted() ? credentials : undefined);
+}
+
+/**
+ * Returns what the join says about this machine; empty in a run that accepts any. Throws a ConfigError (`run/machine`)
+ * with the field if the run does not accept it.
+ */
+async function attest(
+  spec: RunSpec,
+  join: MachineJoin,
+  machine: MachineReport | undefined,
+  clock: Clock,
+): Promise<Pick<JoinCredentials, 'after' | 'features'>> {
+  if (spec.machines.vendors.length === 0) return {};
+  const run = runIdOf(spec);
+  const sealKey = machine?.sealKey ?? '';
+  const evidence = await machine?.evidence(userDataFor(run, join, sealKey));
+  const features = { machines: { evidence: evidence ?? '', sealKey } };
+  const refused = refuseMachine(spec, run, { ...join, features }, clock.now() / 1000);
+  if (refused === undefined) return { after: join.after, features };
+  throw new ConfigError('run/machine', `${refused.at}: ${refused.message}`, {
+    hint: 'join on a machine that the run accepts (--machine PROGRAM); see docs/attestation.md',
+    data: { code: refused.code, at: refused.at },
+  });
 }
 
 function missingProof(spec: RunSpec, name: WorkerId): string {

@@ -35,7 +35,7 @@ import { fromCheckpoint } from './history/catch-up.ts';
 import type { ReadOptions } from './history/from-relays.ts';
 import { type GatherOptions, valueAfter } from './history/gather.ts';
 import { decisionsOf } from './history/history.ts';
-import { seekCredentials } from './invitations.ts';
+import { type MachineReport, seekCredentials } from './invitations.ts';
 import { shardSettings } from './make-spec.ts';
 import { createMember } from './member.ts';
 import type { CertifiedPorts, CertifiedSession } from './rounds/events.ts';
@@ -67,6 +67,8 @@ export interface CertifiedOptions extends Hashing {
   readonly trust?: Digest | undefined;
   /** Delegation by the principal in whose name this session key takes part, in a run with sessions. */
   readonly delegation?: Delegation | null | undefined;
+  /** The machine that this worker trains on, in a run that accepts only some machines. */
+  readonly machine?: MachineReport | undefined;
   /** Returns whether this worker wants seats, in a run with seat wishes; called every round. Default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
 }
@@ -215,6 +217,8 @@ export async function playCertified(
     const admission = await seekCredentials(spec, {
       key: parts.signer.publicKey,
       delegation: options.delegation,
+      machine: options.machine,
+      after: start.head.parent,
       isMember: start.head.ledger.members.some(({ key }) => key === parts.signer.publicKey),
       relays: parts.relays,
       clock: given.ports.clock,

@@ -361,6 +361,23 @@ export const workerKeys = (): Reader<readonly WorkerId[]> => {
 /** 32 bytes in hex. */
 export const hash = (): Reader<Digest> => textThat('64 lowercase hex digits', isHex32);
 
+/** Most vendors and measurements of machines that a run accepts. */
+const MOST_MACHINES = 64;
+
+/** Several of a few words; may be empty. */
+export const choices = <T extends string>(words: readonly T[]): Reader<readonly T[]> =>
+  list(`a list of ${words.join(', ')}, each at most once`, [0, words.length], (item) =>
+    words.find((word) => word === item),
+  ) as Reader<readonly T[]>;
+
+/** Measurements of code in hex; may be empty. */
+export const measurements = (): Reader<readonly string[]> =>
+  list(
+    `a list of at most ${MOST_MACHINES} measurements of 64 to 288 hex digits`,
+    [0, MOST_MACHINES],
+    (item) => (typeof item === 'string' && /^(?:[0-9a-f]{32}){2,9}$/.test(item) ? item : undefined),
+  );
+
 /** Largest number of recipients of sealed data: with more, a spec would not fit in an event. */
 const MOST_RECIPIENTS = 256;
 const RECIPIENT = /^[0-9a-f]{64}:[0-9a-f]{64}$/;

@@ -26,7 +26,7 @@ const NOW = 1_790_000_000;
 async function searching({ connect, clock }: TimedSwarm, index: number) {
   const notices: string[] = [];
   const found = seekCredentials(spec, {
-    ...{ key: keyOf(index), isMember: false, relays: connect(), clock },
+    ...{ key: keyOf(index), isMember: false, after: '00'.repeat(32), relays: connect(), clock },
     signal: new AbortController().signal,
     onNotice: (message) => notices.push(message),
   });

@@ -15,7 +15,7 @@ it('opens the message of RFC 9180', async () => {
   expect(toHex(message!)).toBe(vector.plaintext);
 });
 
-describe('an envelope', async () => {
+describe('T-14 an envelope', async () => {
   const keys = await createSealKeys();
   const bound = { info: utf8('info'), aad: utf8('aad') };
   const message = utf8('a key of thirty-two bytes, or not');

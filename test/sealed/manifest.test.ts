@@ -26,7 +26,7 @@ const envelopes = [
 ];
 const manifest: SealedManifest = { id, form: 'text', shards, envelopes };
 
-describe('a manifest', () => {
+describe('T-15 a manifest', () => {
   it('has one hash in every order, and reads back as it is', () => {
     const other = {
       ...manifest,

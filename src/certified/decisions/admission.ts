@@ -152,7 +152,10 @@ function asserts({ kind, tags }: SignedEvent, key: WorkerId, rank: number): bool
   return isOfKey && RANK.test(rankText) && Number(rankText) >= rank;
 }
 
-export type JoinCredentials = Pick<JoinRequest, 'evidence' | 'features'>;
+export interface JoinCredentials extends Pick<JoinRequest, 'evidence' | 'features'> {
+  /** The outcome that the join must follow, if its evidence is bound to one. */
+  readonly after?: Digest;
+}
 
 interface Means {
   readonly clock: Clock;

@@ -34,6 +34,7 @@ import {
 } from './chain.ts';
 import { unwrapRuling } from './contributions.ts';
 import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
+import { refuseMachine } from './machines.ts';
 
 /**
  * Returns the roster change of an outcome, or why it is invalid. The caller fills in `beacon`, `rowSize` and
@@ -174,7 +175,7 @@ function scoresOf(
  */
 function wrongJoin(
   chain: Chain,
-  { joins }: Draft,
+  { joins, time }: Draft,
   stakes: Stakes,
   evidence: Evidence,
 ): ReturnType<typeof invalid> | undefined {
@@ -191,6 +192,8 @@ function wrongJoin(
     const asking = { key, evidence: shownEvidence, ...withFeatures(features) };
     const unfit = refuseAdmission(spec, run, stakes, asking, evidence.isSigned);
     if (unfit) return invalid(unfit, 'joins', `the join of ${key} is not admitted: ${unfit}`);
+    const other = refuseMachine(spec, run, { ...asking, after }, time);
+    if (other) return invalid(other.code, `joins.${other.at}`, `${key}: ${other.message}`);
     const join: Join = {
       type: 'join',
       run,

@@ -24,6 +24,7 @@ import {
 } from '../decisions/chain.ts';
 import { unwrapRuling as knownStakes } from '../decisions/contributions.ts';
 import type { Evidence, EvidenceStore } from '../decisions/evidence.ts';
+import { refuseMachine } from '../decisions/machines.ts';
 import { convictedBy, isUpheld } from '../decisions/roster-change.ts';
 import type { ContributionOpinion } from '../features/feature.ts';
 import type { FaultProof } from '../wire/faults.ts';
@@ -86,7 +87,7 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
     accepted: rows.sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late)),
     rejected: isVoid ? [] : rejectedOf(roster, material.bad),
     votes,
-    joins: joinsOf(chain, evidence),
+    joins: joinsOf(chain, evidence, Math.floor(nowMs / 1000)),
     leaves: leavesOf(chain, evidence),
     faults: faults.map(({ id }) => id),
     features: snapshot === '' ? {} : { stake: { snapshot } },
@@ -113,7 +114,7 @@ const rejectedOf = (roster: RosterIndices, bad: readonly Bad[]): readonly Reject
     .slice(0, MOST_REJECTED);
 
 /** Returns one join per key that may be listed now; none from before the key left or asked to leave. */
-function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
+function joinsOf(chain: Chain, evidence: EvidenceStore, time: number): readonly ListedJoin[] {
   const messages = [...evidence.messages()];
   const due = messages.filter(
     (message): message is Signed<Leave> => message.type === 'leave' && message.last <= chain.round,
@@ -126,7 +127,9 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
     const after = roundAfter(chain, message.after);
     if (after === undefined || isUndone({ key: message.key, after })) return false;
     const { isSigned } = evidence;
-    return refuseAdmission(chain.spec, chain.run, stakes, message, isSigned) === undefined;
+    const { spec, run } = chain;
+    const unfit = refuseAdmission(spec, run, stakes, message, isSigned);
+    return (unfit ?? refuseMachine(spec, run, message, time)) === undefined;
   });
   const latest = chain.spec.seatWishes ? newestOfEach(chain, fresh) : fresh;
   const asking = new Map(firstOfEach(latest, ({ key }) => key).map((join) => [join.key, join]));

@@ -50,6 +50,7 @@ import { LONGEST_EVENT_BYTES, type Protocol } from '../protocol.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../worker-session.ts';
 import { delegationIn } from './delegation.ts';
 import { findRun, keepSpec, type ResolvedRun, runDir, sliceOf } from './find-run.ts';
+import { type MachineOptions, machineFor } from './machine.ts';
 import { firstIn } from './parent.ts';
 
 /** The text to train on and the base model to start from, by path, address or hash; each may be unset. */
@@ -82,7 +83,7 @@ type FileReach = Pick<Connection, 'publicOnly'> & {
 };
 
 /** The joining machine and the choices of its user. */
-export interface JoinMachine extends JoinPorts {
+export interface JoinMachine extends JoinPorts, MachineOptions {
   /** Relays to use; by default those in the address, or those that the run was joined over before. */
   readonly relays?: readonly string[] | undefined;
   /** Settings that the spec leaves to each worker; those it fixes are refused if they differ. */
@@ -208,6 +209,7 @@ export async function openJoin(
     crypto: nativeCrypto,
     chunks: storage.chunks,
     delegation,
+    machine: await machineFor(spec, me, machine),
     wantsSeats: machine.wantsSeats,
     tables: tablesOf(machine.stake),
     recomputation: createRecomputation(spec, fullBase, settings, { corpus, signal }),

@@ -108,7 +108,13 @@ const ADMISSION =
   '--set admission.bits=BITS or --set admission.least=N';
 
 /** Throws if the trust tier does not allow the rule, admits no worker, or is claimed without an admission rule. */
-export function assertTrustTier({ tier, aggregation: { rule }, admission }: RunSpec): void {
+export function assertTrustTier({
+  tier,
+  aggregation: { rule },
+  admission,
+  sealed,
+  machines,
+}: RunSpec): void {
   const required = ruleTrustTiers[rule];
   if (tier === 'open' && required !== 'open') {
     throw new ConfigError(
@@ -121,14 +127,14 @@ export function assertTrustTier({ tier, aggregation: { rule }, admission }: RunS
       },
     );
   }
-  if (tier === 'confidential') {
+  if (tier === 'confidential' && (sealed.manifest === '' || machines.vendors.length === 0)) {
+    const at = sealed.manifest === '' ? 'sealed.manifest' : 'machines.vendors';
     throw new ConfigError(
-      'spec/TierRefusesEverybody',
-      'a confidential run admits machines by attestation, which this program cannot check ' +
-        'yet: it admits no worker',
+      'spec/TierWithoutMachines',
+      `a confidential run trains on sealed data on machines that prove what they run: ${at} is empty`,
       {
-        hint: 'use --tier verified, which admits keys',
-        data: { at: 'tier', tier, missing: 'attestation' },
+        hint: 'seal the data (--sealed FOLDER) and set --set machines.vendors=NAME, or use --tier verified',
+        data: { at, tier },
       },
     );
   }

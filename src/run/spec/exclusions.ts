@@ -45,6 +45,9 @@ const dataRules: readonly SpecRule[] = [
   ...when(field('data.kind', 'is not', 'own'), {
     'sealed.manifest': { only: [''], why: 'each worker trains on its own part of sealed data' },
   }),
+  ...when(field('sealed.manifest', 'is', ''), {
+    'machines.vendors': { only: [[]], why: 'machines prove that they keep sealed data closed' },
+  }),
   rule(
     'training.model',
     'it is pretrained, or a model of an .onnx file, exactly where features names start, ' +

@@ -172,6 +172,16 @@ export const hits = {
   ),
 };
 
+/** Longest evidence in a join, so that the join fits in an event: genuine evidence has 5,000 to 40,000 characters. */
+const MOST_EVIDENCE = 49_152;
+
+/** Evidence of the machine that joins. */
+export const machineEvidence = field(
+  `1 to ${MOST_EVIDENCE} characters of ASCII`,
+  (json): json is string =>
+    typeof json === 'string' && json.length <= MOST_EVIDENCE && /^[ -~]+$/.test(json),
+)('evidence document of the machine that joins, see docs/attestation.md');
+
 /** A MatFormer tier. */
 export const tierField = field(`a tier from 0 to ${MOST_TIERS}`, isTier);
 

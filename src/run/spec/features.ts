@@ -22,6 +22,7 @@ import {
   keyOrNone,
   keysAscending,
   lastRounds,
+  machineEvidence,
   measured,
   millionths,
   rerunCommitment,
@@ -131,6 +132,13 @@ export const features = {
       'finds at fault is out',
     ledger: { left: formerJurors('former members that sat in committees of the last rounds') },
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
+  },
+  machines: {
+    says: 'newcomers show evidence of a machine that the run accepts',
+    join: {
+      evidence: machineEvidence,
+      sealKey: digest('X25519 key that the evidence binds to the run and the worker'),
+    },
   },
   pace: {
     says:

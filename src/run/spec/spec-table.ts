@@ -2,16 +2,19 @@
  * All fields of a run spec outside `training`, `start` and `input`, one row each: meaning, form, default, flag. The
  * spec reader, `run create`, `run inspect` and docs/run-spec.md are generated from these rows.
  */
+import { tcbStatuses, vendorNames } from '../../attest/evidence.ts';
 import {
   address,
   addresses,
   choice,
+  choices,
   form,
   type Group,
   hash,
   key,
   keys,
   label,
+  measurements,
   real,
   recipients,
   relayUrls,
@@ -216,6 +219,19 @@ export const groupFields = {
       many: true,
     }),
   },
+  machines: {
+    vendors: row('vendors of machines that may join; none: any machine', choices(vendorNames), {
+      default: [],
+      many: true,
+    }),
+    measurements: row('code that these machines may run; none: any code', measurements(), {
+      default: [],
+      many: true,
+    }),
+    leastStatus: row('worst accepted state of their firmware', choice(tcbStatuses), {
+      default: 'UpToDate',
+    }),
+  },
   limits: {
     payloadBytes: row('larger payloads are refused unread', whole(1, MOST_PAYLOAD)),
     normBoundC: row('norm bound in lower medians of the norms; 0 clips nothing', real(0, 1e6), {
@@ -350,6 +366,7 @@ export const sectionFeatures = {
   beacon: 'beacon',
   stake: 'stake',
   sealed: 'sealed',
+  machines: 'machines',
 } as const;
 
 /** Returns the defaults of a table of fields. */

@@ -82,7 +82,18 @@ it.skipIf(!hasStrace)(
     ];
     await run(
       ...['run', 'create', '--sealed', at('sealed'), '--evaluation', at('public.txt')],
-      ...['--model', 'char-gpt', ...sizes, ...training, '--name', 'sealed', '-o', at('run.json')],
+      ...[
+        '--model',
+        'char-gpt',
+        ...sizes,
+        ...training,
+        '--name',
+        'sealed',
+        '-o',
+        at('run.json'),
+        '--relay',
+        relay.url,
+      ],
     );
     const sources = ['--files-from', at('sealed/manifest'), '--files-from', at('sealed/shard-0')];
     const join_ = ['run', 'join', at('run.json'), '--relay', relay.url, ...sources];

@@ -14,7 +14,7 @@ import {
 } from '../../../run/settings.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { addFlags } from '../../../terminal/flag-table.ts';
+import { addFlags, type FlagValues, text, toggle } from '../../../terminal/flag-table.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import {
   addSettingFlags,
@@ -68,7 +68,10 @@ export function addJoinFlags(command: Command): Command {
     );
   addFetchFlags(
     addMemberFlags(
-      addFlags(addWorkerFlags(addSettingFlags(command), 'your data folder'), stateOutputFlags),
+      addFlags(addWorkerFlags(addSettingFlags(command), 'your data folder'), {
+        ...stateOutputFlags,
+        ...machineFlags,
+      }),
     ),
   )
     .option(
@@ -91,7 +94,16 @@ export function addJoinFlags(command: Command): Command {
   return command;
 }
 
-export interface JoinFlags extends FileFetchFlags, MemberFlags, StateOutput {
+const machineFlags = {
+  machine: text('<program>', 'prints evidence for the user data in its argument; or simulated'),
+  allowSimulated: toggle('join a run that accepts simulated machines, which prove nothing'),
+};
+
+export interface JoinFlags
+  extends FileFetchFlags,
+    MemberFlags,
+    StateOutput,
+    FlagValues<typeof machineFlags> {
   readonly advertiseRelay?: readonly string[] | undefined;
   readonly discoverRelays?: boolean;
   readonly bunker?: string;
@@ -197,7 +209,7 @@ const chainOf = ({ timing }: RunSpec, flags: MemberFlags) =>
 
 /** Returns which flags this run can use. */
 function joinRules(spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[] {
-  const { sessions, seatWishes, start, tiers, data } = spec;
+  const { sessions, seatWishes, start, tiers, data, machines } = spec;
   const rule = (name: string, goesWith: string, holds: boolean) => ({
     flags: [name],
     goesWith,
@@ -211,6 +223,7 @@ function joinRules(spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
       'runs without a spec; here only strict:N, which sets how many workers to wait for',
       isStrict,
     ),
+    rule('machine', 'runs that accept only some machines', machines.vendors.length > 0),
     rule('bunker', 'runs created with --set sessions=true', sessions),
     rule('seats', 'runs created with --set seatWishes=true', seatWishes),
     rule('base', 'runs that start from a published model', start !== null),
