@@ -47,6 +47,7 @@ const demoRooms = {
   linear: ['formats', 'model/data', 'python/regression'],
   notes: ['social'],
   'own-model': [],
+  sealed: ['attest', 'sealed'],
   shared: ['certified/wire', 'model/data'],
   train: [],
 };

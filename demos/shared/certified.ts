@@ -14,7 +14,7 @@ import { createSecretKey, nativeCrypto, nativeSha256 } from 'nostrain/node';
 import { createSlowReporter } from '../../src/base/slow.ts';
 import { publishRun } from '../../src/certified/wire/runs.ts';
 import { withRelays } from '../../src/cli/shared/with-relays.ts';
-import { dataOfSpec } from '../../src/node/data/spec-data.ts';
+import { dataOfSpec, withPacked } from '../../src/node/data/spec-data.ts';
 import { writeKeyFile } from '../../src/node/files/keys.ts';
 import { startOfSettings } from '../../src/node/pretrained/imported-file.ts';
 import { roundName, type WorkerId } from '../../src/run/ids.ts';
@@ -47,6 +47,8 @@ interface Certifying {
   /** Fields of the spec besides its name and founders. */
   readonly rules: Untyped;
   readonly corpus: string | undefined;
+  /** Folder of sealed data that the workers train on. */
+  readonly sealed?: string;
   readonly relays: readonly string[];
   onNotice(message: string): void;
   readonly signal: AbortSignal;
@@ -72,12 +74,12 @@ export const smallGpt = {
 /** Creates the spec of a run with these founders, writes it to a file and publishes it. */
 export async function certify(
   hands: readonly Hand[],
-  { name, dir, training, rules, corpus, relays, onNotice, signal }: Certifying,
+  { name, dir, training, rules, corpus, sealed, relays, onNotice, signal }: Certifying,
 ): Promise<{ readonly spec: RunSpec; readonly file: string }> {
   const { heartbeatInterval: _, ...shared } = training;
   const { signer, pubkey: me } = hands[0]!;
   const founders = hands.map(({ pubkey }) => pubkey).sort();
-  const { spec } = await makeSpec({
+  const { spec: made } = await makeSpec({
     document: { name: `demo ${name}`, founders, ...rules },
     typed: {},
     training: shared,
@@ -85,6 +87,7 @@ export async function certify(
     start: (of) => startOfSettings(of, { onNotice, signal }),
     ...(await dataOfSpec({ corpus }, { onNotice, signal })),
   });
+  const spec = await withPacked(made, { sealed }, signal);
   const file = join(dir, 'run.json');
   await writeFile(file, canonicalSpec(spec));
   const connection = connectionOf({ timeout: 10 });

@@ -33,7 +33,8 @@ export function describeAdmission(spec: RunSpec): string {
   const { vendors } = spec.machines;
   if (vendors.length === 0) return describeKeys(spec);
   const proof = vendors.includes('simulated') ? '; SIMULATED machines prove nothing' : '';
-  return `${describeKeys(spec)}, on machines that prove what they run (${vendors.join(', ')}${proof})`;
+  const names = vendors.join(', ');
+  return `${describeKeys(spec)}, on machines that prove what they run (${names}${proof})`;
 }
 
 function describeKeys({ admission, founders }: RunSpec): string {
@@ -76,7 +77,7 @@ export function assertInviting(spec: RunSpec, me: WorkerId): void {
 export interface CredentialSearch {
   readonly key: WorkerId;
   readonly delegation?: Delegation | null | undefined;
-  /** Whether the run already lists the key. */
+  /** Whether the run already lists a join of the key; the rows of founders are there before. */
   readonly isMember: boolean;
   readonly relays: Pick<RelaySet, 'query'>;
   readonly clock: Clock;
@@ -118,8 +119,9 @@ export async function seekCredentials(
   };
   const attested = isMember ? {} : await attest(spec, { key, after }, machine, clock);
   const search = async (): Promise<JoinCredentials> => {
-    const found = await credentialsFor(spec, run, key, means, delegation);
-    return { ...found, ...attested, ...withFeatures({ ...found.features, ...attested.features }) };
+    const shared = await credentialsFor(spec, run, key, means, delegation);
+    const features = { ...shared.features, ...attested.features };
+    return { ...shared, ...attested, ...withFeatures(features) };
   };
   let credentials = await search();
   const isAdmitted = () =>

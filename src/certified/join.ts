@@ -67,7 +67,7 @@ export interface CertifiedOptions extends Hashing {
   readonly trust?: Digest | undefined;
   /** Delegation by the principal in whose name this session key takes part, in a run with sessions. */
   readonly delegation?: Delegation | null | undefined;
-  /** The machine that this worker trains on, in a run that accepts only some machines. */
+  /** The machine of this worker, in a run that accepts only some. */
   readonly machine?: MachineReport | undefined;
   /** Returns whether this worker wants seats, in a run with seat wishes; called every round. Default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
@@ -214,12 +214,12 @@ export async function playCertified(
   // the spec replaces the settings fingerprint
   const session = { ...given, plan: { ...given.plan, fingerprint: undefined } };
   try {
+    const { publicKey: key } = parts.signer;
     const admission = await seekCredentials(spec, {
-      key: parts.signer.publicKey,
-      delegation: options.delegation,
-      machine: options.machine,
+      key,
+      ...options,
       after: start.head.parent,
-      isMember: start.head.ledger.members.some(({ key }) => key === parts.signer.publicKey),
+      isMember: start.head.ledger.members.some((row) => row.key === key && row.tip !== null),
       relays: parts.relays,
       clock: given.ports.clock,
       signal: until.signal,

@@ -95,10 +95,10 @@ describe('tiers', () => {
     });
   });
 
-  it('a confidential run admits nobody, and says why', async () => {
+  it('a confidential run needs sealed data and machines, and says what is missing', async () => {
     await expect(made({ ...invited, tier: 'confidential' })).rejects.toMatchObject({
-      code: 'spec/TierRefusesEverybody',
-      data: { missing: 'attestation' },
+      code: 'spec/TierWithoutMachines',
+      data: { at: 'sealed.manifest' },
     });
   });
 

@@ -73,6 +73,16 @@ const verified = {
 const trusted = { joinsPerRound: 4, admission: { kind: 'trust', anchors: [HASH] } };
 const rerun = { permille: 100, relays: ['wss://a.example'] };
 
+const PAIR = `${alice}:${HASH}`;
+/** A run on sealed data. */
+const sealedSpec = (sealed: object = {}, machines: object = {}) =>
+  sampleSpec({
+    training: { model: 'char-gpt' },
+    data: { kind: 'own' },
+    sealed: { manifest: `tee://${HASH}`, id: HASH, recipients: [PAIR], ...sealed },
+    machines: { vendors: ['amd-sev-snp'], measurements: [], leastStatus: 'UpToDate', ...machines },
+  });
+
 describe('run id', () => {
   it('is the hash of the canonical text, whatever order and spelling the file has', () => {
     const spec = sampleSpec();
@@ -118,6 +128,17 @@ describe('run id', () => {
     const timeBased = JSON.parse(canonicalSpec(sampleSpec({ pace: { innerSeconds: 30 } })));
     for (const [path, changed] of changes(timeBased))
       if (path.startsWith('pace.')) ids.set(path, runIdOf(readSpec(changed)));
+    for (const [path, changed] of changes(JSON.parse(canonicalSpec(sealedSpec())))) {
+      const isOwn = path.startsWith('sealed.') || path.startsWith('machines.');
+      if (isOwn) ids.set(path, runIdOf(readSpec(changed)));
+    }
+    ids.set('sealed.manifest', runIdOf(sealedSpec({ manifest: `tee://${'c'.repeat(64)}` })));
+    ids.set('sealed.id', runIdOf(sealedSpec({ id: 'c'.repeat(64) })));
+    const recipients = [`${bob}:${HASH}`];
+    ids.set('sealed.recipients', runIdOf(sealedSpec({ recipients })));
+    ids.set('machines.vendors', runIdOf(sealedSpec({}, { vendors: ['aws-nitro'] })));
+    const measurements = ['c'.repeat(96)];
+    ids.set('machines.measurements', runIdOf(sealedSpec({}, { measurements })));
     const krum = { ...verified, aggregation: { rule: 'krum', hostile: 1 } };
     ids.set('aggregation.rule', runIdOf(sampleSpec(krum)));
     expect(new Set(ids.values()).size).toBe(ids.size);
@@ -253,6 +274,8 @@ describe('a spec is refused by path and accepted form', () => {
     ['training.width', { training: { model: 'gpt', heads: 3 } }],
     ['founders', { founders: [bob, carol] }],
     ['dataFrom', { features: ['address'], dataFrom: 'https://example.org/play.txt' }],
+    ['sealed.manifest', { sealed: { manifest: `tee://${HASH}`, id: HASH, recipients: [PAIR] } }],
+    ['machines.vendors', { machines: { vendors: ['aws-nitro'] } }],
     ['data.kind', { data: { kind: 'own' } }],
     ['data.kind', { training: { model: 'gpt' } }],
     ['evaluation', { evaluation: { sha256: HASH, bytes: 5, root: HASH } }],
@@ -315,7 +338,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(35 + 1 + 1 + 2 + tierRules.length);
+    expect(specRules).toHaveLength(37 + 1 + 1 + 2 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

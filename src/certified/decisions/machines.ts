@@ -1,6 +1,6 @@
 /**
- * Decides whether the machine of a joiner is one that the run accepts: a pure function of the join, the spec and the time
- * of the outcome that lists the join, so that a replay reaches the same verdict.
+ * Decides whether a run accepts the machine of a joiner: a pure function of the join, the spec and the time of the
+ * outcome that lists the join, so that a replay reaches the same verdict.
  */
 import { readEvidence, userDataOf } from '../../attest/evidence.ts';
 import { judgeEvidence } from '../../attest/vendors.ts';
@@ -24,7 +24,7 @@ export const userDataFor = (run: Digest, { key, after }: MachineJoin, sealKey: s
 const NO_ENVELOPE = 'no part of the data is sealed to this worker';
 const OTHER_KEY = 'the data is sealed to another key of this worker';
 
-/** Returns why the machine of a join is refused at a time in Unix seconds, with the field; undefined if it is accepted. */
+/** Returns why a machine is refused at a time in Unix seconds, with the field; undefined if it is accepted. */
 export function refuseMachine(
   { machines, sealed }: Pick<RunSpec, 'machines' | 'sealed'>,
   run: Digest,

@@ -65,6 +65,10 @@ const demos: Readonly<Record<string, Demo>> = {
     ],
     run: async (flags) => (await import('../../../demos/byzantine/run.ts')).runAttackLab(flags),
   },
+  sealed: {
+    takes: ['dir', 'rounds', 'innerSteps'],
+    run: async (flags) => (await import('../../../demos/sealed/run.ts')).runSealedDemo(flags),
+  },
   elastic: {
     takes: [
       'dir',

@@ -181,13 +181,12 @@ export async function openPictures(
   if (fixed.sha256 === undefined || fixed.sha256 === sha256) return opened;
   throw new ConfigError(
     'corpus/other',
-    `the pictures of ${typeof corpus === 'string' ? corpus : corpus.name} have SHA-256 ${sha256}; the run trains on those with ` +
-      `${fixed.sha256}`,
+    `the pictures have SHA-256 ${sha256}; the run trains on those with ${fixed.sha256}`,
     { hint: 'name the folder that the run was created with, with all its files and no others' },
   );
 }
 
-/** Decodes the pictures of a folder, or of lines in memory. Throws `data/pictures` that names the file and its problem. */
+/** Decodes the pictures of a folder, or of lines in memory. Throws `data/pictures` that names a bad file. */
 export async function readPictures(
   from: string | MemoryData,
   pixels: number,

@@ -29,7 +29,7 @@ export interface TokenFile {
   /** Number of characters that the vocabulary lacks. */
   readonly replaced: number;
   /** The tokens themselves, if they must not be in a file; then `ids` is empty. */
-  readonly held?: { readonly ids: Int32Array; readonly counted: Uint8Array | undefined };
+  readonly memory?: { readonly ids: Int32Array; readonly counted: Uint8Array | undefined };
 }
 
 /** Writes tokens to a file through a buffer. */
@@ -62,7 +62,7 @@ export async function openTokenFile(folder: string, key: string): Promise<TokenF
   return { ...rest, ids: names.ids, counted: masked ? names.counted : undefined };
 }
 
-type About = Omit<TokenFile, 'ids' | 'counted' | 'held'> & { readonly masked: boolean };
+type About = Omit<TokenFile, 'ids' | 'counted' | 'memory'> & { readonly masked: boolean };
 
 function parse(text: string): About | undefined {
   const parsed = jsonIn(text) as (About & { readonly version: unknown }) | null | undefined;
@@ -117,8 +117,8 @@ export async function holdTokens(
   await fill(sink);
   const { masked, ...about } = await sink.finish();
   const [tokens, counted] = parts.map((part) => concatBytes(...part));
-  const held = { ids: idsOf(tokens!), counted: masked ? counted : undefined };
-  return { ...about, ids: '', counted: undefined, held };
+  const memory = { ids: idsOf(tokens!), counted: masked ? counted : undefined };
+  return { ...about, ids: '', counted: undefined, memory };
 }
 
 const unwritable = (folder: string, cause: Error): ConfigError =>

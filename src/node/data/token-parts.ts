@@ -128,7 +128,7 @@ async function readTokens(
   const keepsAll = evaluation !== undefined;
   const parts = divideTokens(file, { ...options, keepsAll, vocabulary });
   const hold = (part: StoredTokens) =>
-    file.held ? pickTokens(part, file.held) : loadTokens(part, limits.inMemory);
+    file.memory ? pickTokens(part, file.memory) : loadTokens(part, limits.inMemory);
   const shard = hold(parts.shard);
   const validation = parts.validation
     ? hold(parts.validation)
@@ -231,7 +231,7 @@ function joined(bounds: readonly number[]): Float64Array {
 /** Copies a part out of tokens in memory. */
 function pickTokens(
   { ranges, length, vocabulary }: StoredTokens,
-  { ids, counted }: NonNullable<TokenFile['held']>,
+  { ids, counted }: NonNullable<TokenFile['memory']>,
 ): TokenPart {
   const picked = { ids: new Int32Array(length), counted: new Uint8Array(length) };
   for (let i = 0, at = 0; i < ranges.length; i += 2) {

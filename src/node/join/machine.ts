@@ -24,7 +24,7 @@ export interface MachineOptions {
   readonly allowSimulated?: boolean | undefined;
 }
 
-/** Returns the machine of a joiner. Throws `run/simulated` if the run accepts simulated machines and the user does not. */
+/** Returns the machine of a joiner. Throws `run/simulated` if the run accepts simulated ones and the user does not. */
 export async function machineFor(
   { machines }: RunSpec,
   worker: WorkerId,
@@ -36,7 +36,7 @@ export async function machineFor(
       'run/simulated',
       'the run accepts simulated machines, which prove nothing',
       {
-        hint: 'add --allow-simulated for a test; otherwise ask for a run without machines.vendors=simulated',
+        hint: 'add --allow-simulated for a test, or ask for a run with other machines.vendors',
         data: { at: 'machines.vendors' },
       },
     );
@@ -44,7 +44,7 @@ export async function machineFor(
   if (machine === undefined) {
     const vendors = machines.vendors.join(', ');
     throw new ConfigError('run/machine', `the run accepts only machines of ${vendors}`, {
-      hint: 'name a program that prints evidence of yours: --machine PROGRAM; see docs/attestation.md',
+      hint: 'name a program that prints evidence: --machine PROGRAM; see docs/attestation.md',
       data: { at: 'machines.vendors' },
     });
   }

@@ -131,9 +131,9 @@ export function assertTrustTier({
     const at = sealed.manifest === '' ? 'sealed.manifest' : 'machines.vendors';
     throw new ConfigError(
       'spec/TierWithoutMachines',
-      `a confidential run trains on sealed data on machines that prove what they run: ${at} is empty`,
+      `a confidential run needs sealed data and machines that prove what they run: ${at} is empty`,
       {
-        hint: 'seal the data (--sealed FOLDER) and set --set machines.vendors=NAME, or use --tier verified',
+        hint: 'take --sealed FOLDER and --set machines.vendors=NAME, or --tier verified',
         data: { at, tier },
       },
     );

@@ -4,12 +4,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createRelay } from 'nostrain/relay';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
+import { itWith } from '../../support/needs.ts';
 import { runProgram, temporaryFolder } from '../../support/processes.ts';
 import { countLeaks } from '../leaks.ts';
 
 const bin = fileURLToPath(new URL('../../../dist/src/cli/bin.js', import.meta.url));
-const hasStrace = spawnSync('strace', ['-V']).status === 0;
+const straceMissing = spawnSync('strace', ['-V']).status === 0 ? undefined : 'no strace';
 const MARKER = 24_000;
 
 /** Random characters that the tokenizer of characters has. */
@@ -50,8 +51,8 @@ function bytesIn(trace: string): Buffer {
   return Buffer.concat(parts.flatMap((part) => [part, Buffer.from([0])]));
 }
 
-it.skipIf(!hasStrace)(
-  'T-17 no write of a join, a crash and a resume holds 16 bytes of the data (needs strace)',
+itWith(straceMissing)(
+  'T-17 no write of a join, a crash and a resume holds 16 bytes of the data',
   async () => {
     const relay = await createRelay();
     onTestFinished(() => relay.close());
@@ -111,5 +112,5 @@ it.skipIf(!hasStrace)(
     expect(countLeaks(written, data)).toEqual({});
     expect(existsSync(at('worker/core'))).toBe(false);
   },
-  180_000,
+  { timeout: 600_000 },
 );
