@@ -43,7 +43,12 @@ function change(event: SignedEvent, members: object, number: number): SignedEven
 async function sealedManifest() {
   const { publicKey } = await createSealKeys();
   const id = 'ab'.repeat(32);
-  const shards = [0, 1].map((shard) => ({ shard, bytes: 10, digest: 'cd'.repeat(32) }));
+  const shards = [0, 1].map((shard) => ({
+    shard,
+    bytes: 10,
+    chunks: 'c'.repeat(64),
+    digest: 'cd'.repeat(32),
+  }));
   const worker = { worker: signerOf(2).publicKey, sealKey: publicKey, key: new Uint8Array(32) };
   const envelopes = await Promise.all(shards.map((shard) => wrapKey(id, shard, worker)));
   const manifest = { version: 1, id, form: 'text', shards, envelopes } as const;
