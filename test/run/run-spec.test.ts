@@ -338,7 +338,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(37 + 1 + 1 + 2 + tierRules.length);
+    expect(specRules).toHaveLength(39 + 1 + 1 + 2 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -23,6 +23,7 @@ import { findPacked, readBytes, readManifest as readPacked } from '../checkpoint
 import { packFile } from '../checkpoint/pack.ts';
 import { loadSealKeys, toNpub } from '../files/keys.ts';
 import { nativeSha256 } from '../native/sha256.ts';
+import type { Connection } from '../net/relays.ts';
 import type { MemoryData } from './corpus.ts';
 
 /** A worker and its X25519 key, hex. */
@@ -112,6 +113,12 @@ export const fileOfShard = ({ shard, digest, chunks }: SealedShard): FileRequest
   name: `shard-${shard}.sealed`,
   sha256: digest,
 });
+
+/** Relays that have files of a run, and whether a stranger named them. */
+export type FileReach = Pick<Connection, 'publicOnly'> & {
+  readonly relays: readonly string[];
+  readonly signal: AbortSignal;
+};
 
 interface Joiner {
   readonly me: WorkerId;

@@ -37,7 +37,7 @@ import type { WorkerState } from '../../worker/state.ts';
 import type { FileRequest } from '../checkpoint/bring-file.ts';
 import { createRunChunks } from '../checkpoint/run-chunks.ts';
 import type { MemoryData } from '../data/corpus.ts';
-import { openSealedData } from '../data/sealed-data.ts';
+import { type FileReach, openSealedData } from '../data/sealed-data.ts';
 import { createRecomputation, fixedData } from '../engine/task-trainer.ts';
 import { dataHome } from '../files/data-home.ts';
 import { homeSigner } from '../files/keys.ts';
@@ -75,12 +75,6 @@ export interface JoinPorts {
   /** Downloads an encrypted file of the sealed data of a run and returns its path. */
   sealedFile?(spec: RunSpec, file: FileRequest, reach: FileReach): Promise<string>;
 }
-
-/** Relays that have files of a run, and whether a stranger named them. */
-type FileReach = Pick<Connection, 'publicOnly'> & {
-  readonly relays: readonly string[];
-  readonly signal: AbortSignal;
-};
 
 /** The joining machine and the choices of its user. */
 export interface JoinMachine extends JoinPorts, MachineOptions {
@@ -154,7 +148,7 @@ export async function openJoin(
   source: string | RunSpec,
   machine: Omit<JoinMachine, 'report'>,
 ): Promise<OpenJoin> {
-  const { settings: chosen = {}, onNotice = () => undefined } = machine;
+  const { settings: chosen = {}, onNotice = () => undefined, bunker } = machine;
   const { joinTimeout = fields.joinTimeout.default } = chosen;
   const connection = { waitMs: joinTimeout * 1000, ...(machine.connection ?? usualConnection) };
   const { signal = new AbortController().signal, secKey, keyFile } = machine;
@@ -171,13 +165,7 @@ export async function openJoin(
   machine.onSpec?.(spec);
   const beacon = beaconOf(spec, machine);
   const dir = machine.dir ?? runDir(run);
-  const delegation = await delegationIn(spec, {
-    ...runReach,
-    run,
-    signer,
-    dir,
-    bunker: machine.bunker,
-  });
+  const delegation = await delegationIn(spec, { ...runReach, run, signer, dir, bunker });
   assertAdmitted(spec, delegation?.key ?? signer.publicKey);
   const named: TrainingFiles = { corpus: machine.corpus, base: chosen.base };
   const fileReach = { relays, publicOnly, signal };
