@@ -1,4 +1,4 @@
-/** docs/migrating-from-python.md names everything the Python reference's library has; what serves it is exported, documented and exemplified. */
+/** docs/python-names.md names everything the Python reference's library has; what serves it is exported, documented and exemplified. */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import ts from 'typescript';
@@ -46,7 +46,7 @@ const quoted = (cell: string): readonly string[] =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
 
 /** The rows of every table of the page: Python's names, and ours. */
-const rows = readFileSync(join(root, 'docs/migrating-from-python.md'), 'utf8')
+const rows = readFileSync(join(root, 'docs/python-names.md'), 'utf8')
   .split('## The library, name by name')[1]!
   .split('\n')
   .filter((line) => line.startsWith('| `'))
@@ -91,7 +91,7 @@ const declarations = (path: string): ReadonlyMap<string, ts.Node> => {
   return found;
 };
 
-describe('docs/migrating-from-python.md', () => {
+describe('docs/python-names.md', () => {
   it('has each name of the reference once', () => {
     expect(rows.flatMap((row) => row.python).sort()).toEqual([...python.names].sort());
   });

@@ -1,7 +1,7 @@
 /**
  * The library of the Python nostrain with its names in camelCase: states, payloads, events, relays, regressions,
  * PyTorch files. Runs in browsers too; sessions and files are in `nostrain/python/node`. For a table of all names see
- * docs/migrating-from-python.md.
+ * docs/python-names.md.
  *
  * @module nostrain/python
  */

@@ -1,6 +1,6 @@
 /**
  * The ledger transition between rounds: computes the next roster, eligibility and randomness from a certified outcome
- * (docs/committee.md, section 4).
+ * (docs/roster.md).
  */
 
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
