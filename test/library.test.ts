@@ -47,7 +47,6 @@ const quoted = (cell: string): readonly string[] =>
 
 /** The rows of every table of the page: Python's names, and ours. */
 const rows = readFileSync(join(root, 'docs/python-names.md'), 'utf8')
-  .split('## The library, name by name')[1]!
   .split('\n')
   .filter((line) => line.startsWith('| `'))
   .map((line) => {
