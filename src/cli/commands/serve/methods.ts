@@ -208,7 +208,7 @@ const installSealedManifest = method({
   params: { reference: referenceParam, manifest: objectParam('manifest that `shard seal` wrote') },
   result: { reference: 'string', shards: 'integer', envelopes: 'integer' },
   errors: ['sealed/SealedManifestHashMismatch', 'sealed/malformed'],
-  cost: 1000,
+  cost: 100,
   async run({ sealedFolder }, { reference, manifest }) {
     const read = readManifest(canonicalJson(manifest));
     if (!read.ok) {
