@@ -19,6 +19,16 @@ const living = [
 /** Decisions say how things were, and examples name files of nobody; their links still lead somewhere. */
 const all = ['docs/decisions', 'docs/reference', 'docs/results'].flatMap(pagesIn).concat(living);
 
+/** The names by which links reach the headings of a page, as GitHub makes them. */
+const headingsOf = (page: string): readonly string[] =>
+  [...read(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    heading!
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_\- ]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
 describe('pages', () => {
   it('are all on docs/README.md', () => {
     const index = read('docs/README.md');
@@ -32,6 +42,16 @@ describe('pages', () => {
     const links = [...read(page).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].map(([, link]) => link!);
     const broken = links.filter(
       (link) => !/^[a-z]+:/.test(link) && !existsSync(join(root, dirname(page), link)),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it.each(all)('%s links to headings that exist', (page) => {
+    const links = [...read(page).matchAll(/\]\(([^)#:\s]*)#([^)\s]+)\)/g)].map(
+      ([, link, heading]) => [link ? join(dirname(page), link) : page, heading!] as const,
+    );
+    const broken = links.filter(
+      ([target, heading]) => target.endsWith('.md') && !headingsOf(target).includes(heading),
     );
     expect(broken).toEqual([]);
   });
