@@ -221,13 +221,13 @@ async function verify(): Promise<void> {
   const of = spec.training.rounds;
   const { signal } = stop;
   const session = relays && { relays, clock: systemClock, sha256, signal };
+  const first = async (each: RunSpec) => session && (await firstOfImported(each, session));
   const report = await replayRun(archive, {
     run,
     spec,
     signal,
-    first: async (of) =>
-      (session && (await firstOfImported(of, session))) ??
-      firstOfFork(of, { sha256, signal, open: openParent }),
+    first: async (each) =>
+      (await firstOfFork(each, { sha256, signal, open: openParent, first })) ?? first(each),
     onRound: (round) => say({ type: 'checked', round, of }),
   });
   say({ type: 'verified', report, seconds: (systemClock.now() - startedMs) / 1000 });
