@@ -24,6 +24,7 @@ import { genesis } from '../worker/state.ts';
 import type { JoinCredentials } from './decisions/admission.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
 import type { Hashing } from './decisions/evidence.ts';
+import { groupNamed } from './decisions/groups.ts';
 import { pathOf } from './decisions/replay.ts';
 import { slicesOfRun, tierOf } from './decisions/slices.ts';
 import { memoryStates, unknownOrigin } from './features/disclosure.ts';
@@ -71,6 +72,8 @@ export interface CertifiedOptions extends Hashing {
   readonly machine?: MachineReport | undefined;
   /** Returns whether this worker wants seats, in a run with seat wishes; called every round. Default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
+  /** Name of the group whose experts this worker trains, in a run with groups. */
+  readonly group?: string | undefined;
 }
 
 /**
@@ -317,6 +320,7 @@ function memberOf(
   });
   return createMember({
     tier,
+    group: groupNamed(spec, options.group ?? ''),
     spec,
     control,
     journal,

@@ -31,6 +31,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** Tier that this worker trains, in a run with tiers; default the full model. */
   readonly tier?: number | undefined;
+  /** Index of the group whose experts this worker trains, in a run with groups. */
+  readonly group?: number | undefined;
   /** Credentials that its join carries, if the run requires any, or a function that returns them once they exist. */
   readonly admission?: JoinCredentials | (() => JoinCredentials | undefined) | undefined;
   /** Returns whether this worker wants seats; default true. */
@@ -70,7 +72,7 @@ export function createMember(options: MemberOptions): RunMember {
     (round) => reporter.keyInUse(round),
     (id) => (control.signedAt(id) ?? startedSeconds) < startedSeconds,
   );
-  const { admission: given = { evidence: '' }, wantsSeats, hold } = options;
+  const { admission: given = { evidence: '' }, wantsSeats, hold, tier = 0, group = -1 } = options;
   const admission = typeof given === 'function' ? given : () => given;
   const host = {
     ...shared,
@@ -85,7 +87,7 @@ export function createMember(options: MemberOptions): RunMember {
     rounds.take(message);
     for (const feature of features) feature.heard?.(message);
   };
-  const identity = { spec, me, tip: chain.tip, tier: options.tier ?? 0 };
+  const identity = { spec, me, tip: chain.tip, tier, group };
   const attendance = new Attendance({ ...shared, ...identity, take, admission, wantsSeats });
   const refuse = rounds.refuse.bind(rounds);
   const listening = control.listenToFaults({ take, refuse });

@@ -27,6 +27,7 @@ import {
   weighingOf,
 } from './decisions/contributions.ts';
 import { actingRound, roundWith, seatsFounders } from './decisions/founders.ts';
+import { trainedIn } from './decisions/groups.ts';
 import { localSliceRoots } from './decisions/slices.ts';
 import type { Better } from './history/branches.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
@@ -122,7 +123,7 @@ async function openCertified(
   };
   tellTraining(isPlaying);
   return {
-    start: isPlaying ? { ...roundStart(start, member), onlyRest } : undefined,
+    start: isPlaying ? { ...roundStart(start, member, wire.me), onlyRest } : undefined,
     async publish(sealed) {
       isLate = driven.isCertified;
       tellTraining(false);
@@ -171,14 +172,17 @@ function tellPart({ state, electorate }: ReadyRound, member: RunMember, me: Work
 function roundStart(
   { state, electorate }: ReadyRound,
   { evidence, features }: RunMember,
+  me: WorkerId,
 ): RoundStart {
   const committing = features.find((feature) => feature.commit);
+  const assignment = assignmentOf(unwrapRuling(roundParametersOf(state, evidence)));
   return {
     base: state.modelRoot,
     sliceDigests: localSliceRoots(state),
     parent: state.parent,
     roster: electorate.eligible,
-    assignment: assignmentOf(unwrapRuling(roundParametersOf(state, evidence))),
+    assignment,
+    trains: trainedIn(state.spec, state.round, assignment.chunksOf(me)),
     keepsDelta: true,
     ...(committing && { commit: (made) => committing.commit!(made) }),
   };

@@ -1,10 +1,12 @@
 /** Derives the model, its parameter layout and the optimizer from settings, before any data is read. */
 import { ConfigError } from '../base/errors.ts';
 import { type InputName, isImported } from '../run/data-forms.ts';
+import { type ExpertGroup, groupsOf } from '../run/groups.ts';
 import type { SpecInput } from '../run/input.ts';
 import { type AdapterName, completeSettings, type Settings } from '../run/settings.ts';
 import type {
   DecoderSpec,
+  Experts,
   GptSpec,
   ModelSpec,
   OptimizerSpec,
@@ -29,7 +31,28 @@ type ModelSettings = Pick<
   'model' | 'tokens' | 'width' | 'layers' | 'heads' | 'context' | 'ffn' | 'hidden'
 > &
   Partial<TierSettings> &
+  Partial<MixtureSettings> &
   Partial<Pick<Settings, InputName>>;
+
+type MixtureSettings = Pick<Settings, 'experts' | 'expertsPerToken' | 'groups'>;
+
+/** Weight of the load-balancing loss (arXiv 2101.03961, section 2.2). */
+const BALANCE = 0.01;
+
+/** Returns the experts of a model, if it has any; `without` names a group to leave out. */
+function expertsIn(
+  { experts = 0, expertsPerToken = 1, groups = [] }: Partial<MixtureSettings>,
+  without?: string,
+): { readonly experts?: Experts } {
+  if (experts === 0) return {};
+  const all = groupsOf({ groups });
+  if (without !== undefined) assertLeavesOne(all, without);
+  const kept = all.filter(({ name }) => name !== without).map((group) => group.experts);
+  const numbers = all.length === 0 ? [Array.from({ length: experts }, (_, i) => i)] : kept;
+  return {
+    experts: { groups: numbers, perToken: expertsPerToken === 2 ? 2 : 1, balance: BALANCE },
+  };
+}
 
 type TierSettings = Pick<Settings, 'tiers' | 'tier' | 'helper' | 'helperRotation'>;
 
@@ -39,6 +62,15 @@ export interface ModelParts {
   readonly start?: Start | null;
   /** Sizes of the series or pictures. */
   readonly input?: SpecInput | null;
+}
+
+/** Throws a ConfigError (`model/group`) unless the model has this group and another one. */
+function assertLeavesOne(groups: readonly ExpertGroup[], without: string): void {
+  if (groups.some(({ name }) => name === without) && groups.length > 1) return;
+  const names = groups.map(({ name }) => name).join(', ');
+  throw new ConfigError('model/group', `the model cannot be cut down by the group ${without}`, {
+    hint: groups.length > 1 ? `its groups are ${names}` : 'it needs at least two groups',
+  });
 }
 
 /** Returns the tiers of a model, if it has any; with `--tier auto` as the full model. */
@@ -98,12 +130,19 @@ function seededModelOf(settings: ModelSettings, input: SpecInput | null): ModelS
 /** Returns the transformer of these settings for a vocabulary. */
 export function gptSpec(
   settings: Pick<Settings, 'width' | 'layers' | 'heads' | 'context' | 'ffn'> &
-    Partial<TierSettings>,
+    Partial<TierSettings> &
+    Partial<MixtureSettings>,
   vocabulary: number,
+  without?: string,
 ): GptSpec {
   const { width, layers, heads, context, ffn } = settings;
   const sizes = { vocabulary, width, layers, heads, context, ffn };
-  return { architecture: 'gpt', ...sizes, ...tiersIn(settings) };
+  return {
+    architecture: 'gpt',
+    ...sizes,
+    ...tiersIn(settings),
+    ...expertsIn(settings, without),
+  };
 }
 
 /** Returns a transformer over patches of series or pictures with the sizes in `input`. */
@@ -179,11 +218,20 @@ export const adapterOf = ({
 export const layoutOf = (settings: ModelSettings, parts?: ModelParts): Layout =>
   modelLayout(modelOf(settings, parts));
 
-type RunOfModel = Pick<RunSpec, 'training' | 'start' | 'input'> & Partial<Pick<RunSpec, 'tiers'>>;
+type RunOfModel = Pick<RunSpec, 'training' | 'start' | 'input'> &
+  Partial<Pick<RunSpec, 'tiers' | 'mixture'>>;
 
 /** Returns the model that a run trains; in a run with tiers that of `tier`, default the full model. */
 export const modelOfRun = (spec: RunOfModel, tier = 0): AnyModel =>
-  modelOf({ ...spec.training, tiers: spec.tiers ?? 0, tier: `${tier}` as Settings['tier'] }, spec);
+  modelOf(
+    {
+      ...spec.training,
+      ...spec.mixture,
+      tiers: spec.tiers ?? 0,
+      tier: `${tier}` as Settings['tier'],
+    },
+    spec,
+  );
 
 /** Returns the parameter layout of a run. */
 export const layoutOfRun = (spec: RunOfModel): Layout => modelLayout(modelOfRun(spec));

@@ -38,5 +38,11 @@ export { gradients } from './graph/grad.ts';
 export { lower } from './graph/lower.ts';
 export { type GraphTarget, sizeOf, type Value } from './graph/rule.ts';
 export { type DType, encodeModel } from './onnx.ts';
-export { countParameters, initialParameters, modelLayout, sliceRanges } from './parameters.ts';
+export {
+  countParameters,
+  expertRanges,
+  initialParameters,
+  modelLayout,
+  sliceRanges,
+} from './parameters.ts';
 export { type CompileOptions, compileTraining, type TrainingProgram } from './training-program.ts';

@@ -10,7 +10,7 @@ import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Range } from '../tensor/partial-vector.ts';
 import type { DataForm, Model } from './architectures/architecture.ts';
-import { type AnyModel, dataFormOf, modelOf } from './architectures/table.ts';
+import { type AnyModel, dataFormOf, expertsOf, modelOf } from './architectures/table.ts';
 import { rulesOf } from './forms/table.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
@@ -31,6 +31,7 @@ import {
 } from './graph/verbs.ts';
 import { batchLoss, openScaling, rowLosses, scalingState } from './loss.ts';
 import { encodeModel, type OnnxGraph } from './onnx.ts';
+import { withFrozen } from './optimizers/frozen.ts';
 import {
   clipFactor,
   cutRanges,
@@ -107,10 +108,11 @@ export function compileTraining(
     );
   }
   const layout = modelLayout(spec);
-  const optimizer = withStatistics(
+  const whole = withStatistics(
     optimizerOf(optimizerSpec, hiddenMatrices(spec)),
     statisticRanges(spec),
   );
+  const optimizer = expertsOf(spec) ? withFrozen(whole) : whole;
   const sources = { form: dataFormOf(spec), model: modelOf(spec), layout, optimizer, batch };
   const plan: Plan = { ...usual, ...options, ...sources };
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {

@@ -75,7 +75,7 @@ export const row = <
  * - `personal`: per worker
  * - `alone`: per worker, in runs without a spec
  * - `agreed`: shared by all workers, in runs without a spec
- * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`: shared by all workers; a spec has it on its top
+ * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`, `mixture`: shared by all workers; a spec has it on its top
  * level, or in that section
  */
 export type SettingScope =
@@ -88,7 +88,8 @@ export type SettingScope =
   | 'adapter'
   | 'input'
   | 'aggregation'
-  | 'pace';
+  | 'pace'
+  | 'mixture';
 
 type Scoped<S extends SettingScope, G extends Group> = {
   readonly [K in keyof G]: G[K] & { readonly scope: S };

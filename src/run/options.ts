@@ -7,6 +7,7 @@ import { beforeNames, ruleNames, usualAggregation } from './aggregation.ts';
 import { importedModels } from './data-forms.ts';
 import {
   choice,
+  form,
   type Group,
   inScope,
   kOfN,
@@ -22,10 +23,12 @@ import {
   workerKeys,
   yesNo,
 } from './field.ts';
+import { groupTexts } from './groups.ts';
 import { removedPackings, removedResiduals } from './removed.ts';
 import {
   arithmetics,
   forecastErrors,
+  MOST_EXPERTS,
   MOST_TIERS,
   precisions,
   scalings,
@@ -59,6 +62,14 @@ export const fields = {
       default: { index: 1, count: 1 },
       fixed: true,
     }),
+    group: row(
+      'group whose experts this worker trains, in a run with groups',
+      form('a name, or empty', /^[A-Za-z0-9_-]{0,32}$/),
+      {
+        default: '',
+        fixed: true,
+      },
+    ),
     sync: row('when to close a round: timeout, strict:N, quorum, async', sync(), {
       flag: '--sync <strategy>',
       default: { strategy: 'timeout' },
@@ -305,6 +316,30 @@ export const fields = {
       'outer rate, in thousandths, where rows point in opposite directions',
       whole(0, 1000),
       { default: usualAggregation.leastRatePermille },
+    ),
+  }),
+  ...inScope('mixture', {
+    experts: row('experts in place of each feed-forward layer; 0: none', whole(0, MOST_EXPERTS), {
+      default: 0,
+      needs: 'builtIn',
+    }),
+    expertsPerToken: row('experts that a token passes through', whole(1, 2), {
+      default: 1,
+      needs: 'experts',
+    }),
+    groups: row('workers that train some of the experts, like code=2,3', groupTexts(), {
+      default: [],
+      many: true,
+      needs: 'experts',
+    }),
+    warmupRounds: row('first rounds in which all groups train everything', whole(1), {
+      default: 2,
+      needs: 'experts',
+    }),
+    sharedEvery: row(
+      'after them: every how many rounds groups train shared tensors too; 0: never',
+      whole(),
+      { default: 8, needs: 'experts' },
     ),
   }),
   ...inScope('pace', {

@@ -37,6 +37,18 @@ const exclusions: readonly Exclusion[] = [
     },
   },
   {
+    code: 'flag/groups',
+    says: 'only a run with a spec knows which worker is in which group of experts',
+    hint: 'create one with `nostrain run create`, or leave groups out',
+    isBroken: ({ groups }) => groups.length > 0,
+  },
+  {
+    code: 'flag/experts',
+    says: 'a model with tiers cannot have experts',
+    hint: 'give --set experts=0, or --tiers 0',
+    isBroken: ({ experts, tiers }) => experts > 0 && tiers > 0,
+  },
+  {
     code: 'flag/fragments',
     says: 'nostrain/0 sends the full model, never a fragment',
     hint: 'give --set profile=nostrain/1, or --set fragments=1',

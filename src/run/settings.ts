@@ -52,7 +52,7 @@ export const sharedNames = namesIn('training');
 export const joinNames = namesIn('personal');
 
 /** Settings that only runs without a spec have, or that a spec has in a section of its own. */
-export const unspecifiedNames = namesIn('alone', 'agreed', 'top', 'aggregation', 'pace');
+export const unspecifiedNames = namesIn('alone', 'agreed', 'top', 'aggregation', 'pace', 'mixture');
 
 /** Settings of the aggregation rule. */
 export const ruleSettings = namesIn('aggregation');
@@ -61,7 +61,10 @@ export const ruleSettings = namesIn('aggregation');
 export const localStepSettings = namesIn('pace');
 
 /** Settings that all workers of a run without a spec share, in addition to those of their model. */
-export const agreedNames = namesIn('top', 'agreed');
+export const agreedNames = namesIn('top', 'agreed', 'mixture');
+
+/** Settings of a mixture of experts. */
+export const mixtureSettings = namesIn('mixture');
 
 /** Returns the aggregation settings. */
 export const aggregationOf = (settings: Aggregation): Aggregation => {
@@ -160,6 +163,11 @@ export const requirements: Readonly<Record<Need & string, Requirement>> = {
     holds: (settings) => isOfText(settings) || isOfPatches(settings),
   },
   text: { goesWith: OF_TEXT, holds: isOfText },
+  builtIn: {
+    goesWith: 'models of text of our own (--model char-gpt, gpt)',
+    holds: isBuiltInTextModel,
+  },
+  experts: { goesWith: '--set experts', holds: ({ experts }) => experts > 0 },
   builtInText: {
     goesWith: 'models of text of our own (--model char-gpt, gpt) and of .onnx files',
     holds: hasTextTokenizer,

@@ -253,7 +253,8 @@ export const specOptions: readonly SpecOption[] = (() => {
   const collected = new Map<string, SpecOption>();
   const add = (path: SpecOption['path'], each: Row) => {
     const [section, field] = path;
-    const isOfSettings = field !== undefined && ['aggregation', 'pace'].includes(section);
+    const isOfSettings =
+      field !== undefined && ['aggregation', 'pace', 'mixture'].includes(section);
     const name = isOfSettings ? field : path.join('.');
     if (!collected.has(name)) collected.set(name, { name, path, row: each });
   };

@@ -7,6 +7,7 @@ import type { CheckedData, DataName } from '../model/forms/form.ts';
 import { rulesOf, tokensPerRow } from '../model/forms/table.ts';
 import type { Half } from '../model/graph/lower.ts';
 import { hasGivenUp } from '../model/loss.ts';
+import { TRAINED, trainedMask } from '../model/optimizers/frozen.ts';
 import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import { allFinite, type Vector } from '../tensor/params.ts';
@@ -248,6 +249,8 @@ async function train(
   const { batch, model } = setup;
   const tokensPerStep = batch * tokensPerRow(model);
   const { vectors, seen } = readMoments(task, optimizer.moments, layout.size);
+  const mask = optimizer.moments.indexOf(TRAINED);
+  if (mask >= 0) vectors[mask] = trainedMask(layout.size, task.trains);
   signal.throwIfAborted();
   const losses = new Float32Array(steps);
   let { done, seconds, vectors: state } = beginningOf(task, { vectors, scaling }, losses);

@@ -9,6 +9,7 @@ import type { Choice } from '../model/sample.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import type { Machine } from '../run/contribution.ts';
 import type { Layout, Vector } from '../tensor/params.ts';
+import type { Range } from '../tensor/partial-vector.ts';
 import type { WorkerEvent } from './events.ts';
 import type { Plan } from './plan.ts';
 import type { WorkerState } from './state.ts';
@@ -43,6 +44,8 @@ export interface TrainTask {
   readonly firstStep: number;
   /** Key of the stream the batches are drawn from; with round and step it fixes every batch. */
   readonly batchKey: Key;
+  /** Ranges of the parameters to train, in a model with experts; default all. The others keep their bits. */
+  readonly trains?: readonly Range[] | undefined;
   /** Returns how many more steps may follow; called between steps. At 0 the phase ends, after at least one step. */
   remainingSteps?(done: number): number;
   /** Saves the phase in progress; an engine that ignores it restarts the phase after a crash. */

@@ -5,6 +5,7 @@
 import type { ChunkAssignment } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
+import type { Range } from '../tensor/partial-vector.ts';
 import type { SealedState, WorkerState } from './state.ts';
 
 /** What a round starts from, apart from the worker's own state. */
@@ -15,6 +16,8 @@ export interface RoundStart {
   readonly sliceDigests?: readonly Digest[] | undefined;
   readonly roster: readonly WorkerId[];
   readonly assignment: ChunkAssignment;
+  /** Ranges of the parameters that this worker trains, in a run with groups of experts; default all. */
+  readonly trains?: readonly Range[] | undefined;
   /** Digest of the previous outcome, in certified runs. */
   readonly parent?: Digest | undefined;
   /** Keeps the full delta in the state until the round is over, so that chunks that did not count can return. */

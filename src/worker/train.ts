@@ -43,6 +43,7 @@ export interface InnerStart {
   readonly worker: WorkerId;
   /** Number of steps; default from the plan. */
   readonly steps?: number;
+  readonly trains?: TrainTask['trains'];
 }
 
 export interface InnerEnd {
@@ -62,6 +63,7 @@ type PhasePlan = Pick<Plan, 'innerSteps' | 'seed' | 'residual'>;
 const taskOf = (start: InnerStart, plan: Pick<Plan, 'innerSteps' | 'seed'>): TrainTask => ({
   params: start.params.slice(),
   moments: start.moments,
+  trains: start.trains,
   ...stepsOf(start, plan),
 });
 
@@ -69,7 +71,7 @@ const taskOf = (start: InnerStart, plan: Pick<Plan, 'innerSteps' | 'seed'>): Tra
 export const stepsOf = (
   { round, worker, steps }: Pick<InnerStart, 'round' | 'worker' | 'steps'>,
   { innerSteps, seed }: Pick<Plan, 'innerSteps' | 'seed'>,
-): Omit<TrainTask, 'params' | 'moments'> => ({
+): Omit<TrainTask, 'params' | 'moments' | 'trains'> => ({
   round,
   steps: steps ?? innerSteps,
   firstStep: round * innerSteps,
@@ -131,12 +133,12 @@ async function trainAndSeal<S extends WorkerState>(
   session: Session,
   keeper: PhaseKeeper,
 ): Promise<SealedState<S>> {
-  const { base, sliceDigests, roster, assignment, parent, keepsDelta, commit } = start;
+  const { base, sliceDigests, roster, assignment, trains, parent, keepsDelta, commit } = start;
   const { plan, ports, signal } = session;
   const { trainer, wire, report } = ports;
   const { round } = state;
   const { trained, delta } = await innerPhase(
-    innerStart(state, wire.me),
+    { ...innerStart(state, wire.me), trains },
     plan,
     trainer,
     (progress) => report({ type: 'progress', round, ...progress }),

@@ -137,6 +137,8 @@ export interface CertifiedOptions {
   readonly wantsSeats?: () => boolean;
   /** The tier that its join names; default the one it trains. */
   readonly tier?: number;
+  /** The index of the group that its join names. */
+  readonly group?: number;
   /** What its joins show, in runs that ask for something. */
   readonly admission?: MemberOptions['admission'];
   readonly trainer?: Trainer;
@@ -257,6 +259,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const member = createMember({
     ...{ wantsSeats: options.wantsSeats, apply: options.apply },
     tier: options.tier ?? tierOf(spec, layout),
+    group: options.group,
     admission: options.admission,
     machine: {
       sha256: nativeSha256,

@@ -113,6 +113,7 @@ export const rosterJoin = (
   key,
   tip,
   ...features?.widths,
+  ...features?.experts,
   ...(features?.seats && {
     seats: { wants: features.seats.wants, asked: roundAfter(chain, after) ?? -1 },
   }),

@@ -30,6 +30,7 @@ import {
   stakesOf,
 } from './chain.ts';
 import { type Evidence, invalid, lacking, type Ruling, valid } from './evidence.ts';
+import { assignGroups } from './groups.ts';
 import { sliceCountOf, slicesOfRun } from './slices.ts';
 
 /** What a contribution to a round is checked against. */
@@ -106,7 +107,7 @@ export function assignmentOf(
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const { owners: roster, beside } = sendersOf(roundParameters);
   const tiers = new Map(ledger.members.map((member) => [member.key, tierOfMember(member)]));
-  const assignment = assignChunks({
+  const all = assignChunks({
     run,
     round,
     base: entropy,
@@ -121,6 +122,7 @@ export function assignmentOf(
       beside: beside.filter((key) => sliceCountOf(spec, tiers.get(key)!)! > i),
     })),
   });
+  const assignment = assignGroups(all, spec, ledger);
   divided.set(ledger, { size, stakes, assignment });
   return assignment;
 }

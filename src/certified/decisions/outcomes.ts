@@ -33,6 +33,7 @@ import {
 } from './contributions.ts';
 import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
 import { seatFounders } from './founders.ts';
+import { expertParts } from './groups.ts';
 import { rosterChange } from './roster-change.ts';
 import { isPart, localSlicesOf, type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
 
@@ -273,7 +274,7 @@ export function stepModel(
       weight: weightOf(examples, { weights, cap: weightCap }) * stakeOf(worker),
     })),
     { params, histories: [ledger.rowSizes, ...(ledger.features.widths?.sizes ?? [])] },
-    { tiers, normBound, normalize, aggregation: spec.aggregation },
+    { tiers: tiers ?? expertParts(spec), normBound, normalize, aggregation: spec.aggregation },
     { seed: ledger.entropy ?? '' },
   );
   const step = { learningRate: outerLearningRate * aggregate.rate, momentum: kept };

@@ -3,7 +3,8 @@
  * Sends its joins, with its seat wish if the spec has them.
  */
 import { ConfigError } from '../../base/errors.ts';
-import { tierOfMember } from '../../consensus/round/seats.ts';
+import { groupOfMember, tierOfMember } from '../../consensus/round/seats.ts';
+import { groupsOf } from '../../run/groups.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Ledger, Member } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -33,6 +34,8 @@ interface AttendancePorts {
   readonly tip: Digest;
   /** Tier that this worker trains; 0 in a run without tiers. */
   readonly tier: number;
+  /** Index of the group whose experts this worker trains; -1 in a run without groups. */
+  readonly group: number;
   /** Returns what the join carries; undefined while the worker cannot be admitted. */
   readonly admission: () => JoinCredentials | undefined;
   readonly control: Pick<Control, 'sign' | 'send'>;
@@ -59,6 +62,16 @@ function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
         : `use --tier ${joined}, or leave first: nostrain run leave RUN`,
     },
   );
+}
+
+/** Throws a ConfigError (`run/group`) if a member trains another group than it joined: its contributions would not count. */
+function assertGroup(member: Member, group: number, { mixture }: RunSpec): void {
+  const joined = groupOfMember(member);
+  if (joined < 0 || joined === group) return;
+  const { name } = groupsOf(mixture)[joined]!;
+  throw new ConfigError('run/group', `this key joined the group ${name}`, {
+    hint: `use --set group=${name}, or leave first: nostrain run leave RUN`,
+  });
 }
 
 export class Attendance {
@@ -103,10 +116,11 @@ export class Attendance {
 
   /** Sends joins until an outcome lists one; with seat wishes also sends a new join when the wish changes. */
   announce({ run, parent, recent, ledger }: Certified): void {
-    const { spec, me, tip, tier, wantsSeats, control, take } = this.#ports;
+    const { spec, me, tip, tier, group, wantsSeats, control, take } = this.#ports;
     const admission = this.#ports.admission();
     const member = ledger.members.find(({ key }) => key === me);
     if (member) assertTier(member, tier, spec);
+    if (member) assertGroup(member, group, spec);
     const isIn = member !== undefined && member.tip !== null;
     const wants = !spec.seatWishes || (wantsSeats?.() ?? true) ? 1 : 0;
     const isSettled = isIn && (member.features?.seats?.wants ?? wants) === wants;
@@ -121,7 +135,8 @@ export class Attendance {
     this.#announced = { parent, wants };
     const seats = spec.seatWishes && ({ seats: { wants } } as const);
     const widths = spec.tiers > 0 && { widths: { tier } };
-    const added = { ...admission.features, ...seats, ...widths };
+    const experts = spec.mixture.experts > 0 && { experts: { group } };
+    const added = { ...admission.features, ...seats, ...widths, ...experts };
     const credentials = { ...admission, ...withFeatures(added) };
     const { message, event } = control.sign({
       type: 'join',

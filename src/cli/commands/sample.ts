@@ -67,11 +67,15 @@ const sampleFlags = {
     'tiers',
     'tier',
     'helperRotation',
+    'experts',
+    'expertsPerToken',
+    'groups',
   ]),
   corpus: text(
     '<path>',
     'forecaster, vit: CSV file or picture folder of the run, unless its data is synthetic',
   ),
+  without: text('<group>', 'leave out the experts of this group, in a run with groups'),
   picture: text('<file>', 'vit: PNG or JPEG to classify'),
   output: {
     ...text('<file>', 'write to this file instead of stdout (a forecast as CSV)'),
@@ -96,7 +100,7 @@ export const sample = (): Command =>
         if (run && (await showOther(run, flags, command, signal))) return;
         refuseUnused(command, OF_PATCHES);
         const opened = await whileSlow('loading the model', writeNote, () =>
-          open(run, given, flags.threads, signal),
+          open(run, given, flags, signal),
         );
         try {
           await write(opened, flags, signal);
@@ -143,7 +147,7 @@ interface Opened {
 async function open(
   run: TrainedRun | undefined,
   given: PartialSettings,
-  threads: number | undefined,
+  { threads, without }: Pick<SampleFlags, 'threads' | 'without'>,
   signal: AbortSignal,
 ): Promise<Opened> {
   const options = { onNotice: writeNote, signal };
@@ -165,7 +169,12 @@ async function open(
     });
   }
   if (run.settings.model !== 'pretrained') {
-    return { writer: await openGptWriter(run, threads), base: undefined, seed };
+    return { writer: await openGptWriter(run, threads, without), base: undefined, seed };
+  }
+  if (without !== undefined) {
+    throw new ConfigError('flag/without', 'a published model has no groups of experts', {
+      hint: 'leave out --without',
+    });
   }
   const { base, values } = await openTrainedBase(run, options);
   return { writer: await openPublishedWriter(base, values, threads), base, seed };

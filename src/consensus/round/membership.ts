@@ -45,6 +45,8 @@ export interface MembershipRules {
   readonly seatWishes?: boolean;
   /** Number of smaller tiers, in a run with tiers: tier t has the width of the model divided by 2^t. */
   readonly tiers?: number;
+  /** The mixture of experts of the run, with its groups. */
+  readonly mixture?: { readonly experts: number; readonly groups: readonly unknown[] };
   /** Number of members that recompute a drawn contribution; with a jury the ledger records recent committee members. */
   readonly jury?: number;
   readonly admission:
@@ -64,6 +66,8 @@ export interface RosterJoin {
   readonly session?: Session;
   /** In a run with tiers: the tier that the key trains. */
   readonly tier?: number;
+  /** In a run with experts: the index of the group whose experts the key trains; -1 or absent for none. */
+  readonly group?: number;
 }
 
 type Session = Pick<
@@ -141,9 +145,13 @@ const ledgerFeatures = (
 });
 
 const newMember = (
-  { scores, seatWishes, sessions, jury, tiers }: MembershipRules,
+  { scores, seatWishes, sessions, jury, tiers, mixture }: MembershipRules,
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
-  { session = NOT_DELEGATED, tier = 0 }: Pick<RosterJoin, 'session' | 'tier'> = {},
+  {
+    session = NOT_DELEGATED,
+    tier = 0,
+    group = -1,
+  }: Pick<RosterJoin, 'session' | 'tier' | 'group'> = {},
 ): Member => ({
   key,
   tip,
@@ -157,6 +165,7 @@ const newMember = (
     ...(seatWishes && { seats: { wants: 1, before: 1, asked: -1 } as const }),
     ...(sessions && { sessions: session }),
     ...(tiers && { widths: { tier } }),
+    ...(mixture && mixture.experts > 0 && { experts: { group } }),
   }),
 });
 
@@ -235,6 +244,7 @@ function nextMembers(
   const seen = new Set(change.result === 'final' ? change.seen : []);
   const contributed = new Set(change.result === 'final' ? change.contributed : []);
   const joins = new Map(change.joins.map(({ key, tip }) => [key, tip]));
+  const groups = new Map(change.joins.map(({ key, group }) => [key, group]));
   const lastSeenOf = (member: Member): number => {
     if (seen.has(member.key)) return round;
     const isExcused = drawn !== null && !drawn.has(member.key);
@@ -246,6 +256,12 @@ function nextMembers(
     lastSeen: lastSeenOf(member),
     seenBefore: member.lastSeen,
     seatFrom: nextSeatFrom(member, round, joins.has(member.key), contributed.has(member.key)),
+    ...(member.features?.experts && {
+      features: {
+        ...member.features,
+        experts: { group: groups.get(member.key) ?? member.features.experts.group },
+      },
+    }),
   }));
   const known = new Set(keysOf(ledger.members));
   const come = change.joins

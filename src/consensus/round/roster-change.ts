@@ -10,7 +10,7 @@ import { principalOf } from '../../run/spec/feature-fields.ts';
 import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/randomness.ts';
 import type { MembershipRules, RosterChange, RosterJoin } from './membership.ts';
-import { tierOfMember } from './seats.ts';
+import { groupOfMember, tierOfMember } from './seats.ts';
 
 /** Returns the joins a proposer lists: founders without a tip, newcomers and changed wishes, by lot up to limits. */
 export function chooseJoins(
@@ -113,7 +113,8 @@ function joinJudge(
   ledger: Ledger,
   roster: Roster,
 ): (join: RosterJoin) => ChangeFault | undefined {
-  const { admission, founders, tiers = 0 } = rules;
+  const { admission, founders, tiers = 0, mixture } = rules;
+  const groups = mixture?.groups.length ?? 0;
   const { faulted, members, round } = ledger;
   const called = round === 0 ? new Set(calledFounders(rules, ledger)) : null;
   const out = new Set(faulted);
@@ -122,9 +123,10 @@ function joinJudge(
   const settled = members.filter(({ tip }) => tip !== null || round === 0);
   const names = new Set(settled.map(principalOf));
   return (join) => {
-    const { key, session, tier = 0 } = join;
+    const { key, session, tier = 0, group = -1 } = join;
     const name = nameOf(join);
     if (tier > tiers) return 'no-such-tier';
+    if (group >= groups || (group < 0 && groups > 0)) return 'no-such-group';
     if (out.has(key) || out.has(name)) return 'join-of-faulted';
     if (admitted !== null && !admitted.has(name)) return 'join-not-admitted';
     const member = roster.get(key);
@@ -136,6 +138,8 @@ function joinJudge(
     if (principalOf(member) !== name) return 'join-of-member';
     // founders decide the first rounds, so they hold the full model; a member can change its tier only by leaving
     if (tierOfMember(member) !== tier) return 'join-of-other-tier';
+    const joined = groupOfMember(member);
+    if (joined >= 0 && joined !== group) return 'join-of-other-group';
     if (called?.has(name) === false) return 'join-not-called';
     const isFree = member.tip === null || changesWish(rules, member, join);
     return isFree ? undefined : 'join-of-member';
@@ -182,6 +186,8 @@ export type ChangeFault =
   | 'join-not-admitted'
   | 'join-of-other-tier'
   | 'no-such-tier'
+  | 'join-of-other-group'
+  | 'no-such-group'
   | 'join-not-called'
   | 'principal-taken'
   | 'delegation-over'

@@ -34,6 +34,10 @@ export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly Wo
 export const tierOfMember = ({ features }: Pick<Member, 'features'>): number =>
   features?.widths?.tier ?? 0;
 
+/** Returns the index of a member's group of experts; -1 before its join is listed, and in a run without groups. */
+export const groupOfMember = ({ features }: Pick<Member, 'features'>): number =>
+  features?.experts?.group ?? -1;
+
 /** Returns the keys that have earned a seat, regardless of their scores. */
 function withTip(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   const maySit = new Set(

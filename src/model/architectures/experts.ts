@@ -46,6 +46,10 @@ export const expertNumbers = ({ groups }: Pick<Experts, 'groups'>): readonly num
 /** Returns the prefix of all tensor names of an expert. */
 export const expertPrefix = (expert: number): string => `experts.${expert}.`;
 
+/** Returns the expert that a tensor belongs to by its name; -1 for a shared tensor. */
+export const expertIndexOf = (name: string): number =>
+  Number(/^experts\.(\d+)\./.exec(name)?.[1] ?? -1);
+
 /** Throws a ConfigError if an expert is in two groups, or the numbers are impossible. */
 export function checkExperts(experts: Experts | undefined, hasTiers: boolean): void {
   if (!experts) return;

@@ -1,6 +1,7 @@
 /** Opens the model that a run has trained, and uses it: writes text, forecasts series, classifies pictures. */
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
+import { expertIndexOf } from '../../model/architectures/experts.ts';
 import { forecastsPerNumber, QUANTILES } from '../../model/architectures/patches.ts';
 import { sliceIndexOf, tierWith } from '../../model/architectures/slices.ts';
 import { modelOf } from '../../model/architectures/table.ts';
@@ -44,7 +45,10 @@ export interface TrainedRun {
   readonly values: Float32Array;
 }
 
-/** Returns parameters in another layout, which may be of a smaller tier; undefined if they belong to another model. */
+/**
+ * Returns parameters in another layout, which may be of a smaller tier or leave out experts; undefined if they belong to
+ * another model.
+ */
 export function numbersFor(
   { layout, values }: Pick<TrainedRun, 'layout' | 'values'>,
   wanted: Layout,
@@ -57,7 +61,10 @@ export function numbersFor(
     ordered.set(values.subarray(slot.offset, slot.offset + size), offset);
     left.delete(name);
   }
-  return [...left.keys()].every((name) => sliceIndexOf(name) > 0) ? ordered : undefined;
+  const experts = new Set(wanted.slots.map(({ name }) => expertIndexOf(name)));
+  const mayLack = (name: string) =>
+    sliceIndexOf(name) > 0 || (experts.size > 1 && !experts.has(expertIndexOf(name)));
+  return [...left.keys()].every(mayLack) ? ordered : undefined;
 }
 
 /** Initial capacity of the key-value cache, in tokens. */
@@ -100,11 +107,12 @@ export async function openPublishedWriter(
 export async function openGptWriter(
   { path, settings, layout, values }: TrainedRun,
   threads: number | undefined,
+  without?: string,
 ): Promise<TextWriter> {
   const tokenizer = tokenizers[settings.tokens];
   const none = new Uint8Array(settings.context + 1);
   const trainer = await createTrainer({
-    model: gptSpec(settings, tokenizer.vocabulary),
+    model: gptSpec(settings, tokenizer.vocabulary, without),
     optimizer: optimizerOf(settings),
     batch: 1,
     data: { kind: 'tokens', shard: none, validation: none },
@@ -118,7 +126,7 @@ export async function openGptWriter(
     throw new ConfigError('sample/model', `${path} holds ${sizes}`, {
       hint:
         'set the sizes it was trained with: width, layers, heads, ffn, tokens (with ' +
-        '--set), --context, --tiers',
+        '--set), --context, --tiers, experts',
     });
   }
   return {

@@ -5,6 +5,7 @@
 import { mkdir } from 'node:fs/promises';
 import { defaultRetry, withScope } from '../../base/async.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
+import { groupNamed } from '../../certified/decisions/groups.ts';
 import { tierOf } from '../../certified/decisions/slices.ts';
 import type { RefreshPort } from '../../certified/features/stakes.ts';
 import { type CertifiedOptions, firstCertified, playCertified } from '../../certified/join.ts';
@@ -176,6 +177,8 @@ export async function openJoin(
   const corpus = spec.sealed.manifest === '' ? file : await openSealedData(spec, joiner);
   const settings = await settingsFor(spec, { dir, chosen, base, relays, me, delegation });
   assertReady(spec, settings, corpus);
+  groupNamed(spec, settings.group);
+  const { start } = spec;
   const isFullBase = settings.model === 'pretrained' && spec.tiers === 0;
   const fullBase = isFullBase
     ? await openBaseOf(spec.start!, settings, { onNotice, signal })
@@ -199,6 +202,7 @@ export async function openJoin(
     delegation,
     machine: await machineFor(spec, me, machine),
     wantsSeats: machine.wantsSeats,
+    group: settings.group,
     tables: tablesOf(machine.stake),
     recomputation: createRecomputation(spec, fullBase, settings, { corpus, signal }),
     stakes: machine.stakes?.(spec, relays, signal) ?? stakesFromRelays(relays, runReach),
@@ -278,6 +282,7 @@ async function settingsFor(
     ...chosen,
     base: base ?? kept.base ?? '',
     ...(isOpen && { tier: kept.tier ?? 'auto' }),
+    group: chosen.group ?? kept.group ?? '',
     ...shardSettings(spec, me, chosen, delegation),
     relay: relays,
   });

@@ -3,6 +3,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { MOST_PARAMETERS } from '../../tensor/params.ts';
 import { areNeeded } from '../chunked-files.ts';
 import { formOf, isImported, runDataOf } from '../data-forms.ts';
+import { areDisjoint } from '../groups.ts';
 import {
   aggregationRules,
   assertTrustTier,
@@ -261,6 +262,43 @@ const tieredRules: readonly SpecRule[] = when<RunSpec>(field('tiers', 'is above'
   placement: { only: [null], why: WHOLE },
 });
 
+const expertRules: readonly SpecRule[] = [
+  rule(
+    'mixture.experts',
+    'it is above 0 exactly where features names experts',
+    ({ mixture, features }) => mixture.experts > 0 === features.includes('experts'),
+    'name their number with --set experts=N',
+  ),
+  rule(
+    'mixture.groups',
+    'each expert is in exactly one group, and each group has a name of its own',
+    ({ mixture }) => areDisjoint(mixture),
+    'name all experts once, like --set groups=a=0,1 --set groups=b=2,3',
+  ),
+  ...when<RunSpec>(field('mixture.experts', 'is above', 0), {
+    'training.model': {
+      says: 'it is char-gpt or gpt',
+      holds: ({ training }) => ['char-gpt', 'gpt'].includes(training.model),
+    },
+    tiers: { only: [0], why: 'tiers cut the feed-forward layers that experts replace' },
+    'training.owners': { only: [0], why: 'the group says what a worker sends' },
+    'training.fragments': { only: [1], why: 'the group says what a worker sends' },
+    'aggregation.rule': {
+      only: ['mean', 'clipped-mean'],
+      why: 'other rules compare contributions, and those of different groups cover different tensors',
+    },
+    'aggregation.leastRatePermille': {
+      only: [1000],
+      why: 'agreement is measured on whole contributions',
+    },
+    late: {
+      only: ['discard'],
+      why: 'a late contribution covers the tensors of another round',
+    },
+    'rerun.permille': { only: [0], why: 'reruns train all tensors' },
+  }),
+];
+
 /** Rules of MatFormer tiers; without tiers, only the one about `start.rings` applies. */
 export const tierRules: readonly SpecRule[] = [
   ...tieredRules.map((each) => ({
@@ -291,6 +329,7 @@ export const specRules: readonly SpecRule[] = [
   ...roundRules,
   ...aggregationRules,
   ...tierRules,
+  ...expertRules,
 ];
 
 /** Throws a ConfigError (`spec/inconsistent`) for the first rule that is broken. */

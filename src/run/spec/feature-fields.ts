@@ -8,7 +8,7 @@ import {
 } from '../../base/canonical-json.ts';
 import { parseShard } from '../field.ts';
 import type { Digest, WorkerId } from '../ids.ts';
-import { MOST_TIERS } from './model-spec.ts';
+import { MOST_EXPERTS, MOST_TIERS } from './model-spec.ts';
 import { MOST_HOPS } from './spec-table.ts';
 
 /** A field of a content: plain JSON, in canonical form. */
@@ -184,6 +184,11 @@ export const machineEvidence = field(
 
 /** A MatFormer tier. */
 export const tierField = field(`a tier from 0 to ${MOST_TIERS}`, isTier);
+
+/** The index of a group of experts, or -1. */
+export const groupIndex = field(`a whole number from -1 to ${MOST_EXPERTS - 1}`, (json) =>
+  isWhole(json, -1, MOST_EXPERTS - 1),
+);
 
 /** Sizes of rows, slice by slice. */
 export const sizes = field(

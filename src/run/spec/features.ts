@@ -17,6 +17,7 @@ import {
   digests,
   type FeatureField,
   formerJurors,
+  groupIndex,
   hits,
   joinProof,
   keyOrNone,
@@ -101,6 +102,11 @@ export const features = {
   defer: {
     says: 'a contribution that comes one round late is listed by the next outcome',
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
+  },
+  experts: {
+    says: 'feed-forward layers are mixtures of experts, and groups of workers train some of them each',
+    join: { group: groupIndex('the index of the group whose experts its key trains; -1 for none') },
+    member: { group: groupIndex('the same; -1 until an outcome lists its join') },
   },
   files: {
     says:

@@ -249,7 +249,7 @@ function isSameVariant(name: string, before: Untyped, value: Untyped): boolean {
 
 /** Returns the settings of a worker in a run; the spec overrides what the worker requests. */
 export function settingsOf(spec: RunSpec, requested: PartialSettings): Settings {
-  const { training, profile, timing, start, input, tiers, pace } = spec;
+  const { training, profile, timing, start, input, tiers, pace, mixture } = spec;
   return completeSettings(
     presets[training.model],
     { roundTimeout: timing.graceMaxMs / 1000 },
@@ -258,6 +258,7 @@ export function settingsOf(spec: RunSpec, requested: PartialSettings): Settings 
     start?.adapter ?? {},
     inputSettings(input),
     pace,
+    mixture,
     { run: runIdOf(spec), profile, tiers },
   );
 }

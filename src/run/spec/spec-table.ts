@@ -192,6 +192,13 @@ export const groupFields = {
     leastRatePermille: fields.leastRatePermille,
   },
   pace: { innerSeconds: fields.innerSeconds, leastSteps: fields.leastSteps },
+  mixture: {
+    experts: fields.experts,
+    expertsPerToken: fields.expertsPerToken,
+    groups: fields.groups,
+    warmupRounds: fields.warmupRounds,
+    sharedEvery: fields.sharedEvery,
+  },
   rerun: {
     permille: row('contributions in a thousand that are drawn for recomputation', whole(0, 1000), {
       default: 0,
@@ -362,6 +369,7 @@ export const variantTags = {
 export const sectionFeatures = {
   aggregation: 'rule',
   pace: 'pace',
+  mixture: 'experts',
   rerun: 'rerun',
   beacon: 'beacon',
   stake: 'stake',

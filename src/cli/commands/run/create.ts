@@ -203,10 +203,10 @@ function hintsIn({ baseFrom = [] }: CreateFlags): readonly string[] {
 
 /** Returns which flags the created run can use. */
 function createRules(
-  { data, training, start, files, aggregation, pace }: RunSpec,
+  { data, training, start, files, aggregation, pace, mixture }: RunSpec,
   relays: readonly string[],
 ): readonly FlagRule[] {
-  const specSettings = { ...training, ...aggregation, ...pace, profile: 'nostrain/1' };
+  const specSettings = { ...training, ...aggregation, ...pace, ...mixture, profile: 'nostrain/1' };
   const settings = { ...presets[training.model], ...specSettings } as Settings;
   return [
     { flags: ['baseFrom'], goesWith: '--base', holds: start !== null },
