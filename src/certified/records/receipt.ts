@@ -5,8 +5,9 @@
 
 import { proveRound, type RoundProof, runRoot } from '../../consensus/roots.ts';
 import { liveOf } from '../../consensus/round/membership.ts';
-import { unseated } from '../../consensus/round/seats.ts';
+import { groupOfMember, unseated } from '../../consensus/round/seats.ts';
 import { rollingScore, weightVector } from '../../consensus/scores.ts';
+import { groupsOf } from '../../run/groups.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { type Chain, membershipOf, openingOf } from '../decisions/chain.ts';
@@ -28,6 +29,8 @@ export interface ReceiptRow {
   readonly score: number | null;
   /** Its share of the weight vector; 0 in runs without scores. */
   readonly weight: number;
+  /** Name of the group whose experts it trains; only in runs with groups, and null for keys that left. */
+  readonly group?: string | null;
 }
 
 /** Accounting of a run: what each key contributed. */
@@ -145,11 +148,14 @@ export function standingsOf({ ledger }: Pick<Chain, 'ledger'>): readonly Standin
 
 function rowsOf(chain: Chain, totals: ReadonlyMap<WorkerId, Done>): readonly ReceiptRow[] {
   const standings = new Map(standingsOf(chain).map((each) => [each.worker, each]));
+  const groups = groupsOf(chain.spec.mixture);
+  const groupOf = new Map(chain.ledger.members.map((each) => [each.key, groupOfMember(each)]));
   const keys = [...new Set([...totals.keys(), ...chain.ledger.members.map(({ key }) => key)])];
   return keys.sort().map((worker) => ({
     worker,
     ...(totals.get(worker) ?? { counted: [], late: [], voted: [], unseated: [] }),
     score: standings.get(worker)?.score ?? null,
     weight: standings.get(worker)?.weight ?? 0,
+    ...(groups.length > 0 && { group: groups[groupOf.get(worker) ?? -1]?.name ?? null }),
   }));
 }

@@ -164,6 +164,7 @@ const exportFlags = {
     ),
     'f32',
   ),
+  without: text('<group>', '--state: leave out the experts of this group'),
   ...settingFlags(['base', 'rank', 'alpha', 'targets', 'seed', 'tiers', 'tier', 'tierStrategy']),
 };
 
@@ -189,7 +190,7 @@ const exportModel = (): Command =>
         if (isImported(run.settings)) return writeImported(run, flags, targets);
         if (flags.onnx !== undefined)
           throw unfit(`${run.path} is not from an .onnx file`, '--state');
-        if (state !== undefined) return writeModelState(run, state, targets);
+        if (state !== undefined) return writeModelState(run, state, targets, flags.without);
         const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
         const writes = planned({ ...run, values }, base, flags);
         for (const path of targets) await assertFree(path);
@@ -280,6 +281,7 @@ async function writeModelState(
   run: TrainedRun,
   path: string,
   others: readonly string[],
+  without?: string,
 ): Promise<void> {
   const { settings } = run;
   if (settings.model === 'pretrained' || others.length > 0) {
@@ -288,7 +290,7 @@ async function writeModelState(
   if (formOf(settings) !== 'tokens')
     throw unfit('--state is only for text models', 'the state file itself');
   await assertFree(path);
-  const spec = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
+  const spec = gptSpec(settings, tokenizers[settings.tokens].vocabulary, without);
   const values = numbersFor(run, modelLayout(spec));
   if (values === undefined)
     throw unfit(

@@ -118,12 +118,12 @@ const words = ({ run, rounds, complete, runRoot, rows, event, authors }: Receipt
     '',
   ].join('\n');
 
-const line = ({ worker, counted, late, voted, unseated, score, weight }: ReceiptRow): string => {
+const line = ({ worker, counted, late, voted, unseated, score, weight, group }: ReceiptRow) => {
   const lost = unseated.length === 0 ? '' : `, no seat for its scores in ${unseated.length} rounds`;
   const worth = score === null ? '' : `, score ${score}, weight ${(100 * weight).toFixed(2)} %`;
   return (
     `${toNpub(worker)}  ${counted.length + late.length} counted, ${voted.length} ` +
-    `voted${worth}${lost}`
+    `voted${worth}${lost}${group ? `, group ${group}` : ''}`
   );
 };
 
