@@ -1,6 +1,6 @@
 /**
- * Groups of experts in a certified run (docs/experts.md): which chunks a worker trains and sends in a round. Experts fill
- * whole chunks, and only chunks that a contribution covers move, so a group cannot change a bit of another.
+ * Groups of experts in a certified run (docs/experts.md): which chunks a worker trains and sends in a round. Experts
+ * fill whole chunks, and only chunks that a contribution covers move, so a group cannot change a bit of another.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { groupOfMember } from '../../consensus/round/seats.ts';
@@ -33,8 +33,8 @@ export function groupNamed({ mixture }: Pick<RunSpec, 'mixture'>, name: string):
 const laidOut = new WeakMap<RunSpec, NonNullable<Plan['tiers']>>();
 
 /**
- * Returns the parts of the model whose contributions are bounded and averaged on their own: the shared tensors, then each
- * expert; undefined without experts.
+ * Returns the parts of the model whose contributions are bounded and averaged on their own: the shared tensors, then
+ * each expert; undefined without experts.
  */
 export function expertParts(spec: RunSpec): Plan['tiers'] {
   if (spec.mixture.experts === 0) return undefined;

@@ -64,7 +64,7 @@ function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
   );
 }
 
-/** Throws a ConfigError (`run/group`) if a member trains another group than it joined: its contributions would not count. */
+/** Throws a ConfigError (`run/group`) if a member would train another group than the one that it joined. */
 function assertGroup(member: Member, group: number, { mixture }: RunSpec): void {
   const joined = groupOfMember(member);
   if (joined < 0 || joined === group) return;

@@ -12,7 +12,7 @@
  * It never moves tokens between groups.
  *
  * Tensors of expert e begin with `experts.<e>.`, its router rows included, and fill whole chunks of the parameter
- * vector of their own, so that experts can be sent, averaged and left out one by one.
+ * vector of their own: a round of one group moves no value of another, and merging groups is concatenation.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { type Experts, MOST_EXPERTS } from '../../run/spec/model-spec.ts';

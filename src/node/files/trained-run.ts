@@ -46,8 +46,8 @@ export interface TrainedRun {
 }
 
 /**
- * Returns parameters in another layout, which may be of a smaller tier or leave out experts; undefined if they belong to
- * another model.
+ * Returns parameters in another layout, which may be of a smaller tier or leave out experts; undefined if they belong
+ * to another model.
  */
 export function numbersFor(
   { layout, values }: Pick<TrainedRun, 'layout' | 'values'>,

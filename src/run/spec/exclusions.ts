@@ -285,7 +285,7 @@ const expertRules: readonly SpecRule[] = [
     'training.fragments': { only: [1], why: 'the group says what a worker sends' },
     'aggregation.rule': {
       only: ['mean', 'clipped-mean'],
-      why: 'other rules compare contributions, and those of different groups cover different tensors',
+      why: 'other rules compare contributions, and those of two groups cover different tensors',
     },
     'aggregation.leastRatePermille': {
       only: [1000],

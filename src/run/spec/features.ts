@@ -104,7 +104,9 @@ export const features = {
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
   },
   experts: {
-    says: 'feed-forward layers are mixtures of experts, and groups of workers train some of them each',
+    says:
+      'feed-forward layers are mixtures of experts, and groups of workers train some of them ' +
+      'each',
     join: { group: groupIndex('the index of the group whose experts its key trains; -1 for none') },
     member: { group: groupIndex('the same; -1 until an outcome lists its join') },
   },
