@@ -3,7 +3,7 @@ import { deriveKey, type Key, philox, unit } from '../base/rng.ts';
 import { compareCodePoints, createLayout, type Layout, type Params } from '../tensor/params.ts';
 import type { Range } from '../tensor/partial-vector.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
-import { type AnyModel, modelOf, tiersOf } from './architectures/table.ts';
+import { type AnyModel, expertsOf, modelOf, tiersOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
 import type { StatisticRange } from './optimizers/statistics.ts';
 
@@ -39,8 +39,14 @@ const sorted = (spec: AnyModel): readonly TensorSpec[] =>
   );
 
 /** Returns the range of each slice in the parameter vector; a tier has the first ones. Empty without tiers. */
-export function sliceRanges(spec: AnyModel): readonly Range[] {
-  if (!tiersOf(spec)) return [];
+export const sliceRanges = (spec: AnyModel): readonly Range[] =>
+  tiersOf(spec) ? rangesBySlice(spec) : [];
+
+/** Returns the range of the shared tensors, then of each expert in order. Empty for a model without experts. */
+export const expertRanges = (spec: AnyModel): readonly Range[] =>
+  expertsOf(spec) ? rangesBySlice(spec) : [];
+
+function rangesBySlice(spec: AnyModel): readonly Range[] {
   const { slots, size } = modelLayout(spec);
   const slices = sorted(spec).map(({ slice }) => slice ?? 0);
   const starts = slots.filter((_, i) => i === 0 || slices[i] !== slices[i - 1]);

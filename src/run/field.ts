@@ -75,8 +75,8 @@ export const row = <
  * - `personal`: per worker
  * - `alone`: per worker, in runs without a spec
  * - `agreed`: shared by all workers, in runs without a spec
- * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`, `mixture`: shared by all workers; a spec has it on its top
- * level, or in that section
+ * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`, `mixture`: shared by all workers; a spec has it on its
+ * top level, or in that section
  */
 export type SettingScope =
   | 'name'

@@ -66,7 +66,7 @@ export const tiersOf = (spec: AnyModel): Tiers | undefined =>
   'tiers' in spec ? spec.tiers : undefined;
 
 /** Returns the experts of a model; undefined if it has none. */
-const expertsOf = (spec: AnyModel): Experts | undefined =>
+export const expertsOf = (spec: AnyModel): Experts | undefined =>
   'experts' in spec ? spec.experts : undefined;
 
 /** Returns the spec of a tier as a narrower model without slices. Throws a ConfigError if the tier does not exist. */
