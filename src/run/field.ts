@@ -75,8 +75,8 @@ export const row = <
  * - `personal`: per worker
  * - `alone`: per worker, in runs without a spec
  * - `agreed`: shared by all workers, in runs without a spec
- * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`, `mixture`: shared by all workers; a spec has it on its
- * top level, or in that section
+ * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`, `mixture`: shared by all workers; a spec has it on
+ * its top level, or in that section
  */
 export type SettingScope =
   | 'name'
@@ -231,7 +231,7 @@ const LARGEST_SIZE = 65_536;
 /** Whole numbers from 1, as a JSON list or written `64,32`. */
 export const sizes = (): Reader<readonly number[]> =>
   reading(`at most ${MOST_SIZES} sizes of at most ${LARGEST_SIZE}, like 64 or 64,32`, (value) => {
-    const items: readonly unknown[] = Array.isArray(value) ? value : String(value).split(',');
+    const items: readonly unknown[] = typeof value === 'string' ? value.split(',') : [value].flat();
     const numbers = items.map(numeric);
     const isSize = (item: number) => Number.isSafeInteger(item) && item > 0 && item <= LARGEST_SIZE;
     const isGood = numbers.every(isSize) && numbers.length <= MOST_SIZES;

@@ -10,17 +10,20 @@ export interface ExpertGroup {
 
 const GROUP = /^([A-Za-z][A-Za-z0-9_-]{0,31})=(\d{1,2}(?:,\d{1,2})*)$/;
 
-function readGroup(text: unknown): ExpertGroup | undefined {
-  const [, name, experts] = GROUP.exec(typeof text === 'string' ? text : '') ?? [];
+function readGroup(text: string): ExpertGroup | undefined {
+  const [, name, experts] = GROUP.exec(text) ?? [];
   return name === undefined ? undefined : { name, experts: experts!.split(',').map(Number) };
 }
 
-/** A list of texts like `shakespeare=0,1`; a single one is a list of one. */
+/** A list of texts like `shakespeare=0,1`, or one text of them all: `shakespeare=0,1,code=2,3`. */
 export const groupTexts = (): Reader<readonly string[]> =>
   reading(`at most ${MOST_EXPERTS} groups like shakespeare=0,1`, (value) => {
-    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-    const areGroups = list.length <= MOST_EXPERTS && list.every((text) => readGroup(text));
-    return areGroups ? (list as readonly string[]) : undefined;
+    const parts: readonly unknown[] = Array.isArray(value) ? value : [value];
+    if (!parts.every((part) => typeof part === 'string')) return undefined;
+    // a comma before a letter ends a group; the others are between its experts
+    const list = parts.join(',').split(/,(?=[A-Za-z])/);
+    const groups = list.filter((text) => text !== '');
+    return groups.length <= MOST_EXPERTS && groups.every(readGroup) ? groups : undefined;
   });
 
 /** The settings of a mixture of experts: the section `mixture` of a spec. */

@@ -7,7 +7,6 @@ import { toHex } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { hashFields } from '../base/hash.ts';
 import { runDataOf } from './data-forms.ts';
-import type { Group } from './field.ts';
 import type { Digest } from './ids.ts';
 import { fields } from './options.ts';
 import {
@@ -22,6 +21,7 @@ import {
   writeSettings,
 } from './settings.ts';
 import { presets } from './spec/presets.ts';
+import { defaultsOf } from './spec/spec-table.ts';
 import { type BaseIdentity, hashBase } from './spec/start.ts';
 
 export interface SettingsFingerprint {
@@ -70,13 +70,14 @@ const namesFor = (model: string | undefined): readonly SettingName[] => [
 
 /** Settings that are shared only if a run uses them. */
 function usedNames(settings: Settings): readonly SettingName[] {
-  const isUsual = (name: SettingName) => settings[name] === usualOf(name);
+  const texts = textsOf(settings);
+  const isUsual = (name: SettingName) => texts.get(name) === defaults.get(name);
   const rule = ruleSettings.every(isUsual) ? [] : ruleSettings;
   const localStepNames = isUsual('innerSeconds') ? [] : localStepSettings;
   return [...agreedNames.filter((name) => !isUsual(name)), ...rule, ...localStepNames];
 }
 
-const usualOf = (name: SettingName): unknown => (fields as Group)[name]!.default;
+const defaults = textsOf(defaultsOf(fields));
 
 /** Returns the fingerprint of a worker with these settings and, if it trains a published model, this base. */
 export function settingsFingerprint(settings: Settings, base?: BaseIdentity): SettingsFingerprint {

@@ -18,9 +18,10 @@ import {
   type Untyped,
 } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { localStepSettings, ruleSettings } from '../../src/run/settings.ts';
+import { localStepSettings, mixtureSettings, ruleSettings } from '../../src/run/settings.ts';
 import { isObject } from '../../src/run/spec/spec-readers.ts';
 import { groupFields, plainFields } from '../../src/run/spec/spec-table.ts';
+import { groupedSpec } from '../support/groups.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';
 
@@ -128,6 +129,8 @@ describe('run id', () => {
     const timeBased = JSON.parse(canonicalSpec(sampleSpec({ pace: { innerSeconds: 30 } })));
     for (const [path, changed] of changes(timeBased))
       if (path.startsWith('pace.')) ids.set(path, runIdOf(readSpec(changed)));
+    for (const [path, changed] of changes(JSON.parse(canonicalSpec(groupedSpec([1])))))
+      if (path.startsWith('mixture.')) ids.set(path, runIdOf(readSpec(changed)));
     for (const [path, changed] of changes(JSON.parse(canonicalSpec(sealedSpec())))) {
       const isOwn = path.startsWith('sealed.') || path.startsWith('machines.');
       if (isOwn) ids.set(path, runIdOf(readSpec(changed)));
@@ -173,12 +176,14 @@ describe('run id', () => {
           'evaluate',
           'tiers',
           'tier',
+          'group',
           'helperRotation',
           'helper',
           'tierStrategy',
         ],
         ...ruleSettings,
         ...localStepSettings,
+        ...mixtureSettings,
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets'],
         ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),
@@ -337,8 +342,8 @@ describe('a spec is refused by path and accepted form', () => {
     expect(silent).toMatch(/^features is .*: it must be that trust is named exactly where/);
   });
 
-  it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(39 + 1 + 1 + 2 + tierRules.length);
+  it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts, groups.test.ts or tier-rules.test.ts', () => {
+    expect(specRules).toHaveLength(39 + 1 + 1 + 2 + 10 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

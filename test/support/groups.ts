@@ -7,11 +7,16 @@ import { tieredSections, tieredTraining } from './tiers.ts';
 /** Experts 0 and 1 belong to the group `a`, 2 and 3 to `b`. */
 export const groupedSpec = (
   founders: readonly number[],
-  { rounds = 6, mixture = {}, ...document }: Untyped & { readonly rounds?: number } = {},
+  {
+    rounds = 6,
+    training = {},
+    mixture = {},
+    ...document
+  }: Untyped & { readonly rounds?: number } = {},
 ): RunSpec =>
   certifiedSpec({
     ...{ founders, rounds },
-    training: { ...tieredTraining, ffn: 16, rounds },
+    training: { ...tieredTraining, ffn: 16, rounds, ...Object(training) },
     document: {
       mixture: {
         ...{ experts: 4, groups: ['a=0,1', 'b=2,3'], warmupRounds: 1, sharedEvery: 3 },

@@ -49,6 +49,9 @@ describe('--set', () => {
       evaluate: false,
     });
     expect(settings(...set('owners=2', 'owners=3'))).toEqual({ owners: 3 });
+    const groups = ['code=0,1', 'law=2'];
+    expect(settings(...set('groups=code=0,1', 'groups=law=2'))).toEqual({ groups });
+    expect(settings(...set('groups=code=0,1,law=2'))).toEqual({ groups });
     expect(settings(...set('targets=q=proj'))).toEqual({ targets: 'q=proj' });
   });
 

@@ -16,7 +16,9 @@ import {
   type SettingName,
   settingNames,
   spell,
+  writeSettings,
 } from '../../run/settings.ts';
+import { defaultsOf } from '../../run/spec/spec-table.ts';
 import { assertSameBase, type BaseIdentity, readIdentity } from '../../run/spec/start.ts';
 import { writeAtomically } from './atomic-file.ts';
 import { readState } from './local-runs.ts';
@@ -88,8 +90,12 @@ const fileIn = (dir: string): string => join(dir, 'settings.json');
 const roundsDone = async (dir: string): Promise<number | undefined> =>
   (await readState(dir))?.round;
 
-function assertSame(dir: string, before: Written, now: Written, free: readonly string[]): void {
-  const changed = Object.keys({ ...before, ...now }).filter(
+/** What an option that an earlier version did not have, and so did not store, means for a run of that version. */
+const defaults = writeSettings(defaultsOf(fields));
+
+function assertSame(dir: string, stored: Written, now: Written, free: readonly string[]): void {
+  const before: Written = { ...defaults, ...stored };
+  const changed = Object.keys({ ...stored, ...now }).filter(
     (key) => !free.includes(key) && JSON.stringify(before[key]) !== JSON.stringify(now[key]),
   );
   if (changed.length === 0) return;
