@@ -231,8 +231,7 @@ const LARGEST_SIZE = 65_536;
 /** Whole numbers from 1, as a JSON list or written `64,32`. */
 export const sizes = (): Reader<readonly number[]> =>
   reading(`at most ${MOST_SIZES} sizes of at most ${LARGEST_SIZE}, like 64 or 64,32`, (value) => {
-    const items: readonly unknown[] = typeof value === 'string' ? value.split(',') : [value].flat();
-    const numbers = items.map(numeric);
+    const numbers = (typeof value === 'string' ? value.split(',') : [value].flat()).map(numeric);
     const isSize = (item: number) => Number.isSafeInteger(item) && item > 0 && item <= LARGEST_SIZE;
     const isGood = numbers.every(isSize) && numbers.length <= MOST_SIZES;
     return isGood && numbers.length > 0 ? numbers : undefined;

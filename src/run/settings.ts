@@ -35,6 +35,10 @@ export const namesIn = <S extends SettingScope>(...scopes: readonly S[]): readon
     scopes.some((scope) => scope === fields[name].scope),
   );
 
+/** Returns the rows of the settings in this scope. */
+export const rowsIn = <S extends SettingScope>(scope: S): Pick<typeof fields, Scoped<S>> =>
+  Object.fromEntries(namesIn(scope).map((name) => [name, fields[name]])) as never;
+
 /** Settings for what is trained of a published model: part of `start` in a spec. */
 export type AdapterName = Scoped<'adapter'>;
 export const adapterNames = namesIn('adapter');

@@ -39,7 +39,7 @@ describe('the section `files` of a spec', () => {
       { at, each: [{ ...text, manifest: 'x' }] },
       /^files\.each\.0\.manifest is "x"/,
     ],
-    ['what nobody needs', { at, each: [{ ...text, sha256: hex('d') }] }, /files\.each.*each is the text of data, or a file of start/], // biome-ignore format: one case
+    ['what nobody needs', { at, each: [{ ...text, sha256: hex('d') }] }, /files\.each.*each is the text of data, the manifest of sealed, or a file of start/], // biome-ignore format: one case
     ['a file beside no base', { at, each: [{ ...text, name: 'tokenizer_config.json', sha256: hex('d') }] }, /files\.each.*each is the text/], // biome-ignore format: one case
   ])('is refused with %s', (_, files, words) => {
     const document = sampleDocument({ training, data, files, features: ['files'] });

@@ -129,8 +129,12 @@ describe('run id', () => {
     const timeBased = JSON.parse(canonicalSpec(sampleSpec({ pace: { innerSeconds: 30 } })));
     for (const [path, changed] of changes(timeBased))
       if (path.startsWith('pace.')) ids.set(path, runIdOf(readSpec(changed)));
-    for (const [path, changed] of changes(JSON.parse(canonicalSpec(groupedSpec([1])))))
-      if (path.startsWith('mixture.')) ids.set(path, runIdOf(readSpec(changed)));
+    const grouped = (mixture: object) => runIdOf(groupedSpec([1], { mixture }));
+    ids.set('mixture.experts', grouped({ experts: 3, groups: [] }));
+    ids.set('mixture.expertsPerToken', grouped({ expertsPerToken: 2 }));
+    ids.set('mixture.groups', grouped({ groups: ['a=0,2', 'b=1,3'] }));
+    ids.set('mixture.warmupRounds', grouped({ warmupRounds: 2 }));
+    ids.set('mixture.sharedEvery', grouped({ sharedEvery: 4 }));
     for (const [path, changed] of changes(JSON.parse(canonicalSpec(sealedSpec())))) {
       const isOwn = path.startsWith('sealed.') || path.startsWith('machines.');
       if (isOwn) ids.set(path, runIdOf(readSpec(changed)));

@@ -27,6 +27,11 @@ const refusal = (document: Untyped): ConfigError | undefined => {
 
 const open = { admission: { kind: 'work', bits: 8 }, tier: 'verified' };
 const places = ['https://blobs.example.org'];
+const digest = 'ab'.repeat(32);
+const parent = {
+  ...{ run: digest, author: digest, relays: [], rounds: 1 },
+  ...{ outcome: digest, root: digest, first: digest },
+};
 
 describe('a spec with tiers', () => {
   it('names the feature, and leaves the settings of a worker to say how many there are', () => {
@@ -47,6 +52,7 @@ describe('a spec with tiers', () => {
     ['scores', { scores: true }],
     ['rerun.permille', { rerun: { permille: 100, relays: ['wss://relay.example.org'] } }],
     ['places', { places }],
+    ['parent', { parent }],
   ];
 
   it.each(cases)('%s is refused by name, with what to do', (at, change) => {

@@ -177,8 +177,6 @@ export async function openJoin(
   const corpus = spec.sealed.manifest === '' ? file : await openSealedData(spec, joiner);
   const settings = await settingsFor(spec, { dir, chosen, base, relays, me, delegation });
   assertReady(spec, settings, corpus);
-  groupNamed(spec, settings.group);
-  const { start } = spec;
   const isFullBase = settings.model === 'pretrained' && spec.tiers === 0;
   const fullBase = isFullBase
     ? await openBaseOf(spec.start!, settings, { onNotice, signal })
@@ -335,10 +333,12 @@ async function relaysToUse(
 
 /** Throws a ConfigError if settings that only the joining worker can give are missing or not allowed. */
 function assertReady(
-  { data, rerun, training }: RunSpec,
+  spec: RunSpec,
   settings: Settings,
   corpus: string | MemoryData | undefined,
 ): void {
+  const { data, rerun, training } = spec;
+  groupNamed(spec, settings.group);
   if (rerun.permille > 0 && settings.precision !== 'f32') {
     throw new ConfigError(
       'flag/precision',

@@ -260,6 +260,7 @@ const tieredRules: readonly SpecRule[] = when<RunSpec>(field('tiers', 'is above'
   'rerun.permille': { only: [0], why: 'the steps of another tier cannot be recomputed yet' },
   places: { only: [[]], why: WHOLE },
   placement: { only: [null], why: WHOLE },
+  parent: { only: [null], why: 'the state of another run is of a full model' },
 });
 
 const expertRules: readonly SpecRule[] = [
@@ -305,11 +306,6 @@ export const tierRules: readonly SpecRule[] = [
     ...each,
     nearest: `${each.nearest ?? `leave ${each.at} out`}, or leave --tiers out`,
   })),
-  rule(
-    'parent',
-    'it is null where tiers is more than 0',
-    ({ parent, tiers }) => parent === null || tiers === 0,
-  ),
   rule(
     'start.rings',
     'there is one more of them than tiers, of start.root too where that is a list, ' +

@@ -25,6 +25,7 @@ import {
   yesNo,
 } from '../field.ts';
 import { fields } from '../options.ts';
+import { rowsIn } from '../settings.ts';
 
 const DAY_MS = 86_400_000;
 const MOST_ROUNDS = 1_000_000;
@@ -185,20 +186,9 @@ export const groupFields = {
     ),
     skewMs: row('largest difference between clocks', whole(0, DAY_MS), { default: 60_000 }),
   },
-  aggregation: {
-    rule: fields.rule,
-    hostile: fields.hostile,
-    before: fields.before,
-    leastRatePermille: fields.leastRatePermille,
-  },
-  pace: { innerSeconds: fields.innerSeconds, leastSteps: fields.leastSteps },
-  mixture: {
-    experts: fields.experts,
-    expertsPerToken: fields.expertsPerToken,
-    groups: fields.groups,
-    warmupRounds: fields.warmupRounds,
-    sharedEvery: fields.sharedEvery,
-  },
+  aggregation: rowsIn('aggregation'),
+  pace: rowsIn('pace'),
+  mixture: rowsIn('mixture'),
   rerun: {
     permille: row('contributions in a thousand that are drawn for recomputation', whole(0, 1000), {
       default: 0,

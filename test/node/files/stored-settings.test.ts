@@ -39,10 +39,14 @@ describe('the settings', () => {
     await expect(changed).rejects.toMatchObject({
       hint: expect.stringContaining('leave out --rounds, --shard to resume that run'),
     });
-    await expect(agreeOnSettings(dir, { ...before, topk: 1 })).rejects.toThrow(
-      'topk undefined -> 1',
-    );
     expect(await kept()).toEqual(before);
+  });
+
+  it('that an earlier version did not store have their defaults', async () => {
+    await begun();
+    const changed = agreeOnSettings(dir, { ...before, topk: 0.5 });
+    await expect(changed).rejects.toThrow('topk 1 -> 0.5');
+    await agreeOnSettings(dir, { ...before, topk: 1, experts: 0, groups: [] });
   });
 
   it('that no longer exist are left out; a run that they changed is refused', async () => {
