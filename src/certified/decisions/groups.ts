@@ -38,7 +38,9 @@ const laidOut = new WeakMap<RunSpec, NonNullable<Plan['tiers']>>();
  */
 export function expertParts(spec: RunSpec): Plan['tiers'] {
   if (spec.mixture.experts === 0) return undefined;
-  const slices = laidOut.get(spec)?.slices ?? expertRanges(modelOfRun(spec));
+  const known = laidOut.get(spec);
+  if (known) return known;
+  const slices = expertRanges(modelOfRun(spec));
   const parts = { slices, size: slices.at(-1)!.to };
   laidOut.set(spec, parts);
   return parts;

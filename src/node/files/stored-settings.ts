@@ -90,7 +90,7 @@ const fileIn = (dir: string): string => join(dir, 'settings.json');
 const roundsDone = async (dir: string): Promise<number | undefined> =>
   (await readState(dir))?.round;
 
-/** What an option that an earlier version did not have, and so did not store, means for a run of that version. */
+/** The values of options that an earlier version did not have, and so did not store. */
 const defaults = writeSettings(defaultsOf(fields));
 
 function assertSame(dir: string, stored: Written, now: Written, free: readonly string[]): void {
