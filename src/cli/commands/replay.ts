@@ -57,7 +57,8 @@ const replayFlags = {
   ),
   from: several(
     '<source>',
-    'source for the chunks of --events DIGEST: https://…, wss://… or a folder, repeatable',
+    'source for the chunks of --events DIGEST, or of the ONNX file that a run starts from: https://…, ' +
+      'wss://… or a folder, repeatable',
   ),
   ...historyFlags,
   base: text(
@@ -84,7 +85,6 @@ export const replay = (): Command =>
   ).action(async (commandFlags: ReplayFlags, command: Command) => {
     refuseUnused(command, [
       askingRule(commandFlags),
-
       { flags: ['corpus'], goesWith: '--base', holds: commandFlags.base !== undefined },
     ]);
     await interruptibly(async (signal) => {

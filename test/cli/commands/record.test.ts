@@ -85,7 +85,7 @@ describe('nostrain archive --folder', () => {
     const nowhere = await runCommand('replay', '--events', 'ab'.repeat(32), '--from', blossom.url);
     expect(nowhere.stderr).toContain('no source has the manifest');
     const none = await runCommand('replay', '--run', made.run, '--from', blossom.url);
-    expect(none.stderr).toContain('--from goes with --events DIGEST');
+    expect(none.stderr).toContain('use --events FILE, --run naddr1…, or --run ID --relay URL');
   });
 
   test('where payloads are lost, goes on from its states', async () => {
