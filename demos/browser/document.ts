@@ -24,6 +24,8 @@ export interface BrowserDocument {
   }[];
   /** The run page, opened in the browser of a tab, replayed the finished run and found the same root. */
   readonly verifiedInPage: boolean;
+  /** With --base: what the tab wrote at its end, with the shared adapters and with the base alone. */
+  readonly texts?: { readonly tuned?: string; readonly base?: string } | undefined;
   /** How often a tab was reloaded during training. */
   readonly reloads: number;
   readonly wallSeconds: number;
@@ -36,6 +38,7 @@ interface End {
   readonly ended: ReadonlyMap<string, string>;
   /** The root that the run page found by replaying; empty if it failed. */
   readonly proved: string;
+  readonly texts: BrowserDocument['texts'];
   readonly reloads: number;
   readonly wallSeconds: number;
 }
@@ -45,7 +48,7 @@ const BACKENDS = ['wasm', 'webgpu', 'cpu'] as const;
 export function browserDocumentOf(
   log: EventLog,
   cast: readonly BrowserCast[],
-  { ended, proved, reloads, wallSeconds }: End,
+  { ended, proved, texts, reloads, wallSeconds }: End,
 ): BrowserDocument {
   const reported = log.inOrder();
   const lastRoot = (name: string): string =>
@@ -69,6 +72,7 @@ export function browserDocumentOf(
       counted: rounds.filter(({ accepted }) => accepted.includes(name)).length,
     })),
     verifiedInPage: isOne && proved === root,
+    ...(texts && { texts }),
     reloads,
     wallSeconds,
   };

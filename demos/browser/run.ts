@@ -1,5 +1,8 @@
-/** `nostrain demo browser`: two tabs and three processes train one model in a certified run, and a tab replays it. */
-import { join, resolve } from 'node:path';
+/**
+ * `nostrain demo browser`: tabs and processes train one model in a certified run, and a tab replays it; with --base they
+ * fine-tune a published model.
+ */
+import { dirname, join, resolve } from 'node:path';
 import { ConfigError, type RunSpec, runIdOf } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
 import { deferred, type Scope } from '../../src/base/async.ts';
@@ -8,6 +11,9 @@ import { encodeRunAddress } from '../../src/certified/wire/runs.ts';
 import { pageFolder } from '../../src/cli/shared/page-folder.ts';
 import { readPage, readTab, servePage } from '../../src/node/net/http-server.ts';
 import { findChromium, openPage } from '../../src/node/net/local-programs.ts';
+import { downloadReporter, fetchModel } from '../../src/node/pretrained/hub.ts';
+import { isHubReference } from '../../src/pretrained/hub-reference.ts';
+import type { PartialSettings } from '../../src/run/settings.ts';
 import { writeNote } from '../../src/terminal/output.ts';
 import { certify, enlist, smallGpt } from '../shared/certified.ts';
 import { demoText } from '../shared/data.ts';
@@ -15,10 +21,6 @@ import { EventLog } from '../shared/document.ts';
 import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
 import { joinLine, type OnEvent, parseLine, runSwarm } from '../shared/swarm.ts';
 import { type BrowserCast, type BrowserDocument, browserDocumentOf } from './document.ts';
-
-const NODES = ['alice', 'bob', 'carol'];
-const ROUNDS = 8;
-const QUICK_ROUNDS = 6;
 
 interface Tab {
   readonly name: string;
@@ -28,19 +30,49 @@ interface Tab {
   readonly reloadIn?: number;
 }
 
-const tabs: readonly Tab[] = [
-  { name: 'tab-wasm', device: 'wasm', reloadIn: 2 },
-  { name: 'tab-gpu', device: 'auto' },
-];
+interface Play {
+  readonly nodes: readonly string[];
+  readonly tabs: readonly Tab[];
+  readonly training: PartialSettings;
+  readonly innerSteps: Extent;
+  readonly rounds: Extent;
+}
 
-const cast: readonly BrowserCast[] = [
-  ...NODES.map((name) => ({ name, kind: 'node' as const })),
-  ...tabs.map(({ name }) => ({ name, kind: 'tab' as const })),
-];
+interface Extent {
+  readonly usual: number;
+  readonly quick: number;
+}
+
+/** A GPT small enough for tabs on a laptop CPU. */
+const fromScratch: Play = {
+  nodes: ['alice', 'bob', 'carol'],
+  tabs: [
+    { name: 'tab-wasm', device: 'wasm', reloadIn: 2 },
+    { name: 'tab-gpu', device: 'auto' },
+  ],
+  training: smallGpt,
+  innerSteps: { usual: 20, quick: 4 },
+  rounds: { usual: 8, quick: 6 },
+};
+
+/** Adapters on a published model: steps of 256 tokens. */
+const fineTuning: Play = {
+  nodes: ['alice', 'bob'],
+  tabs: [{ name: 'tab', device: 'wasm' }],
+  training: { model: 'pretrained', context: 128, batchSize: 2 },
+  innerSteps: { usual: 8, quick: 2 },
+  rounds: { usual: 8, quick: 4 },
+};
 
 /** Runs the demo. Returns exit code 0 if all workers agree and the run replays in a tab. */
 export async function runBrowserDemo(flags: DemoFlags): Promise<number> {
   const program = flags.headless === true ? neededChromium() : undefined;
+  const play = flags.base === undefined ? fromScratch : fineTuning;
+  const { nodes: names, tabs } = play;
+  const cast: readonly BrowserCast[] = [
+    ...names.map((name) => ({ name, kind: 'node' as const })),
+    ...tabs.map(({ name }) => ({ name, kind: 'tab' as const })),
+  ];
   const workers = cast.map(({ name }) => name);
   return await onStage(flags, { name: 'browser', workers }, async (stage) => {
     const { dir, signal, scope, onNotice } = stage;
@@ -49,12 +81,13 @@ export async function runBrowserDemo(flags: DemoFlags): Promise<number> {
       log.take(name, event);
       stage.report(name, event);
     };
-    const hands = await Promise.all(NODES.map((name) => enlist(name, dir)));
+    const hands = await Promise.all(names.map((name) => enlist(name, dir)));
     const relay = await createRelay();
     scope.defer(() => relay.close());
     const corpus = await demoText(stage);
+    const base = await localBase(stage);
     const { spec, file } = await certify(hands, {
-      ...specFor(flags),
+      ...specFor(flags, play, base),
       name: 'browser',
       dir,
       corpus: corpus.file,
@@ -62,20 +95,22 @@ export async function runBrowserDemo(flags: DemoFlags): Promise<number> {
       onNotice,
       signal,
     });
-    const watch = watchTabs(onEvent);
-    const pages = await servePages(new Map([[corpus.sha256, corpus.file]]), watch, stage);
-    for (const { name, url } of linksOf(spec, relay.url, pages)) {
+    const watch = watchTabs(tabs, base !== undefined, onEvent);
+    const texts = new Map([[corpus.sha256, corpus.file]]);
+    const pages = await servePages(texts, filesOf(spec, base), watch, stage);
+    for (const { name, url } of linksOf(spec, tabs, relay.url, pages)) {
       if (program === undefined) onNotice(`${name}: open ${url}`);
-      else await openTab(program, url, resolve(dir, name), scope);
+      // a headless browser has nobody who presses the button
+      else await openTab(program, `${url}&start`, resolve(dir, name), scope);
     }
     // the processes begin once the tabs have joined
     const line = { workers: cast.length, relays: [relay.url], corpus: corpus.file, threads: 1 };
-    const nodes = NODES.map((name, i) => ({
+    const nodes = names.map((name, i) => ({
       name,
       args: joinLine(
         file,
         { ...line, folder: join(dir, name), evaluates: i === 0 },
-        { device: 'cpu' },
+        { device: 'cpu', ...(base !== undefined && { base, basePrecision: 'q4' }) },
       ),
     }));
     const exits = await runSwarm(nodes, onEvent, signal);
@@ -83,6 +118,7 @@ export async function runBrowserDemo(flags: DemoFlags): Promise<number> {
     const proof = await rootsOfTabs(watch, signal);
     const document = browserDocumentOf(log, cast, {
       ...proof,
+      texts: watch.texts,
       reloads: watch.reloads,
       wallSeconds: stage.wallSeconds(),
     });
@@ -101,31 +137,49 @@ function neededChromium(): string {
   });
 }
 
-/** Returns a spec with a GPT small enough for tabs on a laptop CPU; tabs may join after the start. */
-const specFor = ({ quick = false, seed, ...flags }: DemoFlags) => ({
+/** Returns the base on this machine, downloaded if it is on the hub; undefined without --base. */
+async function localBase({ flags: { base }, onNotice, signal }: Stage) {
+  if (base === undefined || !isHubReference(base)) return base && resolve(base);
+  return await fetchModel(base, { onProgress: downloadReporter(base, onNotice), signal });
+}
+
+/** Returns the paths of the files of the base by their SHA-256. */
+function filesOf({ start }: RunSpec, base = ''): ReadonlyMap<string, string> {
+  const folder = base.endsWith('.gguf') ? dirname(base) : base;
+  return new Map(start?.files.map(({ name, sha256 }) => [sha256, join(folder, name)]));
+}
+
+/** Returns the spec of the run; tabs may join after the start. */
+const specFor = (
+  { quick = false, seed, ...flags }: DemoFlags,
+  { nodes, tabs, training, innerSteps, rounds }: Play,
+  base: string | undefined,
+) => ({
   rules: {
     // tabs make their keys when they open
     admission: { kind: 'open' },
     seatWishes: true,
-    data: { shards: cast.length },
+    data: { shards: nodes.length + tabs.length },
     // a software GPU takes many times as long as the other workers, which wait for it
     timing: { graceMinMs: 20_000, graceMaxMs: 60_000, deadlineC: 4, viewMs: 10_000, recoveryMs: 0 },
   },
   training: {
-    ...smallGpt,
-    innerSteps: flags.innerSteps ?? (quick ? 4 : 20),
-    rounds: flags.rounds ?? (quick ? QUICK_ROUNDS : ROUNDS),
+    ...training,
+    ...(base !== undefined && { base }),
+    innerSteps: flags.innerSteps ?? innerSteps[quick ? 'quick' : 'usual'],
+    rounds: flags.rounds ?? rounds[quick ? 'quick' : 'usual'],
     seed,
   },
 });
 
-/** Serves the page of tabs, the corpus by its hash, and the run page. Returns their address. */
+/** Serves the page of tabs, the corpus and the base by their hashes, and the run page. Returns their address. */
 async function servePages(
   corpora: ReadonlyMap<string, string>,
+  bases: ReadonlyMap<string, string>,
   watch: TabWatch,
   { scope }: Stage,
 ): Promise<string> {
-  const files = [...(await readTab(corpora)), ...(await readPage(pageFolder()))];
+  const files = [...(await readTab(corpora, bases)), ...(await readPage(pageFolder()))];
   const pages = await servePage(new Map(files), {
     host: '127.0.0.1',
     port: 0,
@@ -136,7 +190,7 @@ async function servePages(
   return pages.url;
 }
 
-const linksOf = (spec: RunSpec, relay: string, pages: string) => {
+const linksOf = (spec: RunSpec, tabs: readonly Tab[], relay: string, pages: string) => {
   const address = encodeRunAddress({ run: runIdOf(spec), author: spec.author, relays: [relay] });
   return tabs.map(({ name, device }) => ({
     name,
@@ -177,7 +231,7 @@ async function untilStopped<T>(promise: Promise<T>, signal: AbortSignal): Promis
 
 /** Prints the verdict and returns whether the demo succeeded. */
 function printVerdict(document: BrowserDocument, { say }: Stage): boolean {
-  const { agreed, verifiedInPage, rounds, wallSeconds } = document;
+  const { agreed, verifiedInPage, rounds, texts, wallSeconds } = document;
   const root = rounds.at(-1)?.root.slice(0, 16);
   const seconds = wallSeconds.toFixed(0);
   say(
@@ -190,6 +244,8 @@ function printVerdict(document: BrowserDocument, { say }: Stage): boolean {
       ? 'the run page replayed it and found that root'
       : 'the run page could not replay it',
   );
+  if (texts?.tuned !== undefined) say(`with the adapters the tab writes: ${texts.tuned}`);
+  if (texts?.base !== undefined) say(`without them it writes: ${texts.base}`);
   return agreed && verifiedInPage;
 }
 
@@ -207,14 +263,17 @@ interface TabWatch {
   /** Resolves with the replay by the run page, which the last tab opens at its end. */
   readonly verified: Promise<Verified>;
   readonly reloads: number;
+  /** What a tab wrote at its end, if it fine-tuned a published model. */
+  readonly texts: BrowserDocument['texts'];
 }
 
-/** Follows the tabs; ignores messages of other pages and unreadable ones. */
-function watchTabs(onEvent: OnEvent): TabWatch {
+/** Follows the tabs; ignores messages of other pages and unreadable ones. Tabs that `write` do so at their end. */
+function watchTabs(tabs: readonly Tab[], writes: boolean, onEvent: OnEvent): TabWatch {
   const ends = new Map(tabs.map(({ name }) => [name, deferred<Ended>()] as const));
   const proof = deferred<Verified>();
   const over = new Set<string>();
   let reloads = 0;
+  const texts: { tuned?: string; base?: string } = {};
 
   const take = (tab: Tab, message: FromWorker): string => {
     if (message.type === 'event') {
@@ -226,10 +285,15 @@ function watchTabs(onEvent: OnEvent): TabWatch {
       onEvent(tab.name, { type: 'notice', message: 'its tab is reloaded during training' });
       return 'reload';
     }
+    if (message.type === 'written' && message.isDone) {
+      texts[message.isTuned ? 'tuned' : 'base'] = message.text;
+      return message.isTuned ? '' : 'verify';
+    }
     if (message.type !== 'ended' && message.type !== 'failed') return '';
     ends.get(tab.name)?.settle(message);
     over.add(tab.name);
-    return message.type === 'ended' && over.size === tabs.length ? 'verify' : '';
+    if (message.type !== 'ended' || over.size < tabs.length) return '';
+    return writes ? 'write' : 'verify';
   };
 
   const tellProof = (message: FromWorker): void => {
@@ -245,6 +309,7 @@ function watchTabs(onEvent: OnEvent): TabWatch {
     },
     ended: new Map([...ends].map(([name, { promise }]) => [name, promise])),
     verified: proof.promise,
+    texts: writes ? texts : undefined,
     get reloads() {
       return reloads;
     },

@@ -159,7 +159,12 @@ export type ToWorker =
 export type FromWorker =
   | { readonly type: 'download'; readonly have: number; readonly of: number }
   /** The text so far of the answer to `write`. */
-  | { readonly type: 'written'; readonly text: string; readonly isTuned: boolean }
+  | {
+      readonly type: 'written';
+      readonly text: string;
+      readonly isTuned: boolean;
+      readonly isDone: boolean;
+    }
   | { readonly type: 'event'; readonly event: RunEvent }
   | { readonly type: 'ended'; readonly rounds: number; readonly root: string }
   | {

@@ -1,6 +1,6 @@
 /** Runs one worker of a certified run in a tab, from the link to the last round; its data stays in the browser. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
-import { type Scope, systemClock, withScope } from '../base/async.ts';
+import { onAbort, type Scope, systemClock, withScope } from '../base/async.ts';
 import { ConfigError, RelayError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
 import { type CertifiedWorker, joinCertifiedRun } from '../certified/join.ts';
@@ -43,6 +43,7 @@ export interface TabSession {
   readonly isAccepted?: boolean | undefined;
   /** Resolves when the tab may train: at once, or when its device is charged again. */
   readonly untilAllowed: () => Promise<void>;
+  readonly onEnd: (state: CertifiedState) => void;
   readonly onDownload: (have: number, of: number) => void;
   /** Called when the worker trains, with what continues prompts. */
   readonly onWriter: (write: Write) => void;
@@ -65,8 +66,11 @@ const LONGEST_EVENT_BYTES = 512 << 10;
 /** Batches of validation windows evaluated after each round; the last round evaluates all. */
 const EVALUATE_BATCHES = 4;
 
-/** Trains to the end of the run and returns the final state. Called again after a reload, it resumes. */
-export const runTab = (options: TabSession): Promise<CertifiedState> =>
+/**
+ * Trains to the end of the run. Called again after a reload, it resumes. With a published model it stays until the signal
+ * aborts, since the text box needs the trainer.
+ */
+export const runTab = (options: TabSession): Promise<void> =>
   withScope(async (scope) => {
     const { report, signal, link, isVisible: wantsSeats } = options;
     const tab = await openTab(options, scope);
@@ -114,7 +118,8 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     report(helloOf(run, trainer, worker));
     writer.keep(worker.start);
     options.onWriter(writer.write);
-    return await worker.run();
+    options.onEnd(await worker.run());
+    if (run.base) await new Promise((resolve) => onAbort(signal, () => resolve(undefined)));
   });
 
 /** An open tab before its run is known: storage, key and connected relays. */

@@ -36,7 +36,7 @@ async function join({
   isPlaying = true;
   try {
     link = parseLink(hash, host);
-    const state = await runTab({
+    await runTab({
       link,
       chosen,
       name,
@@ -45,12 +45,12 @@ async function join({
       signal: stop.signal,
       isVisible: () => isVisible,
       untilAllowed: () => allowed.promise,
+      onEnd: ({ round, head }) => say({ type: 'ended', rounds: round, root: head.modelRoot }),
       onDownload: downloadReporter(),
       onWriter: (given) => {
         write = given;
       },
     });
-    say({ type: 'ended', rounds: state.round, root: state.head.modelRoot });
   } catch (error) {
     say(failureOf(error));
   } finally {
@@ -75,8 +75,12 @@ async function continuePrompt({
   prompt,
   isTuned,
 }: Extract<ToWorker, { type: 'write' }>): Promise<void> {
-  const onText = (text: string) => say({ type: 'written', text, isTuned });
-  await write?.(prompt, { isTuned, onText }).catch((error: unknown) => say(failureOf(error)));
+  const show = (text: string, isDone = false) => say({ type: 'written', text, isTuned, isDone });
+  const onText = (text: string) => show(text);
+  await write?.(prompt, { isTuned, onText }).then(
+    (text) => show(text, true),
+    (error: unknown) => say(failureOf(error)),
+  );
 }
 
 /** Pauses training with a reason, or resumes it without one. */

@@ -135,8 +135,14 @@ function reportToServer(message: FromWorker): void {
     const answer = await fetch('told', { method: 'POST', body }).catch(() => undefined);
     const wish = answer?.ok ? await answer.text() : '';
     if (wish === 'reload') location.reload();
+    if (wish === 'write') writeBoth();
     if (wish === 'verify') openRunPage();
   });
+}
+
+function writeBoth(): void {
+  const { value: prompt } = at('prompt') as HTMLInputElement;
+  for (const isTuned of [true, false]) post({ type: 'write', prompt, isTuned });
 }
 
 /** Replaces this page by the run page of the same server, which replays the run. */
@@ -217,9 +223,7 @@ at('begin').addEventListener('click', () => {
 });
 at('write').addEventListener('submit', (event) => {
   event.preventDefault();
-  const { value: prompt } = at('prompt') as HTMLInputElement;
-  post({ type: 'write', prompt, isTuned: true });
-  post({ type: 'write', prompt, isTuned: false });
+  writeBoth();
 });
 at('verify').addEventListener('click', () => post({ type: 'verify' }));
 

@@ -46,7 +46,7 @@ const demos: Readonly<Record<string, Demo>> = {
     run: async (flags) => (await import('../../../demos/certified/run.ts')).runCertifiedDemo(flags),
   },
   browser: {
-    takes: ['dir', 'rounds', 'innerSteps', 'corpus'],
+    takes: ['dir', 'rounds', 'innerSteps', 'corpus', 'base'],
     run: async (flags) => (await import('../../../demos/browser/run.ts')).runBrowserDemo(flags),
   },
   byzantine: {
@@ -119,8 +119,8 @@ const demoFlags = {
   ),
   base: text(
     '<model>',
-    'finetune, notes: folder, .gguf file or hf:owner/name ' +
-      '(default: SmolLM2, or a small generated model)',
+    'finetune, notes, browser: folder, .gguf file or hf:owner/name ' +
+      '(finetune, notes: default SmolLM2, or a small generated model)',
   ),
   certified: toggle(
     'finetune, notes, series, images, onnx, elastic: as a certified run, in which a ' +
