@@ -1,6 +1,6 @@
 /**
- * `nostrain demo browser`: tabs and processes train one model in a certified run, and a tab replays it; with --base they
- * fine-tune a published model.
+ * `nostrain demo browser`: tabs and processes train one model in a certified run, and a tab replays it; with --base
+ * they fine-tune a published model.
  */
 import { dirname, join, resolve } from 'node:path';
 import { ConfigError, type RunSpec, runIdOf } from 'nostrain';

@@ -67,8 +67,8 @@ const LONGEST_EVENT_BYTES = 512 << 10;
 const EVALUATE_BATCHES = 4;
 
 /**
- * Trains to the end of the run. Called again after a reload, it resumes. With a published model it stays until the signal
- * aborts, since the text box needs the trainer.
+ * Trains to the end of the run. Called again after a reload, it resumes. With a published model it stays until the
+ * signal aborts, since the text box needs the trainer.
  */
 export const runTab = (options: TabSession): Promise<void> =>
   withScope(async (scope) => {
