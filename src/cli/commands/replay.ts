@@ -57,8 +57,8 @@ const replayFlags = {
   ),
   from: several(
     '<source>',
-    'source for the chunks of --events DIGEST, or of the ONNX file that a run starts from: https://…, ' +
-      'wss://… or a folder, repeatable',
+    'source for the chunks of --events DIGEST, or of the ONNX file that a run starts from: ' +
+      'https://…, wss://… or a folder, repeatable',
   ),
   ...historyFlags,
   base: text(
