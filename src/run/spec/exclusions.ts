@@ -282,8 +282,16 @@ const expertRules: readonly SpecRule[] = [
       holds: ({ training }) => ['char-gpt', 'gpt'].includes(training.model),
     },
     tiers: { only: [0], why: 'tiers cut the feed-forward layers that experts replace' },
-    'training.owners': { only: [0], why: 'the group says what a worker sends' },
-    'training.fragments': { only: [1], why: 'the group says what a worker sends' },
+    'training.owners': {
+      only: [0],
+      why: 'the group says what a worker sends',
+      nearest: 'take --set owners=0',
+    },
+    'training.fragments': {
+      only: [1],
+      why: 'the group says what a worker sends',
+      nearest: 'take --set fragments=1',
+    },
     'aggregation.rule': {
       only: ['mean', 'clipped-mean'],
       why: 'other rules compare contributions, and those of two groups cover different tensors',
