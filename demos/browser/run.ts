@@ -100,7 +100,7 @@ export async function runBrowserDemo(flags: DemoFlags): Promise<number> {
     const pages = await servePages(texts, filesOf(spec, base), watch, stage);
     for (const { name, url } of linksOf(spec, tabs, relay.url, pages)) {
       if (program === undefined) onNotice(`${name}: open ${url}`);
-      // a headless browser has nobody who presses the button
+      // no one presses the button of a headless browser
       else await openTab(program, `${url}&start`, resolve(dir, name), scope);
     }
     // the processes begin once the tabs have joined

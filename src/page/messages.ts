@@ -23,7 +23,7 @@ export interface ListedRun {
   readonly rounds: number;
   /** Unix seconds. */
   readonly createdAt: number;
-  /** The run that this one continues, after so many rounds. */
+  /** The run that this one continues, and the number of its rounds before the fork. */
   readonly parent?: Pick<Parent, 'run' | 'rounds'> | undefined;
 }
 

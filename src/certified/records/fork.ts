@@ -57,7 +57,7 @@ export async function firstOfFork(
 }
 
 /**
- * Returns the state of a run after so many of its rounds: from checkpoint chunks among its events, or recomputed.
+ * Returns the state of a run after its first `rounds` rounds: from checkpoint chunks among its events, or recomputed.
  * Throws `fork/parent` if the rounds are not certified, or their payloads and checkpoints are gone.
  */
 export async function forkPointOf(

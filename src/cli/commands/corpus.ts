@@ -1,4 +1,4 @@
-/** `nostrain corpus`: makes a corpus of the notes of Nostr authors, and fetches one that somebody defined. */
+/** `nostrain corpus`: makes a corpus of the notes of Nostr authors, and fetches one that another user defined. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';

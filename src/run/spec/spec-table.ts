@@ -4,20 +4,14 @@
  */
 import { tcbStatuses, vendorNames } from '../../attest/evidence.ts';
 import {
-  address,
-  addresses,
   choice,
-  choices,
   form,
   type Group,
   hash,
   key,
   keys,
   label,
-  measurements,
   real,
-  recipients,
-  relayUrls,
   row,
   stake,
   type Values,
@@ -26,6 +20,7 @@ import {
 } from '../field.ts';
 import { fields } from '../options.ts';
 import { rowsIn } from '../settings.ts';
+import { address, addresses, choices, measurements, recipients, relayUrls } from './list-fields.ts';
 
 const DAY_MS = 86_400_000;
 const MOST_ROUNDS = 1_000_000;

@@ -135,7 +135,7 @@ interface Summary {
   readonly author: string;
   readonly publishedAt: string;
   readonly naddr: string;
-  /** The run that this one continues, after so many rounds. */
+  /** The run that this one continues, and the number of its rounds before the fork. */
   readonly parent?: { readonly run: string; readonly rounds: number };
   /** Number of its ancestors in the list. */
   readonly depth: number;

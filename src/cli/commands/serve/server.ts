@@ -12,7 +12,7 @@ const MOST_BODY_BYTES = 4 << 20;
 /** Rate limit: units per second, and the most that may be saved up. A `getRun` costs 1, other methods more. */
 const UNITS_PER_SECOND = 5000;
 const MOST_UNITS = 10_000;
-/** A body costs one unit per so many bytes, because parsing it takes time. */
+/** Bytes of a body that cost one unit of the rate limit, because parsing takes time. */
 const BYTES_PER_UNIT = 16_384;
 /** Maximum connections: each has one request in progress, with its body, or one event stream. */
 const MOST_CONNECTIONS = 64;
