@@ -67,7 +67,9 @@ itInChromium(
       await page.locator('#status', { hasText: 'it serves another file' }).waitFor();
       await restore();
       await page.click('#begin');
-      await page.locator('#round', { hasText: /\b(?:[3-9]|1\d) rounds are over/ }).waitFor({ timeout: 120_000 });
+      await page
+        .locator('#round', { hasText: /\b(?:[3-9]|1\d) rounds are over/ })
+        .waitFor({ timeout: 120_000 });
       asked.length = 0;
       await page.reload();
       const over = { hasText: 'the run is over' };
