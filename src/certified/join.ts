@@ -1,6 +1,4 @@
-/**
- * Joins a certified run as one worker, from catching up to the last round, with the given relays, trainer and store.
- */
+/** Joins a certified run as one worker, from catching up to the last round, with given relays, trainer and store. */
 
 import { anySignal, systemClock } from '../base/async.ts';
 import { toHex } from '../base/bytes.ts';
@@ -36,7 +34,7 @@ import { fromCheckpoint } from './history/catch-up.ts';
 import type { ReadOptions } from './history/from-relays.ts';
 import { type GatherOptions, valueAfter } from './history/gather.ts';
 import { decisionsOf } from './history/history.ts';
-import { type MachineReport, seekCredentials } from './invitations.ts';
+import { type CredentialSearch, seekCredentials } from './invitations.ts';
 import { shardSettings } from './make-spec.ts';
 import { createMember } from './member.ts';
 import type { CertifiedPorts, CertifiedSession } from './rounds/events.ts';
@@ -48,7 +46,7 @@ import { type CheckpointChunks, checkpointFeatures, holdState } from './wire/che
 import { Control } from './wire/control.ts';
 
 /** What a worker of a certified run needs, apart from its machine. */
-export interface CertifiedOptions extends Hashing {
+export interface CertifiedOptions extends Hashing, Pick<CredentialSearch, 'machine'> {
   readonly spec: RunSpec;
   /** Parameters of round 0 if the run trains all of a published model; other runs derive them from the seed. */
   readonly first?: Float32Array | undefined;
@@ -68,8 +66,6 @@ export interface CertifiedOptions extends Hashing {
   readonly trust?: Digest | undefined;
   /** Delegation by the principal in whose name this session key takes part, in a run with sessions. */
   readonly delegation?: Delegation | null | undefined;
-  /** The machine of this worker, in a run that accepts only some. */
-  readonly machine?: MachineReport | undefined;
   /** Returns whether this worker wants seats, in a run with seat wishes; called every round. Default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
   /** Name of the group whose experts this worker trains, in a run with groups. */
@@ -207,13 +203,12 @@ export async function playCertified(
   const { spec, trust } = options;
   // the saved state may belong to another history
   if (trust !== undefined && start.round > 0) {
-    const { ports, signal } = given;
-    const sources = { ...options, relays: parts.relays, clock: ports.clock, signal };
+    const { clock } = given.ports;
+    const sources = { ...options, relays: parts.relays, clock, signal: given.signal };
     await assertTrusted(spec, openingOf(spec, options), trust, sources);
   }
-  const { signal } = given;
   const ended = new AbortController();
-  const until = anySignal(signal, ended.signal);
+  const until = anySignal(given.signal, ended.signal);
   // the spec replaces the settings fingerprint
   const session = { ...given, plan: { ...given.plan, fingerprint: undefined } };
   try {
@@ -229,7 +224,7 @@ export async function playCertified(
       onNotice: (message) => given.ports.report({ type: 'notice', message }),
     });
     const member = memberOf(options, { ...given, signal: until.signal }, { ...parts, admission });
-    options.chunks?.holder?.announce(parts.relays, signal);
+    options.chunks?.holder?.announce(parts.relays, given.signal);
     try {
       return await runWorker(start, session, createCertifiedStrategy(member, session));
     } finally {

@@ -31,7 +31,7 @@ export interface Site {
   readonly relay: string;
 }
 
-/** Returns the aggregate hash of NIP-5A: equal for equal files, whoever signs the manifest. */
+/** Returns the aggregate hash of NIP-5A: equal files have equal hashes, independent of the signer. */
 export const siteHash = (files: readonly SiteFile[]): string =>
   sha256Hex(
     utf8(

@@ -351,19 +351,10 @@ export function openingOf(
 }
 
 /** Returns the finished-round record of a state whose round is decided. */
-export const finishedRound = ({
-  round,
-  parent,
-  modelRoot: base,
-  ledger,
-  sliceRoots,
-}: Chain): FinishedRound => ({
-  round,
-  parent,
-  base,
-  ledger,
-  ...(sliceRoots && { sliceRoots }),
-});
+export function finishedRound(chain: Chain): FinishedRound {
+  const { round, parent, modelRoot: base, ledger, sliceRoots } = chain;
+  return { round, parent, base, ledger, ...(sliceRoots && { sliceRoots }) };
+}
 
 /** Number of recent outcomes that a join may name. */
 const RECENT = 16;

@@ -1,7 +1,4 @@
-/**
- * Decides which contributions count in a round: computes the round parameters they must match (base, roster, chunk
- * assignment), and judges manifests, payloads and the contributions that an outcome lists.
- */
+/** Decides which contributions count: round parameters they must match; judging of manifests, payloads and outcomes. */
 import { sha256 } from '../../base/hash.ts';
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/draw.ts';
