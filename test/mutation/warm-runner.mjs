@@ -85,6 +85,8 @@ const IDLE_POLLS = 75;
 const BUSY_MS = 100;
 /** Visits of the changed place, as a multiple of those without the change, that make an endless loop. Stryker has 100. */
 const ENDLESS = 10;
+/** How long a run may take to end after its thread was stopped. If it takes longer, the next change gets a new process. */
+const END_MS = 20_000;
 
 function millisecondsSince(before) {
   const { user, system } = process.cpuUsage(before);
@@ -98,6 +100,7 @@ class WarmTestRunner extends VitestTestRunner {
   #lastToFail = '';
   /** Processor time of the first run, which loads all modules. */
   #loadMs = 0;
+  #isStuck = false;
 
   async init() {
     await super.init();
@@ -128,6 +131,10 @@ class WarmTestRunner extends VitestTestRunner {
     const every = Number(process.env.NOSTRAIN_MUTATION_EVERY);
     if (options.activeMutant.id % every > 0)
       return { status: 'error', errorMessage: 'not in the sample' };
+    // Stryker starts a new process, which tries this change again
+    if (this.#isStuck) process.exit(1);
+    // a process that replaces another does not know yet how long the tests take
+    if (this.#loadMs === 0) await this.dryRun({});
     const result = await this.#limited(options);
     if (result.status !== 'killed') return result;
     const failed = this.ctx.state.getFiles().find(({ result }) => result?.state === 'fail');
@@ -145,6 +152,10 @@ class WarmTestRunner extends VitestTestRunner {
     const mostMs = EXTRA_MS + usual + (this.#pool.isStarted ? 0 : this.#loadMs);
     const before = process.cpuUsage();
     let isOver = false;
+    let giveUp = () => {};
+    const stuck = new Promise((resolve) => {
+      giveUp = resolve;
+    });
     let [idle, usedMs, atMs] = [0, 0, performance.now()];
     const poll = setInterval(() => {
       const ms = millisecondsSince(before);
@@ -155,11 +166,12 @@ class WarmTestRunner extends VitestTestRunner {
       if (isOver || (ms < mostMs && idle < IDLE_POLLS)) return;
       isOver = true;
       void this.#pool.restart();
+      setTimeout(() => giveUp('stuck'), END_MS).unref();
     }, POLL_MS);
     const hitLimit = options.hitLimit && (options.hitLimit * ENDLESS) / 100;
-    const result = await super
-      .mutantRun({ ...options, hitLimit })
-      .finally(() => clearInterval(poll));
+    const result = await Promise.race([super.mutantRun({ ...options, hitLimit }), stuck]);
+    clearInterval(poll);
+    this.#isStuck = result === 'stuck';
     return isOver ? { status: 'timeout', reason: 'too much processor time, or none' } : result;
   }
 
