@@ -87,7 +87,16 @@ export default {
     ),
     never('kinds-stand-alone', { path: '^kinds/' }, { path: '^(src|relay|demos|test)/' }),
     never('relay-stands-alone', { path: '^relay/' }, { path: '^(src|demos|test)/' }),
-    never('only-cli-starts-a-relay', { path: '^src/(?!cli/)' }, { path: '^relay/' }),
+    never(
+      'only-cli-starts-a-relay',
+      { path: '^src/(?!cli/)' },
+      { path: '^relay/', pathNot: '^relay/signature[.]ts$' },
+    ),
+    never(
+      'compiled-signatures-are-native',
+      { path: '^src/(?!(cli|node/native)/)' },
+      { path: '^relay/signature[.]ts$' },
+    ),
     never(
       'events-stop-at-network',
       {

@@ -9,7 +9,7 @@ import bip340 from '../vectors/bip340.json' with { type: 'json' };
 
 const implementations = [
   ['@noble/curves', pureSchnorr],
-  ['tiny-secp256k1', nativeSchnorr],
+  ['compiled', nativeSchnorr],
 ] as const;
 const bytes = (hex: string) => fromHex(hex)!;
 
