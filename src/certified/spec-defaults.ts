@@ -155,7 +155,8 @@ function trainingOf(
   };
   const model = requestedModel(requested) ?? (isObject(document.start) ? 'pretrained' : 'char-gpt');
   const preset = presets[model];
-  const needs = needsOf(document, preset, aggregation);
+  const { experts = membersOf(document.mixture).experts } = requested;
+  const needs = needsOf({ ...document, experts }, preset, aggregation);
   const training = combineSettings(preset, {
     run: 'run',
     relay: [],
@@ -169,12 +170,12 @@ function trainingOf(
   return { training, adaptations };
 }
 
-/** Settings that fields of a spec need which measure or compare single contributions. */
+/** Settings that other fields of a spec need. */
 interface Needs extends Cause {
   readonly settings: PartialSettings;
 }
 
-/** Returns the settings that a default rule, screening and scores need; undefined if the preset fits. */
+/** Returns the settings that experts, a default rule, screening and scores need; undefined if the preset fits. */
 function needsOf(document: Untyped, preset: PartialSettings, { rule }: Untyped): Needs | undefined {
   if (preset.packing !== 'trellis') return undefined;
   if (rule !== undefined) {
@@ -182,9 +183,15 @@ function needsOf(document: Untyped, preset: PartialSettings, { rule }: Untyped):
     return { settings: comparable, because: `aggregation.rule ${String(rule)}`, why };
   }
   const names = ['screening', 'scores'].filter((name) => document[name] === true);
-  if (names.length === 0) return undefined;
-  const why = 'they measure contributions one by one, and a single one in few bits is mostly noise';
-  return { settings: comparable, because: names.join(', '), why };
+  if (names.length > 0) {
+    const why =
+      'they measure contributions one by one, and a single one in few bits is mostly noise';
+    return { settings: comparable, because: names.join(', '), why };
+  }
+  const { experts = 0 } = document;
+  if (experts === 0) return undefined;
+  const why = 'the group of a worker says what it sends';
+  return { settings: { owners: 0, fragments: 1 }, because: `experts ${String(experts)}`, why };
 }
 
 /** Converts a key to hex; leaves anything else for the spec reader to refuse. */

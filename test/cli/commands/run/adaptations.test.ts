@@ -40,6 +40,9 @@ it('run create says which settings other ones changed', async () => {
   const large = await ofGpt('width=384', 'layers=6', 'ffn=1536', 'heads=6');
   expect(large.changes).toEqual([['10,616,832 parameters', { fragments: 2 }]]);
   expect(large.spec.training).toMatchObject({ packing: 'trellis', owners: 4, fragments: 2 });
+  const mixed = await ofGpt('experts=4', 'groups=a=0,1', 'groups=b=2,3');
+  expect(mixed.changes).toEqual([['experts 4', { owners: 0 }]]);
+  expect(mixed.spec.training).toMatchObject({ owners: 0, fragments: 1 });
   const screened = await create(
     { screening: true, training: { fragments: 1 } },
     '--corpus',
