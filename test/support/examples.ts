@@ -19,7 +19,7 @@ const inComments = sources.flatMap((path) =>
   })),
 );
 
-const onPages = ['docs/library.md', 'docs/models.md'].flatMap((page) =>
+const onPages = ['docs/library.md', 'docs/library-runs.md', 'docs/models.md'].flatMap((page) =>
   [...readFileSync(join(root, page), 'utf8').matchAll(/^```ts\n(.*?)^```$/gms)].map(
     ([, code], i) => ({ where: `${page} ${i + 1}`, code: code! }),
   ),
