@@ -1,6 +1,6 @@
 """Makes test/vectors/multilingual.json: token ids of texts in many languages and of conversations by SmolLM2-135M-Instruct's tokenizer.
 
-    python -m venv venv && venv/bin/pip install transformers==5.23.0 gguf==0.19.0 torch==2.11.0
+    python -m venv venv && venv/bin/pip install transformers==5.24.0 gguf==0.19.0 torch==2.15.0
     venv/bin/python test/vectors/make_multilingual.py SmolLM2-135M-Instruct.Q4_1.gguf tinyshakespeare.txt
 
 Of tiny Shakespeare the number of ids is kept and the SHA-256 over them, as 32 bits each, little-endian.
@@ -13,6 +13,7 @@ import struct
 import sys
 
 import transformers
+from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer
 
 PAGE = """The river does not ask where the sea is. It's 7:45, and they'll have walked 12,345 m by 2026-11-22.
@@ -56,6 +57,10 @@ TALK = [
 
 file, corpus = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+# transformers does not read the pre-tokenizer of a GGUF file; this is the one of the model's tokenizer.json
+tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+    [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+)
 
 
 def ids(text: str) -> list[int]:
