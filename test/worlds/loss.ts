@@ -22,24 +22,42 @@ export const isCompared = ({ seed, run, faults, isReal }: World): boolean =>
   !faults.some(({ fault }) => faultNamed(fault).changesLoss) &&
   !isReal;
 
-/** Returns the losses of founders after the rounds that counted a contribution; small tiers are other models. */
-function lossesOf({ saved, outcomes }: Chronicle, founders: readonly number[]): readonly number[] {
-  const byRound = new Map<number, number>();
-  for (const { worker, round, outcome, loss } of saved) {
-    if (!founders.includes(worker) || !outcomes.get(outcome)?.accepted.length) continue;
-    byRound.set(round, loss);
-  }
-  return [...byRound].sort(([a], [b]) => a - b).map(([, loss]) => loss);
+/** Number of counted contributions of a round, and the loss after it. */
+interface Counted {
+  readonly accepted: number;
+  readonly loss: number;
 }
 
-/** Returns what contradicts the invariant. Compares the last loss with that after as many undisturbed rounds. */
+/** Returns the losses of founders after the rounds that counted a contribution; small tiers are other models. */
+function countedBy(
+  { saved, outcomes }: Chronicle,
+  founders: readonly number[],
+): readonly Counted[] {
+  const byRound = new Map<number, Counted>();
+  for (const { worker, round, outcome, loss } of saved) {
+    const accepted = outcomes.get(outcome)?.accepted.length ?? 0;
+    if (founders.includes(worker) && accepted > 0) byRound.set(round, { accepted, loss });
+  }
+  return [...byRound].sort(([a], [b]) => a - b).map(([, counted]) => counted);
+}
+
+/**
+ * Returns what contradicts the invariant. Compares the last loss with that after as many undisturbed rounds. Where each
+ * value has owners, a round with fewer contributions than undisturbed leaves values as they were and is not compared.
+ */
 export function lossApart(disturbed: Chronicle, undisturbed: Chronicle): readonly string[] {
   const { world } = disturbed;
   const founders = honestIn(world).filter((worker) => worker < world.founders);
-  const [losses, usual] = [disturbed, undisturbed].map((each) => lossesOf(each, founders));
-  const [last, same] = [losses!.at(-1), usual![losses!.length - 1]];
+  const counted = countedBy(disturbed, founders);
+  const usual = countedBy(undisturbed, founders);
+  const isOwned = Object.hasOwn(world.document.training ?? {}, 'owners');
+  const isWhole = ({ accepted }: Counted, i: number) =>
+    !isOwned || accepted >= (usual[i]?.accepted ?? 0);
+  const rounds = counted.filter(isWhole).length;
+  const [last, same] = [counted.at(-1)?.loss, usual[rounds - 1]?.loss];
   if (last === undefined || same === undefined) return [];
-  if (last - same <= MOST_APART * usual![0]!) return [];
-  const rounds = `${losses!.length} rounds that count`;
-  return [`after ${rounds} the loss is ${last.toFixed(3)}, undisturbed ${same.toFixed(3)}`];
+  if (last - same <= MOST_APART * usual[0]!.loss) return [];
+  return [
+    `after ${rounds} rounds that count the loss is ${last.toFixed(3)}, undisturbed ${same.toFixed(3)}`,
+  ];
 }

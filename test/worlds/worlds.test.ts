@@ -75,13 +75,13 @@ describe('a world with real training', () => {
 
 describe('what a world learned', () => {
   const world: World = { ...drawWorld(1), workers: 3, founders: 3, rounds: 2, faults: [] };
-  const chronicleOf = (losses: readonly number[]): Chronicle => {
-    const chronicle = new Chronicle(world, specOf(world), () => 0);
+  const chronicleOf = (losses: readonly number[], accepted = 1, of = world): Chronicle => {
+    const chronicle = new Chronicle(of, specOf(of), () => 0);
     for (const [i, loss] of losses.entries()) {
       const [round, outcome] = [i + 1, `${i}`];
       chronicle.saves({ worker: 0, round, outcome, model: '', loss, ejected: [] });
-      const accepted = [{}];
-      chronicle.outcomes.set(outcome, { accepted } as unknown as Outcome);
+      const outcomeOf = { accepted: Array.from({ length: accepted }, () => ({})) };
+      chronicle.outcomes.set(outcome, outcomeOf as unknown as Outcome);
     }
     return chronicle;
   };
@@ -92,6 +92,14 @@ describe('what a world learned', () => {
     ['is compared after as many rounds that count', [1.1], 0],
   ])('%s', (_, losses, count) => {
     expect(lossApart(chronicleOf(losses), chronicleOf([1, 0.2]))).toHaveLength(count);
+  });
+
+  it('is compared after as many whole rounds, where values have owners', () => {
+    const owned: World = { ...world, document: { training: { owners: 2 } } };
+    const quiet = chronicleOf([1, 0.2], 3, owned);
+    expect(lossApart(chronicleOf([1, 0.6], 2, owned), quiet)).toEqual([]);
+    expect(lossApart(chronicleOf([1, 0.6], 3, owned), quiet)).toHaveLength(1);
+    expect(lossApart(chronicleOf([1, 0.6], 2), chronicleOf([1, 0.2], 3))).toHaveLength(1);
   });
 });
 
