@@ -9,9 +9,14 @@ import type { EventDraft } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Delegation } from '../run/spec/feature-fields.ts';
-import { withFeatures } from '../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
-import { ASSERTION, credentialsFor, type JoinCredentials } from './decisions/admission.ts';
+import {
+  ASSERTION,
+  credentialsFor,
+  type FindCredentials,
+  type JoinCredentials,
+  type JoinPoint,
+} from './decisions/admission.ts';
 import { type MachineJoin, refuseMachine, userDataFor } from './decisions/machines.ts';
 
 /** Highest rank of an assertion (NIP-85): enough for every spec. */
@@ -104,12 +109,13 @@ const INVITATION_MS = 10_000;
 
 /**
  * Returns a function that returns what this worker's join carries. In a run that admits by trust it returns undefined
- * until relays have a proof: the worker says how to get one and searches for it until the signal is aborted.
+ * until relays have a proof: the worker says how to get one and searches for it until the signal is aborted. In a run
+ * that accepts only some machines it makes new evidence when the outcome that the old one names is not recent any more.
  */
 export async function seekCredentials(
   spec: RunSpec,
   { key, delegation, isMember, after, machine, relays, clock, signal, onNotice }: CredentialSearch,
-): Promise<() => JoinCredentials | undefined> {
+): Promise<FindCredentials> {
   const run = runIdOf(spec);
   const name = delegation?.key ?? key;
   const means: Parameters<typeof credentialsFor>[3] = {
@@ -117,18 +123,33 @@ export async function seekCredentials(
     signal,
     find: async (filters) => (await relays.query(filters, { waitMs: TRUST_MS, signal })).events,
   };
-  const attested = isMember ? {} : await attest(spec, { key, after }, machine, clock);
-  const search = async (): Promise<JoinCredentials> => {
-    const shared = await credentialsFor(spec, run, key, means, delegation);
-    const features = { ...shared.features, ...attested.features };
-    return { ...shared, ...attested, ...withFeatures(features) };
+  const prove = (named: Digest) => attest(spec, { key, after: named }, machine, clock);
+  let proof = isMember ? undefined : await prove(after);
+  let isProving = false;
+  const renew = async (named: Digest): Promise<void> => {
+    if (isProving) return;
+    isProving = true;
+    proof = await prove(named).catch((error: unknown) => {
+      onNotice(`cannot join again yet: ${error instanceof Error ? error.message : error}`);
+      return undefined;
+    });
+    isProving = false;
   };
+  const admit = (now?: JoinPoint): JoinCredentials | undefined => {
+    if (spec.machines.vendors.length === 0 || now === undefined) return credentials;
+    if (proof?.after === undefined || !now.recent.includes(proof.after)) {
+      void renew(now.parent);
+      return undefined;
+    }
+    return { ...credentials, ...proof, features: { ...credentials.features, ...proof.features } };
+  };
+  const search = () => credentialsFor(spec, run, key, means, delegation);
   let credentials = await search();
   const isAdmitted = () =>
     spec.admission.kind !== 'trust' ||
     spec.founders.includes(name) ||
     (credentials.features?.trust?.proof ?? []).length > 0;
-  if (isAdmitted()) return () => credentials;
+  if (isAdmitted()) return admit;
   if (!isMember) onNotice(missingProof(spec, name));
   const poll = async (): Promise<void> => {
     while (!isAdmitted()) {
@@ -138,7 +159,7 @@ export async function seekCredentials(
   };
   // it rejects only when the worker ends
   poll().catch(() => undefined);
-  return () => (isAdmitted() ? credentials : undefined);
+  return (now) => (isAdmitted() ? admit(now) : undefined);
 }
 
 /**

@@ -19,7 +19,7 @@ import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
-import type { JoinCredentials } from './decisions/admission.ts';
+import type { FindCredentials } from './decisions/admission.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
 import type { Hashing } from './decisions/evidence.ts';
 import { groupNamed } from './decisions/groups.ts';
@@ -278,7 +278,7 @@ function memberOf(
     secretKey,
     journal,
     admission,
-  }: Parts & { readonly admission: () => JoinCredentials | undefined },
+  }: Parts & { readonly admission: FindCredentials },
 ): RunMember {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);

@@ -2,7 +2,7 @@
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Digest } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import type { JoinCredentials } from './decisions/admission.ts';
+import type { FindCredentials, JoinCredentials } from './decisions/admission.ts';
 import type { Certified } from './decisions/chain.ts';
 import { createEvidenceStore } from './decisions/evidence.ts';
 import type { FeatureMachine } from './features/feature.ts';
@@ -34,7 +34,7 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   /** Index of the group whose experts this worker trains, in a run with groups. */
   readonly group?: number | undefined;
   /** Credentials that its join carries, if the run requires any, or a function that returns them once they exist. */
-  readonly admission?: JoinCredentials | (() => JoinCredentials | undefined) | undefined;
+  readonly admission?: JoinCredentials | FindCredentials | undefined;
   /** Returns whether this worker wants seats; default true. */
   readonly wantsSeats?: (() => boolean) | undefined;
   readonly refresh: RefreshPort;

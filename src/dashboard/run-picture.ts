@@ -126,6 +126,7 @@ export interface RunPicture {
   readonly run: Digest;
   readonly name: string;
   readonly model: string;
+  /** Trust tier, labelled if the run accepts simulated machines. */
   readonly tier: string;
   /** Number of rounds of the run. */
   readonly planned: number;

@@ -10,7 +10,7 @@ import type { Heartbeat } from '../run/contribution.ts';
 import { lossUnitOf } from '../run/data-forms.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { isOfText } from '../run/settings.ts';
-import type { RunSpec } from '../run/spec/run-spec.ts';
+import { type RunSpec, tierName } from '../run/spec/run-spec.ts';
 import { computeProgress } from './picture-of.ts';
 import type { RefusalPicture, RelayPicture, RunPicture } from './run-picture.ts';
 
@@ -101,12 +101,12 @@ export class RunView {
     this.#replayed = replayed;
     this.#tip = tip;
     this.#members = new Set([...this.#spec.founders, ...workers.map(({ worker }) => worker)]);
-    const { training, name, tier, committee, telemetry } = this.#spec;
+    const { training, name, committee, telemetry } = this.#spec;
     return {
       run: this.#run,
       name: safeLine(name),
       model: training.model,
-      tier,
+      tier: tierName(this.#spec),
       reports: telemetry,
       planned: training.rounds,
       innerSteps: training.innerSteps,

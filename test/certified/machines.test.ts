@@ -38,6 +38,7 @@ const spec: RunSpec = {
   sealed,
 };
 const run = runIdOf(spec);
+const firstRound = { parent: run, recent: [run] };
 const NOW = 1_790_000_000;
 
 /** A simulated machine with this code. */
@@ -130,7 +131,7 @@ describe('a confidential run', () => {
     const admissions = await Promise.all(
       [...FOUNDERS, 3].map((index) => searching(swarm, index, machineOf(index))),
     );
-    const bad = (await searching(swarm, 4, machineOf(4)))()!;
+    const bad = (await searching(swarm, 4, machineOf(4)))(firstRound)!;
     const evidence = await machineOf(4, otherCode).evidence(
       userDataFor(run, { key: keyOf(4), after: run }, sealKeyOf(4)),
     );
@@ -143,6 +144,35 @@ describe('a confidential run', () => {
     const { members: roster } = (members[0]!.disk.state as CertifiedState).head.ledger;
     expect(roster.map(({ key }) => key)).toEqual([0, 1, 2, 3].map(keyOf).sort());
     await Promise.all(members.map(({ stop }) => stop?.()));
+  });
+
+  it('lists a member that was dropped again, with evidence of a recent outcome', async () => {
+    const swarm = createTimedSwarm(spec, 5);
+    const founders = await Promise.all(
+      FOUNDERS.map((index) => searching(swarm, index, machineOf(index))),
+    );
+    const notices: string[] = [];
+    let isBroken = true;
+    const good = machineOf(3);
+    const machine: MachineReport = {
+      ...good,
+      evidence: (userData) =>
+        isBroken ? Promise.reject(new Error('the driver is busy')) : good.evidence(userData),
+    };
+    // a member when it started, it has made no evidence yet
+    const admission = await searching(swarm, 3, machine, { isMember: true, notices });
+    const first = admission(firstRound);
+    await expect.poll(() => notices).toEqual(['cannot join again yet: the driver is busy']);
+    isBroken = false;
+    const members = FOUNDERS.map((index, i) => swarm.start({ index, admission: founders[i]! }));
+    const dropped = swarm.start({ index: 3, admission });
+    await swarm.finish([...members, dropped], 600);
+    expect(first).toBeUndefined();
+    const { members: roster } = (members[0]!.disk.state as CertifiedState).head.ledger;
+    expect(roster.map(({ key }) => key)).toContain(keyOf(3));
+    const later = { parent: 'ee'.repeat(32), recent: ['ee'.repeat(32)] };
+    expect(admission(later)).toBeUndefined();
+    await expect.poll(() => admission(later)?.after).toBe(later.parent);
   });
 
   it('refuses its own worker on another machine before it joins, with the field', async () => {
@@ -161,9 +191,10 @@ const searching = (
   { connect, clock }: TimedSwarm,
   index: number,
   machine: MachineReport | undefined,
+  { isMember = false, notices = [] }: { isMember?: boolean; notices?: string[] } = {},
 ) =>
   seekCredentials(spec, {
-    ...{ key: keyOf(index), isMember: false, after: run, machine, relays: connect(), clock },
+    ...{ key: keyOf(index), isMember, after: run, machine, relays: connect(), clock },
     signal: new AbortController().signal,
-    onNotice: () => undefined,
+    onNotice: (notice) => notices.push(notice),
   });

@@ -1,8 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
+import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/processes.ts';
+import { sampleSpec } from '../support/run-spec.ts';
 
 const folder = temporaryFolder();
 const file = (name: string) => join(folder, name);
@@ -66,7 +68,35 @@ it('verify names the data, a damaged shard and another manifest', async () => {
   expect((await as('eve', 'verify', file('sealed'))).stderr).toContain('shard 0 is damaged');
 });
 
+it('several files are sealed as one for the recipients of a run, each once', async () => {
+  writeFileSync(file('a.csv'), 'x,y\n1,2\n3,4');
+  writeFileSync(file('b.csv'), 'x,y\n5,6\n');
+  writeFileSync(file('c.csv'), 'y,x\n5,6\n');
+  const [alice, bob] = ['alice', 'bob'].map((person) => {
+    const { pubkey, content } = JSON.parse(readFileSync(file(`${person}.json`), 'utf8'));
+    return `${pubkey}:${JSON.parse(content).x25519}`;
+  });
+  const spec = sampleSpec({
+    data: { kind: 'own' },
+    sealed: {
+      manifest: `tee://${'5e'.repeat(32)}`,
+      id: '1d'.repeat(32),
+      recipients: [alice!, bob!],
+    },
+    training: { model: 'char-gpt' },
+  });
+  writeFileSync(file('first.json'), canonicalSpec(spec));
+  const to = ['--to', file('alice.json'), '--run', file('first.json'), '-o', file('second')];
+  const mixed = await as('owner', 'seal', file('a.csv'), file('c.csv'), ...to);
+  expect(mixed.stderr).toContain('c.csv is not like');
+  await as('owner', 'seal', file('a.csv'), file('b.csv'), ...to);
+  expect((await as('eve', 'list', file('second'))).stdout.match(/npub1/g)).toHaveLength(2);
+  await as('bob', 'open', file('second'), '-o', file('second.csv'));
+  expect(readFileSync(file('second.csv'), 'utf8')).toBe('x,y\n1,2\n3,4\n5,6\n');
+});
+
 it.each([
+  ['nobody', [], 'has no recipient'],
   ['a recipient that is no event', ['--to', 'DATA'], 'is not an event'],
   ['more parts than lines', ['--to', 'ALICE', '--shards', '400'], 'fewer lines than parts'],
 ])('refuses %s', async (_, flags, why) => {

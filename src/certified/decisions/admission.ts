@@ -157,6 +157,19 @@ export interface JoinCredentials extends Pick<JoinRequest, 'evidence' | 'feature
   readonly after?: Digest;
 }
 
+/** Outcomes that a join may name. */
+export interface JoinPoint {
+  /** The last outcome. */
+  readonly parent: Digest;
+  readonly recent: readonly Digest[];
+}
+
+/**
+ * Returns what a join carries; undefined while the worker cannot be admitted, or while its machine makes evidence for
+ * this point of the run.
+ */
+export type FindCredentials = (now?: JoinPoint) => JoinCredentials | undefined;
+
 interface Means {
   readonly clock: Clock;
   readonly signal: AbortSignal;

@@ -11,7 +11,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import { principalOf } from '../../run/spec/feature-fields.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import type { JoinCredentials } from '../decisions/admission.ts';
+import type { FindCredentials } from '../decisions/admission.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
@@ -36,8 +36,7 @@ interface AttendancePorts {
   readonly tier: number;
   /** Index of the group whose experts this worker trains; -1 in a run without groups. */
   readonly group: number;
-  /** Returns what the join carries; undefined while the worker cannot be admitted. */
-  readonly admission: () => JoinCredentials | undefined;
+  readonly admission: FindCredentials;
   readonly control: Pick<Control, 'sign' | 'send'>;
   readonly reporter: RunReporter;
   take(message: ProtocolMessage): void;
@@ -117,7 +116,6 @@ export class Attendance {
   /** Sends joins until an outcome lists one; with seat wishes also sends a new join when the wish changes. */
   announce({ run, parent, recent, ledger }: Certified): void {
     const { spec, me, tip, tier, group, wantsSeats, control, take } = this.#ports;
-    const admission = this.#ports.admission();
     const member = ledger.members.find(({ key }) => key === me);
     if (member) assertTier(member, tier, spec);
     if (member) assertGroup(member, group, spec);
@@ -131,8 +129,10 @@ export class Attendance {
     const isFresh =
       announced?.parent === parent ||
       (announced?.wants === wants && recent.includes(announced.parent));
-    if (isSettled || isFresh || !admission || ledger.faulted.includes(me)) return;
-    this.#announced = { parent, wants };
+    if (isSettled || isFresh || ledger.faulted.includes(me)) return;
+    const admission = this.#ports.admission({ parent, recent });
+    if (admission === undefined) return;
+    this.#announced = { parent: admission.after ?? parent, wants };
     const seats = spec.seatWishes && ({ seats: { wants } } as const);
     const widths = spec.tiers > 0 && { widths: { tier } };
     const experts = spec.mixture.experts > 0 && { experts: { group } };

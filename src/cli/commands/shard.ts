@@ -3,7 +3,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { sealKey } from '../../../kinds/seal-key.ts';
-import { toHex } from '../../base/bytes.ts';
+import { concatBytes, toHex, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import { parseEvent, verifyEvent } from '../../network/event.ts';
@@ -18,10 +18,12 @@ import {
   sealParts,
 } from '../../node/data/sealed-data.ts';
 import { filesIn } from '../../node/data/sources.ts';
+import { readDocument } from '../../node/files/documents.ts';
 import { homeSigner, loadSealKeys, toNpub } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { SEALED_FILE } from '../../run/chunked-files.ts';
+import { readSpec } from '../../run/spec/read-spec.ts';
 import { manifestHash, type SealedForm, type SealedManifest } from '../../sealed/manifest.ts';
 import { splitLines } from '../../sealed/shard.ts';
 import {
@@ -61,7 +63,8 @@ const key = (): Command =>
   );
 
 const sealFlags = {
-  to: { ...required(several('<file>', 'what `nostrain shard key` printed for a recipient')) },
+  to: several('<file>', 'what `nostrain shard key` printed for a recipient'),
+  run: text('<file>', 'spec of a run on sealed data: encrypt for the same recipients'),
   shards: withDefault(
     whole('<n>', 'parts, of which each recipient gets its share', 1, MOST_PARTS),
     1,
@@ -71,13 +74,14 @@ const sealFlags = {
 
 const seal = (): Command =>
   commandWith('seal', 'encrypt data in parts; prints the hash that a spec names', sealFlags)
-    .argument('<data>', 'text, .csv with a header, .jsonl, or a folder of pictures')
-    .action(async (data: string, { to, shards, out }: FlagValues<typeof sealFlags>) => {
-      const recipients = await Promise.all(to.map(recipientIn));
+    .argument('<data...>', 'texts, .csv with a header, .jsonl, or folders of pictures: all alike')
+    .action(async (data: readonly string[], flags: FlagValues<typeof sealFlags>) => {
+      const { shards, out } = flags;
+      const recipients = await recipientsOf(flags);
       const { form, bytes } = await plainData(data);
       const parts = splitLines(bytes, shards, form === 'csv');
       if (parts.some((part) => part.length === 0)) {
-        throw new ConfigError('shard/parts', `${data} has fewer lines than parts`, {
+        throw new ConfigError('shard/parts', `${data.join(', ')} has fewer lines than parts`, {
           hint: 'make fewer parts (--shards)',
         });
       }
@@ -88,12 +92,50 @@ const seal = (): Command =>
 
 const FORMS: Readonly<Record<string, SealedForm>> = { '.csv': 'csv', '.jsonl': 'jsonl' };
 
-/** Reads the data to encrypt, in lines that stay whole. */
-async function plainData(path: string): Promise<{ form: SealedForm; bytes: Uint8Array }> {
-  if ((await stat(path).catch(() => undefined))?.isDirectory()) {
-    return { form: 'images', bytes: await linesOf(await filesIn(path)) };
+/** Reads the files to encrypt as one, in lines that stay whole. Throws a ConfigError if they differ in form. */
+async function plainData(paths: readonly string[]) {
+  const files = await Promise.all(paths.map(plainFile));
+  const [{ form, header }] = files as [(typeof files)[0]];
+  const odd = files.findIndex((each) => each.form !== form || each.header !== header);
+  if (odd > 0) {
+    throw new ConfigError('shard/forms', `${paths[odd]} is not like ${paths[0]}`, {
+      hint: 'seal files of one form together; tables need the same header',
+    });
   }
-  return { form: FORMS[extname(path).toLowerCase()] ?? 'text', bytes: await bytesOf(path) };
+  const parts = files.flatMap(({ lines }, i) => {
+    const isOpen = i + 1 < files.length && lines.at(-1) !== NEWLINE;
+    return isOpen ? [lines, Uint8Array.of(NEWLINE)] : [lines];
+  });
+  return { form, bytes: concatBytes(utf8(header), ...parts) };
+}
+
+/** Reads one file or folder; the header of a table is apart. */
+async function plainFile(path: string) {
+  const isFolder = (await stat(path).catch(() => undefined))?.isDirectory();
+  const form = isFolder ? 'images' : (FORMS[extname(path).toLowerCase()] ?? 'text');
+  const bytes = isFolder ? await linesOf(await filesIn(path)) : await bytesOf(path);
+  const start = form === 'csv' ? bytes.indexOf(NEWLINE) + 1 : 0;
+  const header = new TextDecoder().decode(bytes.subarray(0, start));
+  return { form, header, lines: bytes.subarray(start) } as const;
+}
+
+const NEWLINE = 10;
+
+/** Returns the recipients in files, or those of a run. Throws a ConfigError (`shard/recipient`) if there are none. */
+async function recipientsOf({
+  to = [],
+  run,
+}: FlagValues<typeof sealFlags>): Promise<readonly Recipient[]> {
+  const listed = run === undefined ? [] : readSpec(await readDocument(run)).sealed.recipients;
+  const known = listed.map((pair) => pair.split(':') as [worker: string, sealKey: string]);
+  const named = await Promise.all(to.map(recipientIn));
+  const recipients = [...named, ...known.map(([worker, sealKey]) => ({ worker, sealKey }))];
+  // a key may be named twice
+  if (recipients.length > 0)
+    return [...new Map(recipients.map((each) => [each.worker, each])).values()];
+  throw new ConfigError('shard/recipient', 'the data has no recipient', {
+    hint: 'name keys with --to FILE, or a run on sealed data with --run FILE',
+  });
 }
 
 async function recipientIn(file: string): Promise<Recipient> {

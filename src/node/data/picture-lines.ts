@@ -11,10 +11,14 @@ export interface PictureFiles {
   readonly files: readonly PictureFile[];
 }
 
-/** Returns one line per picture: class, file name, and the file in base64. */
-export async function linesOf({ files }: PictureFiles): Promise<Uint8Array> {
+/** Returns one line per picture: class, file name, and the file in base64. Classes take turns, so each part has all. */
+export async function linesOf({ classes, files }: PictureFiles): Promise<Uint8Array> {
+  const each = classes.map((name) => files.filter((file) => file.class === name));
+  const turns = Array.from({ length: Math.max(0, ...each.map(({ length }) => length)) }, (_, i) =>
+    each.flatMap((of) => of[i] ?? []),
+  );
   const lines: string[] = [];
-  for (const { class: of, name, read } of files) {
+  for (const { class: of, name, read } of turns.flat()) {
     lines.push(`${JSON.stringify({ class: of, name, data: toBase64(await read()) })}\n`);
   }
   return utf8(lines.join(''));

@@ -60,6 +60,10 @@ export function runIdOf(spec: RunSpec): Digest {
   return run;
 }
 
+/** Returns the trust tier in words, labelled if the run accepts simulated machines, which prove nothing. */
+export const tierName = ({ tier, machines }: Pick<RunSpec, 'tier' | 'machines'>): string =>
+  machines.vendors.includes('simulated') ? `${tier} (SIMULATED machines)` : tier;
+
 function toJson(value: unknown): Json {
   if (typeof value === 'number' || typeof value === 'string') return value;
   if (typeof value === 'boolean' || value === null) return value;

@@ -9,7 +9,7 @@ import { toNpub } from '../../../node/files/keys.ts';
 import type { Group } from '../../../run/field.ts';
 import { fields } from '../../../run/options.ts';
 import { writeSettings } from '../../../run/settings.ts';
-import { canonicalSpec, type RunSpec } from '../../../run/spec/run-spec.ts';
+import { canonicalSpec, type RunSpec, tierName } from '../../../run/spec/run-spec.ts';
 import {
   groupFields,
   plainFields,
@@ -131,6 +131,8 @@ interface Summary {
   readonly name: string;
   readonly run: string;
   readonly model: string;
+  /** Trust tier, labelled if the run accepts simulated machines. */
+  readonly tier: string;
   readonly founders: number;
   readonly author: string;
   readonly publishedAt: string;
@@ -152,6 +154,7 @@ export function summary(
     name,
     run,
     model: training.model,
+    tier: tierName(spec),
     founders: founders.length,
     author: toNpub(author),
     publishedAt: timeOf(createdAt),
@@ -173,10 +176,10 @@ const MOST_INDENT = 8;
 function words(runs: readonly Summary[]): string {
   if (runs.length === 0) return 'no runs on these relays\n';
   const lines = runs.flatMap((each) => {
-    const { name, run, model, founders, author, publishedAt, naddr, parent, depth } = each;
+    const { name, run, model, tier, founders, author, publishedAt, naddr, parent, depth } = each;
     const many = `${founders} founder${founders === 1 ? '' : 's'}`;
     const facts = [
-      safeLine(`${name}: ${model}, ${many}, ${publishedAt}`),
+      safeLine(`${name}: ${model}, ${tier} tier, ${many}, ${publishedAt}`),
       ...(parent ? [`  goes on from run ${parent.run} after ${parent.rounds} rounds`] : []),
       `  run ${run}`,
       `  by ${fullName(author)}`,

@@ -12,7 +12,7 @@ import {
   settingNames,
   unspecifiedNames,
 } from '../../../run/settings.ts';
-import type { RunSpec } from '../../../run/spec/run-spec.ts';
+import { type RunSpec, tierName } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { addFlags, type FlagValues, text, toggle } from '../../../terminal/flag-table.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
@@ -179,7 +179,7 @@ export async function trainIn(
     close = joined.close;
     const { spec, session } = joined;
     const state = await runWorkerCommand(session, flags, {
-      title: `run ${spec.name}`,
+      title: `run ${spec.name}, ${tierName(spec)} tier`,
       interrupt,
       stream: extras.stream,
       onOpen: (notify) => extras.onOpen?.(spec, notify),
