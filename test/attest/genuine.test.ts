@@ -36,6 +36,21 @@ describe.each(genuine)('$file', ({ file, at, late, says, measurement, userData }
   });
 });
 
+it('a certificate that was verified vouches for no other with its signature', async () => {
+  const [{ at }] = genuine as [(typeof genuine)[0]];
+  const evidence = evidenceOf('amd');
+  expect((await verifyEvidence(evidence, at)).ok).toBe(true);
+  const [leaf, ...others] = evidence.certificates;
+  const text = Buffer.from(leaf!).toString('latin1');
+  const [from, until] = [...text.matchAll(/\d{12}Z/g)];
+  expect(Number(until![0].slice(0, 2))).toBe(Number(from![0].slice(0, 2)) + 7);
+  const longer = Buffer.from(leaf!);
+  longer.write('40', until!.index);
+  const certificates = [longer, ...others];
+  const verdict = await verifyEvidence({ ...evidence, certificates }, seconds('2039-01-01'));
+  expect(verdict).toMatchObject({ issue: { code: 'bad-chain', at: 'certificates.0' } });
+});
+
 it('200 evidences with one bit changed are refused, or say the same', async () => {
   const { broken, refused } = await tryFlips(0, 200);
   expect(broken).toEqual([]);
