@@ -83,6 +83,12 @@ function words(run: LocalRun): readonly string[] {
 const heightOf = (lines: readonly string[], columns: number): number =>
   lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(widthOf(line) / columns)), 0);
 
+function factsOf({ kind, state, model, parameters, rounds, played }: LocalRun): readonly string[] {
+  const size = parameters === undefined ? [] : [`${formatCount(parameters)} parameters`];
+  const far = `${played}${rounds === undefined ? '' : ` of ${rounds}`} rounds`;
+  return [kind, ...(model === undefined ? [] : [model]), ...size, state, far];
+}
+
 interface ShowLimits {
   readonly plot: number;
   readonly sample: number;
@@ -91,17 +97,14 @@ interface ShowLimits {
 }
 
 function linesOf(run: LocalRun, columns: number, limits: ShowLimits): readonly string[] {
-  const { name, kind, state, model, parameters, rounds, played, worker, lossBefore } = run;
-  const size = parameters === undefined ? [] : [`${formatCount(parameters)} parameters`];
-  const far = `${played}${rounds === undefined ? '' : ` of ${rounds}`} rounds`;
-  const facts = [kind, ...(model === undefined ? [] : [model]), ...size, state, far];
+  const { name, parameters, worker, lossBefore } = run;
   const started = lossBefore === undefined ? [] : [`loss at the start  ${formatLoss(lossBefore)}`];
   const sample = sampleOf(run);
   const text = sample === undefined ? [] : wrap(safe(sample).trim(), columns - 4);
   const command = sampleCommand(run);
   const changed = formatAge(Date.now() - run.changedAtMs);
   return [
-    safeLine(`${name}  ${facts.join(' · ')}`),
+    safeLine(`${name}  ${factsOf(run).join(' · ')}`),
     '',
     ...plot(curveOf(run), columns, limits.plot),
     ...started,
@@ -116,35 +119,45 @@ function linesOf(run: LocalRun, columns: number, limits: ShowLimits): readonly s
     '',
     ...(parameters === undefined ? [] : [`model   ${modelFileOf(worker)}`]),
     `folder  ${run.dir} (${formatBytes(run.bytes)}, changed ${changed})`,
-    ...(command === undefined ? [] : [`${LEADS[formOf({ model: model! })]}: ${command}`]),
+    ...(command === undefined ? [] : [`${LEADS[formOf({ model: run.model! })]}: ${command}`]),
   ];
 }
 
-function table({ history, lossUnit }: LocalRun, most = history.length): readonly string[] {
-  if (history.length === 0) return ['no round is finished yet'];
+type Row = ReturnType<typeof roundRow>;
+
+/** The columns of a table of rounds: heading and cell. */
+const COLUMNS: readonly (readonly [heading: string, cell: (row: Row) => string])[] = [
+  ['round', ({ index }) => `${roundNumber(index)}`],
+  ['validation', ({ validationLoss }) => formatLoss(validationLoss)],
+  ['right', ({ accuracy }) => formatShare(accuracy)],
+  ['training', ({ trainingLoss }) => formatLoss(trainingLoss)],
+  ['counted', ({ counted }) => `${counted}`],
+  ['refused', ({ refused }) => `${refused}`],
+  ['sent', ({ eventBytes }) => formatBytes(eventBytes)],
+  ['time', ({ seconds }) => `${seconds.toFixed(0)} s`],
+  ['ended by', ({ result }) => result],
+  ['model', ({ model }) => model.slice(0, 8)],
+];
+
+/** Returns headings and cells of the newest rounds; shares of right answers only where there are some. */
+function cellsOf({ history }: LocalRun, most = history.length): readonly (readonly string[])[] {
   const isRight = history.some(({ accuracy }) => accuracy !== undefined);
-  const right = isRight ? ['right'] : [];
-  const heading = ['round', 'validation', ...right, ...HEADING];
-  const rows = history.slice(history.length - most).map((round) => {
-    const { counted, refused, eventBytes, seconds, result } = roundRow(round);
-    const sent = formatBytes(eventBytes);
-    return [
-      `${roundNumber(round.index)}`,
-      formatLoss(round.validationLoss ?? Number.NaN),
-      ...right.map(() => formatShare(round.accuracy)),
-      formatLoss(round.trainingLoss),
-      `${counted}`,
-      `${refused}`,
-      sent,
-      `${seconds.toFixed(0)} s`,
-      result,
-    ];
-  });
-  const cells = [[...heading, 'ended by'], ...rows];
-  const widths = heading.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
-  const lines = cells.map((row) => row.map((cell, i) => cell.padStart(widths[i] ?? 0)).join('  '));
+  const shown = COLUMNS.filter(([heading]) => isRight || heading !== 'right');
+  const rows = history.slice(history.length - most).map(roundRow);
+  return [
+    shown.map(([heading]) => heading),
+    ...rows.map((row) => shown.map(([, cell]) => cell(row))),
+  ];
+}
+
+function table(run: LocalRun, most?: number): readonly string[] {
+  const { history, lossUnit } = run;
+  if (history.length === 0) return ['no round is finished yet'];
+  const cells = cellsOf(run, most).map((row) => row.slice(0, -1));
+  const widths = cells[0]!.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
+  const lines = cells.map((row) => row.map((cell, i) => cell.padStart(widths[i]!)).join('  '));
   const unit = lossUnit === undefined ? [] : [`losses are ${lossUnit}`];
-  const hidden = history.length - most;
+  const hidden = history.length + 1 - cells.length;
   const more = hidden === 0 ? [] : [`--csv - prints the ${hidden} earlier rounds too`];
   const about = [...unit, ...more].join('; ');
   return ['', ...(about === '' ? [] : [about]), ...lines];
@@ -157,8 +170,6 @@ const LEADS = {
   series: 'draw its forecast with',
   images: 'have it guess pictures with',
 } as const;
-
-const HEADING = ['training', 'counted', 'refused', 'sent', 'time'];
 
 const toCsv = ({ history }: LocalRun): string => {
   const names = ['validationLoss', 'trainingLoss', 'counted', 'refused'] as const;
@@ -224,16 +235,9 @@ pre { white-space: pre-wrap; border-left: 3px solid #8888; padding-left: 1rem }
 
 /** Renders the HTML page. */
 function renderPage(run: LocalRun): string {
-  const { name, kind, state, model, parameters, rounds, played, history, lossUnit } = run;
-  const facts = [
-    kind,
-    model ?? '',
-    parameters === undefined ? '' : `${formatCount(parameters)} parameters`,
-    `${played}${rounds === undefined ? '' : ` of ${rounds}`} rounds`,
-    state,
-    lossUnit === undefined ? '' : `losses are ${lossUnit}`,
-  ].filter((fact) => fact !== '');
-  const sample = history.findLast((round) => round.sample !== undefined)?.sample;
+  const { name, lossUnit } = run;
+  const facts = [...factsOf(run), ...(lossUnit === undefined ? [] : [`losses are ${lossUnit}`])];
+  const sample = sampleOf(run);
   const wrote =
     sample === undefined
       ? ''
@@ -283,38 +287,12 @@ function curve({ history }: LocalRun): string {
 `;
 }
 
-const HEADINGS = [
-  'round',
-  'validation',
-  'right',
-  'training',
-  'counted',
-  'refused',
-  'sent',
-  'time',
-  'result',
-  'model',
-];
-
-function htmlTable({ history }: LocalRun): string {
-  const rows = history.map((round) => {
-    const { counted, refused, eventBytes, seconds, result, model } = roundRow(round);
-    const cells = [
-      roundNumber(round.index),
-      formatLoss(round.validationLoss ?? Number.NaN),
-      formatShare(round.accuracy),
-      formatLoss(round.trainingLoss),
-      counted,
-      refused,
-      formatBytes(eventBytes),
-      `${seconds.toFixed(0)} s`,
-      inHtml(result),
-      inHtml(model.slice(0, 8)),
-    ];
-    return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
+function htmlTable(run: LocalRun): string {
+  const lines = cellsOf(run).map((row, i) => {
+    const tag = i === 0 ? 'th' : 'td';
+    return `<tr>${row.map((cell) => `<${tag}>${inHtml(cell)}</${tag}>`).join('')}</tr>`;
   });
-  const heading = HEADINGS.map((each) => `<th>${each}</th>`).join('');
-  return `<table>\n<tr>${heading}</tr>\n${rows.join('\n')}\n</table>\n`;
+  return `<table>\n${lines.join('\n')}\n</table>\n`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 /** Draws losses as a PNG for notes: clients of Nostr show no SVG. */
-import { crc32, deflateSync } from 'node:zlib';
+import { encode } from 'fast-png';
 
 export const CHART_SIZE = { width: 640, height: 320 } as const;
 const MARGIN = 24;
@@ -24,34 +24,11 @@ export function drawLossChart(losses: readonly number[]): Uint8Array {
       dot(pixels, Math.round(x + (dx * at) / steps), Math.round(y + (dy * at) / steps));
     }
   }
-  return encodePng(pixels);
+  return encode({ width, height, data: pixels, channels: 1, depth: 8 });
 }
 
 function dot(pixels: Uint8Array, x: number, y: number): void {
   for (let row = y - PEN; row <= y + PEN; row++) {
     pixels.fill(INK, row * CHART_SIZE.width + x - PEN, row * CHART_SIZE.width + x + PEN);
   }
-}
-
-function encodePng(pixels: Uint8Array): Uint8Array {
-  const { width, height } = CHART_SIZE;
-  const rows = Buffer.alloc((width + 1) * height);
-  for (let row = 0; row < height; row++) {
-    rows.set(pixels.subarray(row * width, (row + 1) * width), row * (width + 1) + 1);
-  }
-  const header = Buffer.alloc(13);
-  header.writeUInt32BE(width, 0);
-  header.writeUInt32BE(height, 4);
-  header.writeUInt8(8, 8);
-  const signature = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
-  const parts = [part('IHDR', header), part('IDAT', deflateSync(rows)), part('IEND')];
-  return Buffer.concat([signature, ...parts]);
-}
-
-function part(name: string, data: Uint8Array = new Uint8Array()): Buffer {
-  const body = Buffer.concat([Buffer.from(name, 'latin1'), data]);
-  const [length, checksum] = [Buffer.alloc(4), Buffer.alloc(4)];
-  length.writeUInt32BE(data.length);
-  checksum.writeUInt32BE(crc32(body));
-  return Buffer.concat([length, body, checksum]);
 }
