@@ -2,10 +2,12 @@
  * `nostrain demo certified`: seven workers over three relays, one of which lies. One worker is silent, one is killed
  * and restarted, one votes twice, and one sends the opposite of what it learned.
  */
+
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
+import type { Untyped } from '../../src/base/shape.ts';
 import { createEndpoint, createPost } from '../../src/chain/endpoints.ts';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
 import { createRegistrySource } from '../../src/chain/evm/stake-sources.ts';
@@ -20,7 +22,6 @@ import {
 import { publishOver } from '../../src/cli/shared/stake-refresh.ts';
 import { findAnvil, startLocalChain } from '../../src/node/net/local-programs.ts';
 import { roundName, type WorkerId } from '../../src/run/ids.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import {
   formatStakeJson,
   type StakeSnapshot,

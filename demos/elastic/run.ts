@@ -1,10 +1,11 @@
 /** `nostrain demo elastic`: workers of several tiers train one model; control runs without tiers follow. */
+
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
+import type { Untyped } from '../../src/base/shape.ts';
 import { settingsFromFile } from '../../src/terminal/options.ts';
 import { patientRules, replayKept } from '../shared/certified.ts';
 import { demoText } from '../shared/data.ts';

@@ -1,4 +1,5 @@
 /** Certified runs in demos: creates worker keys, publishes a spec, and replays the run from events on the relays. */
+
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { canonicalSpec, createSigner, type RunSpec, runIdOf, type Signer } from 'nostrain';
@@ -11,6 +12,7 @@ import {
   replayRun,
 } from 'nostrain/certified';
 import { createSecretKey, nativeCrypto, nativeSha256 } from 'nostrain/node';
+import type { Untyped } from '../../src/base/shape.ts';
 import { createSlowReporter } from '../../src/base/slow.ts';
 import { publishRun } from '../../src/certified/wire/runs.ts';
 import { withRelays } from '../../src/cli/shared/with-relays.ts';
@@ -19,7 +21,6 @@ import { writeKeyFile } from '../../src/node/files/keys.ts';
 import { startOfSettings } from '../../src/node/pretrained/imported-file.ts';
 import { roundName, type WorkerId } from '../../src/run/ids.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
 
 /** A worker of a demo with its key. */

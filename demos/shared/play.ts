@@ -2,10 +2,11 @@
  * Starts the worker processes of a demo, in a run that averages or in a certified run, and logs their events until they
  * end.
  */
+
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
+import type { Untyped } from '../../src/base/shape.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
-import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { certify, enlist, type Hand } from './certified.ts';
 import { EventLog } from './document.ts';
 import type { Stage } from './stage.ts';

@@ -3,6 +3,7 @@
 import { fromHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256, sha256Hex } from '../base/hash.ts';
+import { isObject, type Untyped } from '../base/shape.ts';
 import { assertSliceSizes, sizesOfSlice } from '../model/data/evaluation.ts';
 import { type DataSizes, inputOf, layoutOf, sizeSettings } from '../model/from-settings.ts';
 import { chunkTree } from '../network/chunks/payload.ts';
@@ -20,7 +21,6 @@ import type { Delegation } from '../run/spec/feature-fields.ts';
 import { importedDataOf } from '../run/spec/imported-shape.ts';
 import { completeDocument, contradictions, readSpec } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import type { Evaluation } from '../run/spec/spec-table.ts';
 import { readStart, type Start } from '../run/spec/start.ts';
 import { fullName } from '../run/worker-names.ts';

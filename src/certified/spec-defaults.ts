@@ -1,5 +1,6 @@
 /** Defaults of a new run spec that depend on its other fields, and which of them differ from the usual ones. */
 
+import { isObject, type Untyped } from '../base/shape.ts';
 import { ruleForms, ruleNames, usualAggregation, verifiedAggregation } from '../run/aggregation.ts';
 import { readKey } from '../run/field.ts';
 import {
@@ -19,7 +20,6 @@ import {
   presets,
   requestedModel,
 } from '../run/spec/presets.ts';
-import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 
 /** Rank that an invitation asserts (NIP-85), so that other assertions of a founder admit no key. */
 const INVITED_RANK = 100;

@@ -2,9 +2,18 @@
  * State of a worker in a certified run: its format on disk (ledgers as canonical bytes, checked by their roots), and
  * the residual after a round or a change of branch.
  */
-import { isHex32, utf8 } from '../base/bytes.ts';
+import { utf8 } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
-import type { Departure } from '../consensus/round/roster-change.ts';
+import {
+  isCount,
+  isHash,
+  isObject,
+  isText,
+  listOf,
+  optional,
+  shape,
+  type Untyped,
+} from '../base/shape.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../run/ledger.ts';
@@ -16,9 +25,7 @@ import { residualAfter, restoreSent, withdrawSent } from '../worker/residual.ts'
 import { idOf, type Sent, type WorkerState } from '../worker/state.ts';
 import {
   type AddedMembers,
-  type Fields,
   formatSent,
-  isObject,
   parseSent,
   type WorkerRecord,
 } from '../worker/state-file.ts';
@@ -77,7 +84,7 @@ function parseContributed(json: unknown): Contributed | undefined {
   return sent && finished && { sent, finished, isOut: json.isOut };
 }
 
-function formatChainHead({ ledger, before, votes, sliceRoots, ...rest }: ChainHead): Fields {
+function formatChainHead({ ledger, before, votes, sliceRoots, ...rest }: ChainHead): Untyped {
   return {
     ...rest,
     ...(sliceRoots && { rings: sliceRoots }),
@@ -88,71 +95,74 @@ function formatChainHead({ ledger, before, votes, sliceRoots, ...rest }: ChainHe
 }
 
 /** Formats a ledger; the entropy is not part of its canonical bytes. */
-const formatLedger = (ledger: Ledger): Fields => ({
+const formatLedger = (ledger: Ledger): Untyped => ({
   text: new TextDecoder().decode(ledgerBytes(ledger)),
   root: ledgerRoot(ledger),
   entropy: ledger.entropy,
 });
 
+const areHashes = listOf(isHash);
+/** Members with a parser of their own. */
+const isAny = (_value: unknown): _value is unknown => true;
+
+const isHead = shape({
+  run: isHash,
+  round: isCount,
+  parent: isHash,
+  time: isCount,
+  modelRoot: isHash,
+  ledgerRoot: isHash,
+  rings: optional(areHashes),
+  recent: areHashes,
+  departed: optional(listOf(shape({ key: isHash, round: isCount }))),
+  left: optional(areHashes),
+  votes: isAny,
+  ledger: isAny,
+  before: isAny,
+});
+
 function parseChainHead(json: unknown): ChainHead | undefined {
-  if (!isObject(json)) return undefined;
-  const { run, round, parent, time, modelRoot, ledgerRoot: root, recent } = json;
-  const { left = [], departed = [], rings: sliceRoots } = json;
-  const votes = readVotes(json.votes as Json | undefined, anyFeatures);
-  const ledger = parseKept(json.ledger);
-  const before = json.before === null ? null : parseFinishedRound(json.before);
-  if (!isDigest(run) || !isDigest(parent) || !isDigest(modelRoot) || !isDigest(root))
-    return undefined;
-  if (!isCount(round) || !isCount(time) || ledger === undefined || before === undefined) {
-    return undefined;
-  }
-  if (sliceRoots !== undefined && !areDigests(sliceRoots)) return undefined;
-  if (!areDigests(recent) || votes === undefined || !areDigests(left) || ledger.round !== round)
-    return undefined;
-  if (!Array.isArray(departed) || !departed.every(isDeparture)) return undefined;
-  const core = {
-    run,
-    round,
-    parent,
-    time,
-    ledger,
-    modelRoot,
-    ledgerRoot: root,
-    ...(sliceRoots && { sliceRoots }),
-  };
-  return { ...core, before, recent, departed, votes, left };
+  if (!isHead(json)) return undefined;
+  const { rings: sliceRoots, left = [], departed = [], votes: listed, ...head } = json;
+  const votes = readVotes(listed as Json | undefined, anyFeatures);
+  const ledger = parseKept(head.ledger);
+  const before = head.before === null ? null : parseFinishedRound(head.before);
+  if (votes === undefined || before === undefined || ledger?.round !== head.round) return undefined;
+  return { ...head, ledger, before, departed, votes, left, ...(sliceRoots && { sliceRoots }) };
 }
 
-const formatFinishedRound = ({ ledger, sliceRoots, ...rest }: FinishedRound): Fields => ({
+const formatFinishedRound = ({ ledger, sliceRoots, ...rest }: FinishedRound): Untyped => ({
   ...rest,
   ...(sliceRoots && { rings: sliceRoots }),
   ledger: formatLedger(ledger),
 });
 
+const isFinished = shape({
+  round: isCount,
+  parent: isHash,
+  base: isHash,
+  ledger: isAny,
+  rings: optional(areHashes),
+});
+
 function parseFinishedRound(json: unknown): FinishedRound | undefined {
-  if (!isObject(json)) return undefined;
-  const { round, parent, base, rings: sliceRoots } = json;
-  const ledger = parseKept(json.ledger);
-  if (!isCount(round) || !isDigest(parent) || !isDigest(base) || !ledger) return undefined;
-  if (sliceRoots !== undefined && !areDigests(sliceRoots)) return undefined;
-  return { round, parent, base, ledger, ...(sliceRoots && { sliceRoots }) };
+  if (!isFinished(json)) return undefined;
+  const { rings: sliceRoots, ...round } = json;
+  const ledger = parseKept(round.ledger);
+  return ledger && { ...round, ledger, ...(sliceRoots && { sliceRoots }) };
 }
+
+const isKept = shape({
+  text: isText,
+  root: isHash,
+  entropy: (value): value is Digest | null => value === null || isHash(value),
+});
 
 function parseKept(json: unknown): Ledger | undefined {
-  if (!isObject(json) || typeof json.text !== 'string' || !isDigest(json.root)) return undefined;
-  const { entropy } = json;
-  if (entropy !== null && !isDigest(entropy)) return undefined;
+  if (!isKept(json)) return undefined;
   const ledger = parseLedger(utf8(json.text), json.root, anyFeatures);
-  return ledger.ok ? { ...ledger.value, entropy } : undefined;
+  return ledger.ok ? { ...ledger.value, entropy: json.entropy } : undefined;
 }
-
-const isDigest = (value: unknown): value is string => typeof value === 'string' && isHex32(value);
-const isCount = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Number(value) >= 0;
-const isDeparture = (value: unknown): value is Departure =>
-  isObject(value) && isDigest(value.key) && isCount(value.round);
-const areDigests = (value: unknown): value is readonly string[] =>
-  Array.isArray(value) && value.every(isDigest);
 
 interface Means<K extends keyof Wire> {
   readonly wire: Pick<Wire, K>;

@@ -2,8 +2,10 @@
  * Reads PyTorch files safely: the opcodes of the pickle (PEP 307, PEP 3154) are checked against an allow-list before
  * any of it is executed. Opcodes that do more than hold data are rejected by name.
  */
+
 import { Parser } from 'pickleparser';
 import { type Issue, ok, type Result, refuse } from '../base/errors.ts';
+import { isCount, listOf } from '../base/shape.ts';
 import { bytesOf, readNumbers, type StoredType } from '../tensor/dtype.ts';
 import { stridedValues } from './numpy.ts';
 import { decodeZip } from './zip.ts';
@@ -34,7 +36,7 @@ export class TorchTensor {
   readonly reach: number;
 
   constructor([storage, offset, shape, strides]: readonly unknown[]) {
-    if (!(storage instanceof Storage && isSize(offset) && isSizes(shape) && isSizes(strides))) {
+    if (!(storage instanceof Storage && isCount(offset) && isSizes(shape) && isSizes(strides))) {
       throw new Refused('torch/tensor', 'a tensor is not built the way PyTorch builds it');
     }
     this.storage = storage;
@@ -187,11 +189,7 @@ export function readTorchTensor(tensor: TorchTensor): Float64Array {
   return stridedValues(values, { ...tensor, offset: 0 });
 }
 
-const isSize = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
-
-const isSizes = (value: unknown): value is readonly number[] =>
-  Array.isArray(value) && value.every(isSize);
+const isSizes = listOf(isCount);
 
 /** Length of an opcode's argument in bytes, or how it is encoded: a length prefix of 1 or 4 bytes, or two lines. */
 type Argument = number | 'length1' | 'length4' | 'lines';

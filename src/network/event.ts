@@ -1,7 +1,9 @@
 /** Nostr events (NIP-01): strict parsing, ids and BIP-340 signatures. Does not interpret events. */
+
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
-import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
+import { fromHex, toHex, utf8 } from '../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
+import { isCount, isHash, isObject, isWithin } from '../base/shape.ts';
 import { type EventCrypto, pureCrypto, pureSchnorr, type Sha256Text } from './event-crypto.ts';
 
 /** A Nostr event (NIP-01) before it is signed. */
@@ -102,24 +104,17 @@ export function verifyEvent(
   return ok(event);
 }
 
-const isCount = (value: unknown, max: number): value is number =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= max;
-
 const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';
 
 /** Returns a well-formed event without unknown fields; does not verify it. Never throws. */
 export function parseEvent(json: unknown): Result<SignedEvent> {
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    return refuse('malformed', '', 'an event is an object');
-  }
-  const { id, pubkey, created_at, kind, tags, content, sig } = json as Record<string, unknown>;
+  if (!isObject(json)) return refuse('malformed', '', 'an event is an object');
+  const { id, pubkey, created_at, kind, tags, content, sig } = json;
   if (isAbsent(pubkey)) return refuse('unsigned', 'pubkey', 'pubkey is missing');
   if (isAbsent(id)) return refuse('unsigned', 'id', 'id is missing');
   if (isAbsent(sig)) return refuse('unsigned', 'sig', 'sig is missing');
-  if (typeof id !== 'string' || !isHex32(id)) return refuse('malformed', 'id', 'not 32-byte hex');
-  if (typeof pubkey !== 'string' || !isHex32(pubkey)) {
-    return refuse('malformed', 'pubkey', 'not 32-byte hex');
-  }
+  if (!isHash(id)) return refuse('malformed', 'id', 'not 32-byte hex');
+  if (!isHash(pubkey)) return refuse('malformed', 'pubkey', 'not 32-byte hex');
   if (typeof sig !== 'string' || sig.length !== 128 || fromHex(sig) === undefined) {
     return refuse('malformed', 'sig', 'not 64-byte hex');
   }
@@ -130,10 +125,11 @@ export function parseEvent(json: unknown): Result<SignedEvent> {
 /** Returns the fields that the signature covers, well-formed, without unknown ones. */
 export function parseDraft(json: Readonly<Record<string, unknown>>): Result<EventDraft> {
   const { created_at, kind, tags, content } = json;
-  if (!isCount(created_at, Number.MAX_SAFE_INTEGER)) {
+  if (!isCount(created_at)) {
     return refuse('malformed', 'created_at', 'not a whole number of seconds');
   }
-  if (!isCount(kind, 65_535)) return refuse('malformed', 'kind', 'not a number from 0 to 65535');
+  if (!isWithin(0, 65_535)(kind))
+    return refuse('malformed', 'kind', 'not a number from 0 to 65535');
   const read = parseTags(tags);
   if (!read.ok) return read;
   if (typeof content !== 'string') return refuse('malformed', 'content', 'not text');

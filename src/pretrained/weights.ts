@@ -2,7 +2,9 @@
  * Reads the weights of a published model from safetensors files, one or several, one tensor at a time, and checks them
  * against the model's list of tensors. Also decodes the number formats of GGUF for `gguf.ts`.
  */
+
 import { ConfigError, type NostrainError, safeLine } from '../base/errors.ts';
+import { isObject, type Untyped } from '../base/shape.ts';
 import type { TensorSpec } from '../model/architectures/architecture.ts';
 import { brainToNumber, halfToNumber, readNumbers } from '../tensor/dtype.ts';
 import {
@@ -64,8 +66,8 @@ export async function weightFiles(files: ModelFiles): Promise<readonly string[]>
       hint: 'name the folder of a model whose weights are safetensors',
     });
   }
-  const { weight_map: map } = (await readJson(index)) as { weight_map?: unknown };
-  const names = typeof map === 'object' && map !== null ? Object.values(map) : [];
+  const { weight_map: map } = await readJson(index);
+  const names = isObject(map) ? Object.values(map) : [];
   const shards = [...new Set(names)].sort();
   if (shards.length === 0 || !shards.every(isFileName)) {
     throw wrong(index, 'weight_map does not name files of this folder');
@@ -195,7 +197,7 @@ export async function readFinite(name: string, tensor: StoredTensor): Promise<Fl
 const MAX_JSON_BYTES = 64 * 1024 * 1024;
 
 /** Reads a JSON object from a file. Throws a ConfigError (`model/json`). */
-export async function readJson(source: ByteSource): Promise<object> {
+export async function readJson(source: ByteSource): Promise<Untyped> {
   if (source.size > MAX_JSON_BYTES)
     throw wrong(source, `the file is too large (${source.size} bytes)`);
   const bytes = await source.read(0, source.size);
@@ -205,10 +207,8 @@ export async function readJson(source: ByteSource): Promise<object> {
   } catch (cause) {
     throw wrong(source, 'the file is not JSON', cause);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw wrong(source, 'the file is not a JSON object');
-  }
-  return value;
+  if (isObject(value)) return value;
+  throw wrong(source, 'the file is not a JSON object');
 }
 
 const wrong = (source: ByteSource, reason: string, cause?: unknown): ConfigError =>

@@ -3,17 +3,10 @@
  * manifest of their chunks, and sources. Downloads are verified against the hashes, so sources need no trust.
  */
 
+import { isObject, isText, listOf, type Untyped } from '../base/shape.ts';
 import { hash, row } from './field.ts';
 import type { Digest } from './ids.ts';
-import {
-  isObject,
-  memberOf,
-  objectOf,
-  readGroup,
-  refuseUnknown,
-  type Untyped,
-  wrong,
-} from './spec/spec-readers.ts';
+import { memberOf, objectOf, readGroup, refuseUnknown, wrong } from './spec/spec-readers.ts';
 import { type BaseFile, fileFields } from './spec/start.ts';
 
 /** One file, with the manifest of its chunks. */
@@ -66,14 +59,9 @@ const ADDRESSES =
   'ascending, without user and query';
 
 function readAddresses(value: unknown): readonly string[] {
-  const isAddress = (each: unknown): each is string =>
-    typeof each === 'string' && ADDRESS.test(each);
-  const isGood =
-    Array.isArray(value) &&
-    value.length <= MOST_ADDRESSES &&
-    value.every(isAddress) &&
-    value.every((each, i) => i === 0 || value[i - 1]! < each);
-  if (isGood) return value;
+  const isAddress = (each: unknown): each is string => isText(each) && ADDRESS.test(each);
+  const isGood = listOf(isAddress, MOST_ADDRESSES)(value);
+  if (isGood && value.every((each, i) => i === 0 || value[i - 1]! < each)) return value;
   throw wrong('files.at', value, ADDRESSES);
 }
 

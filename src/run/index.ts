@@ -4,6 +4,8 @@
  *
  * @module nostrain/run
  */
+
+export type { Untyped } from '../base/shape.ts';
 export {
   type Aggregation,
   leastRows,
@@ -64,7 +66,6 @@ export {
   trainingFields,
 } from './spec/read-spec.ts';
 export { canonicalSpec, keptSeconds, type RunSpec, runIdOf } from './spec/run-spec.ts';
-export type { Untyped } from './spec/spec-readers.ts';
 export { hashBase, readStart, shapeOf } from './spec/start.ts';
 export {
   decodeSnapshot,

@@ -1,17 +1,11 @@
 /**
  * The section `input` of a run spec: how a model reads series or pictures. Runs of other models have no such section.
  */
+import type { Untyped } from '../base/shape.ts';
 import { type Group, row, type Values, whole } from './field.ts';
 import { fields } from './options.ts';
 
-import {
-  memberOf,
-  objectOf,
-  readFields,
-  refuseUnknown,
-  type Untyped,
-  wrong,
-} from './spec/spec-readers.ts';
+import { memberOf, objectOf, readFields, refuseUnknown, wrong } from './spec/spec-readers.ts';
 
 /** Maximum steps of a window or patch: anyone may publish a spec, and readers must be able to lay out its model. */
 const MOST_STEPS = 65_536;

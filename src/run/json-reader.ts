@@ -1,10 +1,9 @@
 /** Reads the members of an untrusted JSON object one by one, and keeps the name of the first invalid one. */
+
 import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
+import { type Guard, isHash, isText, isWithin } from '../base/shape.ts';
 import type { FeatureContent, FeatureSet, FeatureValues } from './spec/features.ts';
-
-export const isInteger = (value: Json | undefined, most: number): value is number =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most;
 
 /** How long a list may be, and its order. */
 interface ListForm<T> {
@@ -51,20 +50,21 @@ export class JsonReader {
     return fallback;
   }
 
+  /** Returns a member of this form; otherwise notes the problem and returns `fallback`. */
+  guarded<T>(key: string, is: Guard<T>, fallback: T): T {
+    return this.take(key, (value) => (is(value) ? value : undefined), fallback);
+  }
+
   text(key: string, isGood: (text: string) => boolean): string {
-    return this.take(
-      key,
-      (value) => (typeof value === 'string' && isGood(value) ? value : undefined),
-      '',
-    );
+    return this.guarded(key, (value): value is string => isText(value) && isGood(value), '');
   }
 
   hex32(key: string): string {
-    return this.text(key, isHex32);
+    return this.guarded(key, isHash, '');
   }
 
   integer(key: string, most: number): number {
-    return this.take(key, (value) => (isInteger(value, most) ? value : undefined), 0);
+    return this.guarded(key, isWithin(0, most), 0);
   }
 
   /** Reads a list of at most `most` items, each valid and strictly above the one before. */

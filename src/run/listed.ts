@@ -2,10 +2,12 @@
  * Joins, leaves and votes as an outcome lists them, with their signatures. From the outcome alone, each event can be
  * rebuilt and its signature checked, even if its author and every relay have deleted it.
  */
+
 import { fromBase64, fromHex, toBase64, toHex } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
+import { isWithin, listOf } from '../base/shape.ts';
 import type { Digest, WorkerId } from './ids.ts';
-import { isInteger, JsonReader } from './json-reader.ts';
+import { JsonReader } from './json-reader.ts';
 import { type FeatureSet, type FeatureValues, withFeatures } from './spec/features.ts';
 
 /** What a signature covers in addition to the content: the dates of its event, in unix seconds. */
@@ -62,11 +64,8 @@ const isEvidence = (text: string): boolean =>
   text.length <= MOST_EVIDENCE && !/[\p{Cc}\p{Surrogate}]/u.test(text);
 
 /** Indices in a roster, strictly ascending. */
-const areIndices = (list: readonly unknown[]): list is readonly number[] =>
-  list.length <= MOST_UNLISTED &&
-  list.every((index, i) => {
-    return isInteger(index as Json, 0xffff) && (i === 0 || Number(list[i - 1]) < Number(index));
-  });
+const areIndices = (list: unknown): list is readonly number[] =>
+  listOf(isIndex, MOST_UNLISTED)(list) && list.every((index, i) => i === 0 || list[i - 1]! < index);
 
 const isSig = (text: string): boolean => fromHex(text)?.length === 64;
 
@@ -111,10 +110,10 @@ function readVote(json: Json, set: FeatureSet): ListedVote | undefined {
   const [added, more] = nonce === undefined ? rest : rest.slice(1);
   const bytes = typeof sig === 'string' ? fromBase64(sig) : undefined;
   const features = set.read('vote', added);
-  if (!isInteger(index, 0xffff) || !isMoment(createdAt) || !isMoment(expiration)) return undefined;
+  if (!isIndex(index) || !isMoment(createdAt) || !isMoment(expiration)) return undefined;
   if (expiration <= createdAt || more !== undefined) return undefined;
   if (bytes?.length !== 64 || !features.ok) return undefined;
-  if (!Array.isArray(unlisted) || !areIndices(unlisted)) return undefined;
+  if (!areIndices(unlisted)) return undefined;
   const fields = { index, createdAt, expiration, sig: toHex(bytes), unlisted };
   return { ...fields, ...(nonce && { nonce }), ...withFeatures(features.value) };
 }
@@ -128,8 +127,8 @@ export function readNonce(json: unknown): readonly [string, string] | undefined 
   return isNumber(value) && isNumber(bits) ? [value, bits] : undefined;
 }
 
-const isMoment = (value: Json | undefined): value is number =>
-  isInteger(value, Number.MAX_SAFE_INTEGER) && value > 0;
+const isIndex = isWithin(0, 0xffff);
+const isMoment = isWithin(1);
 
 export const joinJson = ({ features, ...join }: ListedJoin): Json => ({
   ...join,

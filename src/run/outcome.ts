@@ -2,12 +2,14 @@
  * The decision of a certified round: the body that committee members vote on and all workers apply. Its bytes are
  * canonical JSON, so equal outcomes have equal digests. Only form is checked here, not validity.
  */
+
 import { concatBytes, fromBase64, fromHex, isHex32, toBase64, toHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
+import { isHash, isWithin } from '../base/shape.ts';
 import type { Digest, EventId, WorkerId } from './ids.ts';
-import { isInteger, JsonReader } from './json-reader.ts';
+import { JsonReader } from './json-reader.ts';
 import {
   byKey,
   joinJson,
@@ -191,8 +193,8 @@ const readSize = (json: Json | undefined): number | undefined =>
 function readRejected(json: Json): RejectedContribution | undefined {
   if (!Array.isArray(json) || json.length !== 3) return undefined;
   const [index, manifest, reason] = json as readonly Json[];
-  if (!isInteger(index, 0xffff)) return undefined;
-  if (typeof manifest !== 'string' || !isHex32(manifest)) return undefined;
+  if (!isWithin(0, 0xffff)(index)) return undefined;
+  if (!isHash(manifest)) return undefined;
   if (typeof reason !== 'string' || !REASON.test(reason)) return undefined;
   return { index, manifest, reason };
 }

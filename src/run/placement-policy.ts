@@ -2,10 +2,11 @@
  * Placement documents: how many holders keep an object of each class, in how many regions and trust tiers, and which
  * attestors count. Read from untrusted TOML or JSON; an unknown key is refused with the most similar known key.
  */
+
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
+import { isObject, type Untyped } from '../base/shape.ts';
 import { readKey } from './field.ts';
 import type { WorkerId } from './ids.ts';
-import { isObject, type Untyped } from './spec/spec-readers.ts';
 
 /** The rule for one class of objects. */
 export interface PlacementRule {

@@ -2,11 +2,13 @@
  * A corpus of notes: events of chosen authors, as ids under one Merkle root, so that all who fetch them train on the
  * same bytes. Events that their authors deleted (NIP-09), or that a request to vanish covers (NIP-62), are left out.
  */
-import { fromHex, isHex32, utf8 } from '../base/bytes.ts';
+
+import { fromHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { merkleTree } from '../base/merkle.ts';
+import { isHash, isWithin, listOf, shape } from '../base/shape.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/frames.ts';
 import { JsonReader } from '../run/json-reader.ts';
@@ -157,8 +159,8 @@ export function parseNotes(text: string): Result<NotesCorpus> {
   const corpus: NotesCorpus = {
     root: reader.hex32('root'),
     text: reader.hex32('text'),
-    ids: reader.take<readonly string[]>('ids', readIds, []),
-    authors: reader.take<NotesCorpus['authors']>('authors', readAuthors, []),
+    ids: reader.guarded('ids', areIds, []),
+    authors: reader.guarded('authors', areAuthors, []).map(({ key, notes }) => ({ key, notes })),
   };
   const at = reader.problem;
   if (at !== undefined) return refuse('bad-notes', at, `\`${at}\` is malformed`);
@@ -167,18 +169,7 @@ export function parseNotes(text: string): Result<NotesCorpus> {
     : refuse('bad-notes', 'root', 'the root is not that of the ids');
 }
 
-function readIds(value: Json | undefined): readonly string[] | undefined {
-  if (!Array.isArray(value) || value.length === 0 || value.length > MOST_NOTES) return undefined;
-  const ids = (value as readonly Json[]).filter((id) => typeof id === 'string' && isHex32(id));
-  return new Set(ids).size === value.length ? (ids as readonly string[]) : undefined;
-}
+const areIds = (value: unknown): value is readonly string[] =>
+  listOf(isHash, MOST_NOTES, 1)(value) && new Set(value).size === value.length;
 
-function readAuthors(value: Json | undefined): NotesCorpus['authors'] | undefined {
-  if (!Array.isArray(value) || value.length > MOST_AUTHORS) return undefined;
-  const authors = (value as readonly Json[]).flatMap((each) => {
-    const reader = new JsonReader(each);
-    const author = { key: reader.hex32('key'), notes: reader.integer('notes', MOST_NOTES) };
-    return reader.problem === undefined ? [author] : [];
-  });
-  return authors.length === value.length ? authors : undefined;
-}
+const areAuthors = listOf(shape({ key: isHash, notes: isWithin(0, MOST_NOTES) }), MOST_AUTHORS);

@@ -2,8 +2,10 @@
  * Reads and writes the safetensors file format: 8-byte header length, JSON header, raw little-endian tensors. Writes
  * F32 and F64. Reads all number types except 8-bit floats, and checks every offset before use.
  */
+
 import { concatBytes, utf8 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
+import { isCount, isObject, listOf, type Untyped } from '../base/shape.ts';
 import { bytesOf, readNumbers, type StoredType } from './dtype.ts';
 import type { Vector } from './params.ts';
 
@@ -117,7 +119,7 @@ export function readSafetensorsHeader(
   if (!header) return undefined;
   const { [METADATA]: metadata, ...described } = header;
   const shapes = Object.entries(described).flatMap(([name, description]) => {
-    const { shape } = (description ?? {}) as Record<string, unknown>;
+    const { shape } = (description ?? {}) as Untyped;
     return isSizes(shape) ? [[name, shape] as const] : [];
   });
   return { shapes: new Map(shapes), metadata: readMetadata(metadata) };
@@ -144,12 +146,10 @@ function findGap(entries: readonly SafetensorsEntry[], length: number): number |
   return end === length ? undefined : Math.min(end, length);
 }
 
-function parseHeader(bytes: Uint8Array): Record<string, unknown> | undefined {
+function parseHeader(bytes: Uint8Array): Untyped | undefined {
   try {
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
@@ -163,7 +163,7 @@ function readMetadata(value: unknown): Record<string, string> {
 }
 
 function readEntry(name: string, description: unknown): Result<SafetensorsEntry> {
-  const { dtype, shape, data_offsets: offsets } = (description ?? {}) as Record<string, unknown>;
+  const { dtype, shape, data_offsets: offsets } = (description ?? {}) as Untyped;
   const stored = typeof dtype === 'string' ? storedTypes.get(dtype) : undefined;
   if (stored === undefined) {
     const typeName = typeof dtype === 'string' ? dtype.slice(0, 20) : `a ${typeof dtype}`;
@@ -203,5 +203,4 @@ const storedTypes: ReadonlyMap<string, StoredType> = new Map([
   ['BOOL', 'bool'],
 ]);
 
-const isSizes = (value: unknown): value is number[] =>
-  Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0);
+const isSizes = listOf(isCount);

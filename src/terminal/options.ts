@@ -1,6 +1,8 @@
 /** Adds options of a table to a command, each as a flag or as `--set name=value`, and reads what was typed. */
+
 import { type Command, Option } from 'commander';
 import { ConfigError, NostrainError } from '../base/errors.ts';
+import { isObject, type Untyped } from '../base/shape.ts';
 import { readJsonFile } from '../node/files/documents.ts';
 import { formOf } from '../run/data-forms.ts';
 import { choice, dashed, type Field, type Group, row, SWITCH } from '../run/field.ts';
@@ -17,7 +19,6 @@ import {
   spell,
 } from '../run/settings.ts';
 import { presets } from '../run/spec/presets.ts';
-import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import { groupFields, plainFields, variantFields, variantTags } from '../run/spec/spec-table.ts';
 
 type Row = Field<unknown>;

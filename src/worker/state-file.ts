@@ -1,5 +1,16 @@
 /** Writes and reads a worker's state as one safetensors file: tensors by name, everything else as validated JSON. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
+import { jsonIn } from '../base/canonical-json.ts';
+import {
+  isCount,
+  isNumber,
+  isObject,
+  isText,
+  listOf,
+  optional,
+  shape,
+  type Untyped,
+} from '../base/shape.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
 import { createLayout, type Layout, sameLayout, type Vector } from '../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors, type NamedTensor } from '../tensor/safetensors.ts';
@@ -96,9 +107,9 @@ export type WorkerRecord = Omit<
 
 /** Formats and parses the members that a strategy adds to the state. */
 export interface AddedMembers<M extends object> {
-  format(record: WorkerRecord): Fields;
+  format(record: WorkerRecord): Untyped;
   /** Returns the added members of a saved record; undefined if they are incomplete. */
-  parse(saved: Fields): M | undefined;
+  parse(saved: Untyped): M | undefined;
 }
 
 /** For a strategy that adds no members, or only plain JSON. */
@@ -112,7 +123,7 @@ const formatRecord = (record: WorkerRecord, added: AddedMembers<object>): string
     sent: record.sent && formatSent(record.sent),
   });
 
-export const formatSent = (sent: Sent): Fields => ({
+export const formatSent = (sent: Sent): Untyped => ({
   ...sent,
   event: JSON.stringify(sent.event),
   payload: sent.payload && toBase64(sent.payload),
@@ -129,7 +140,7 @@ export function parseRecord<M extends object>(
   text: string,
   added: AddedMembers<M>,
 ): (WorkerRecord & M) | undefined {
-  const json = jsonOf(text);
+  const json = jsonIn(text);
   if (!isObject(json)) return undefined;
   const members = added.parse(json);
   const sent = json.sent === undefined ? undefined : parseSent(json.sent);
@@ -148,29 +159,12 @@ export function parseRecord<M extends object>(
   return isRecord(restored) ? restored : undefined;
 }
 
-export type Fields = Readonly<Record<string, unknown>>;
-
 const SENT = ['trainingLoss', 'payloadBytes', 'eventBytes', 'secondsTraining', 'residualShare'];
 const EVALUATED = ['validationLoss', 'bitsPerByte', 'accuracy'];
 const ROUND = [...SENT, 'secondsWaiting', 'seconds'];
 
-export const isObject = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-const isNumber = (value: unknown): value is number => typeof value === 'number';
-const isText = (value: unknown): value is string => typeof value === 'string';
-const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;
-const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Restores NaN, which JSON writes as null. */
-function withNumbers(value: Fields, names: readonly string[]): Fields {
+function withNumbers(value: Untyped, names: readonly string[]): Untyped {
   const nulls = names.filter((name) => value[name] === null);
   return { ...value, ...Object.fromEntries(nulls.map((name) => [name, Number.NaN])) };
 }
@@ -189,64 +183,47 @@ const secondsOf = (rounds: readonly RoundSummary[]): WorkerState['seconds'] => (
   waiting: rounds.reduce((sum, { secondsWaiting }) => sum + secondsWaiting, 0),
 });
 
-function isRecord<T extends Fields>(value: T): value is T & WorkerRecord {
-  const {
-    round,
-    cohort,
-    norms,
-    outerNorms = [],
-    folded,
-    rounds,
-    seconds,
-    lossBefore,
-    tokens,
-    lastSent,
-  } = value;
-  return (
-    isCount(round) &&
-    (cohort === undefined || isTexts(cohort)) &&
-    Array.isArray(norms) &&
-    norms.every(isNumber) &&
-    Array.isArray(outerNorms) &&
-    outerNorms.every((sizes) => Array.isArray(sizes) && sizes.every(isNumber)) &&
-    isObject(folded) &&
-    Object.values(folded).every(isCount) &&
-    Array.isArray(rounds) &&
-    rounds.every(isRound) &&
-    isObject(seconds) &&
-    isNumber(seconds.training) &&
-    isNumber(seconds.waiting) &&
-    isNumber(lossBefore) &&
-    isNumber(tokens) &&
-    (lastSent === undefined || isText(lastSent))
-  );
-}
+const isRound = (value: unknown): value is RoundSummary => isRoundShape(value);
+
+const isRoundShape = shape({
+  index: isCount,
+  base: isText,
+  digest: isText,
+  accepted: listOf(isText),
+  refused: listOf(shape({ reason: isText })),
+  completionReason: isText,
+  ...Object.fromEntries(ROUND.map((name) => [name, isNumber])),
+  ...Object.fromEntries(EVALUATED.map((name) => [name, optional(isNumber)])),
+  sample: optional(isText),
+});
+
+const isRecordShape = shape({
+  round: isCount,
+  cohort: optional(listOf(isText)),
+  norms: listOf(isNumber),
+  outerNorms: optional(listOf(listOf(isNumber))),
+  folded: (value): value is Untyped => isObject(value) && Object.values(value).every(isCount),
+  rounds: listOf(isRoundShape),
+  seconds: shape({ training: isNumber, waiting: isNumber }),
+  lossBefore: isNumber,
+  tokens: isNumber,
+  lastSent: optional(isText),
+});
+
+const isRecord = <T extends Untyped>(value: T): value is T & WorkerRecord => isRecordShape(value);
 
 /** Decodes a payload. Invalid base64 stays text, which later checks refuse. */
-const payloadOf = ({ payload }: Fields): unknown =>
+const payloadOf = ({ payload }: Untyped): unknown =>
   isText(payload) ? (fromBase64(payload) ?? payload) : payload;
 
 /** Returns the signed event, with its original bytes; undefined if the text is not an event. */
-function eventOf({ event }: Fields): SignedEvent | undefined {
-  const read = isText(event) ? parseEvent(jsonOf(event)) : undefined;
+function eventOf({ event }: Untyped): SignedEvent | undefined {
+  const read = isText(event) ? parseEvent(jsonIn(event)) : undefined;
   return read?.ok ? read.value : undefined;
 }
 
-const isSent = (value: Fields): value is Fields & Sent =>
+const isSent = (value: Untyped): value is Untyped & Sent =>
   value.event !== undefined &&
-  isTexts(value.roster) &&
+  listOf(isText)(value.roster) &&
   (value.payload === undefined || value.payload instanceof Uint8Array) &&
   SENT.every((name) => isNumber(value[name]));
-
-const isRound = (value: unknown): value is RoundSummary =>
-  isObject(value) &&
-  isCount(value.index) &&
-  isText(value.base) &&
-  isText(value.digest) &&
-  isTexts(value.accepted) &&
-  Array.isArray(value.refused) &&
-  value.refused.every((refused) => isObject(refused) && isText(refused.reason)) &&
-  isText(value.completionReason) &&
-  ROUND.every((name) => isNumber(value[name])) &&
-  EVALUATED.every((name) => value[name] === undefined || isNumber(value[name])) &&
-  (value.sample === undefined || isText(value.sample));

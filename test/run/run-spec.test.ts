@@ -18,8 +18,8 @@ import {
   type Untyped,
 } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
+import { isObject } from '../../src/base/shape.ts';
 import { localStepSettings, mixtureSettings, ruleSettings } from '../../src/run/settings.ts';
-import { isObject } from '../../src/run/spec/spec-readers.ts';
 import { groupFields, plainFields } from '../../src/run/spec/spec-table.ts';
 import { groupedSpec } from '../support/groups.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';

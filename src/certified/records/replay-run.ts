@@ -3,8 +3,9 @@
  * and states. A record is never trusted, only compared with a replay.
  */
 
-import { canonicalJson, isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
+import { canonicalJson, parseJson } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
+import { isCount, isHash, listOf, optional, shape } from '../../base/shape.ts';
 import { runRoot, stateBytes } from '../../consensus/roots.ts';
 import { apartIn } from '../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../network/event.ts';
@@ -287,28 +288,16 @@ export function parseRecord(text: string): Result<RunRecord> {
     modelRoot: reader.hex32('modelRoot'),
     ledgerRoot: reader.hex32('ledgerRoot'),
     eventsSha256: reader.hex32('eventsSha256'),
-    states: reader.take<readonly RecordedState[]>('states', readStates, []),
+    states: reader.guarded('states', areStates, []) as readonly RecordedState[],
   };
   const at = reader.problem;
   return at === undefined ? ok(record) : refuse('bad-record', at, `\`${at}\` is malformed`);
 }
 
-function readStates(value: Json | undefined): readonly RecordedState[] | undefined {
-  if (!Array.isArray(value) || value.length > MOST_STATES) return undefined;
-  const states = (value as readonly Json[]).map((each) => {
-    const reader = new JsonReader(each);
-    const hasSlice = isJsonObject(each) && 'ring' in each;
-    const state = {
-      rounds: reader.integer('rounds', Number.MAX_SAFE_INTEGER),
-      ...(hasSlice && { ring: reader.integer('ring', Number.MAX_SAFE_INTEGER) }),
-      modelRoot: reader.hex32('modelRoot'),
-      bytes: reader.integer('bytes', Number.MAX_SAFE_INTEGER),
-    };
-    return reader.problem === undefined ? state : undefined;
-  });
-  const read = states.filter((each) => each !== undefined);
-  return read.length === states.length ? read : undefined;
-}
+const areStates = listOf(
+  shape({ rounds: isCount, ring: optional(isCount), modelRoot: isHash, bytes: isCount }),
+  MOST_STATES,
+);
 
 /** Returns the first difference between a record and a replay; undefined if they agree. */
 export function recordDifference(record: RunRecord, report: ReplayReport): string | undefined {

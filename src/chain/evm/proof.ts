@@ -1,7 +1,9 @@
 /** Verifies state of an EVM chain: headers by their hash, and storage by Merkle-Patricia proofs. */
+
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { toHex } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
+import { isObject } from '../../base/shape.ts';
 import {
   bigEndian,
   dataOf,
@@ -92,10 +94,9 @@ export function readStorageProof(
   keys: readonly Uint8Array[],
 ): Result<readonly bigint[]> {
   const broken = (message: string) => refuse('bad-proof', 'proof', message);
-  const claimed = asRecord(answer);
-  const accountNodes = nodesOf(claimed?.accountProof);
-  if (claimed === undefined || accountNodes === undefined)
-    return broken('there is no account proof');
+  const claimed = isObject(answer) ? answer : {};
+  const accountNodes = nodesOf(claimed.accountProof);
+  if (accountNodes === undefined) return broken('there is no account proof');
   const account = proveTrieValue(stateRoot, address, accountNodes);
   if (!account.ok) return account;
   if (account.value === undefined) return broken('there is no such account at this block');
@@ -103,10 +104,13 @@ export function readStorageProof(
   const storageRoot =
     fields !== undefined && isRlpList(fields) && fields.length === 4 ? fields[2] : undefined;
   if (!(storageRoot instanceof Uint8Array)) return broken('the account is malformed');
-  const proofs = Array.isArray(claimed.storageProof) ? claimed.storageProof : [];
+  const proofs: readonly unknown[] = Array.isArray(claimed.storageProof)
+    ? claimed.storageProof
+    : [];
   const values: bigint[] = [];
   for (const [i, key] of keys.entries()) {
-    const nodes = nodesOf(asRecord(proofs[i])?.proof);
+    const claim = proofs[i];
+    const nodes = isObject(claim) ? nodesOf(claim.proof) : undefined;
     if (nodes === undefined) return broken(`there is no proof for slot ${i + 1} of ${keys.length}`);
     const stored = proveTrieValue(storageRoot, key, nodes);
     if (!stored.ok) return stored;
@@ -127,9 +131,6 @@ function nodesOf(list: unknown): readonly Uint8Array[] | undefined {
   const nodes = list.map((node) => dataOf(node)).filter((node) => node !== undefined);
   return nodes.length === list.length ? nodes : undefined;
 }
-
-const asRecord = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
-  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
 
 /** Limits of a proof: a path has at most 64 steps, a node at most 17 references of 33 bytes. */
 const MAX_NODES = 130;

@@ -6,10 +6,11 @@
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { schnorr } from '@noble/curves/secp256k1.js';
 import { base58 } from '@scure/base';
-import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
-import { isJsonObject, type Json, jsonIn, parseJson } from '../../base/canonical-json.ts';
+import { concatBytes, fromHex, toHex, utf8 } from '../../base/bytes.ts';
+import { jsonIn, parseJson } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256, sha256Hex } from '../../base/hash.ts';
+import { isCount, isHash, isText, shape } from '../../base/shape.ts';
 import type { Schnorr } from '../../network/event-crypto.ts';
 import type { WorkerId } from '../../run/ids.ts';
 
@@ -33,7 +34,6 @@ export interface SignedLink extends Link {
 }
 
 const MOST_LINKS = 4096;
-const WORDS = ['chain', 'account', 'key', 'run', 'accountSig', 'keySig'] as const;
 
 /** Returns the UTF-8 text that both keys sign; a wallet shows it unchanged. */
 export const linkStatement = ({ chain, account, key, run, made, expires }: Link): string =>
@@ -120,18 +120,23 @@ export function parseLinks(text: string): Result<readonly SignedLink[]> {
   return ok(links);
 }
 
-function readLink(item: Json): SignedLink | undefined {
-  if (!isJsonObject(item)) return undefined;
-  const [chain, account, key, run, accountSig, keySig] = WORDS.map((name) => item[name]).map(
-    (value) =>
-      typeof value === 'string' && /^[\x21-\x7e]{1,128}$/.test(value) ? value : undefined,
-  );
-  const [made, expires] = [item.made, item.expires].map((value) =>
-    typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined,
-  );
-  if (chain === undefined || account === undefined || run === undefined) return undefined;
-  if (key === undefined || !isHex32(key) || accountSig === undefined) return undefined;
-  if (keySig === undefined || made === undefined || expires === undefined) return undefined;
+const isWord = (value: unknown): value is string =>
+  isText(value) && /^[\x21-\x7e]{1,128}$/.test(value);
+
+const isLinkShape = shape({
+  chain: isWord,
+  account: isWord,
+  key: isHash,
+  run: isWord,
+  made: isCount,
+  expires: isCount,
+  accountSig: isWord,
+  keySig: isWord,
+});
+
+function readLink(item: unknown): SignedLink | undefined {
+  if (!isLinkShape(item)) return undefined;
+  const { chain, account, key, run, made, expires, accountSig, keySig } = item;
   return { chain, account, key, run, made, expires, accountSig, keySig };
 }
 

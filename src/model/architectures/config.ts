@@ -2,7 +2,9 @@
  * Converts the `config.json` of a published model to the spec of `llama.ts` or `gpt2.ts`, with the defaults of
  * `transformers`. Options that change the output but are not supported are rejected by name, and so are unknown ones.
  */
+
 import { ConfigError } from '../../base/errors.ts';
+import { isObject, isWithin } from '../../base/shape.ts';
 import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
 import { shapes } from '../../run/spec/start.ts';
 
@@ -57,7 +59,7 @@ export function readModelConfig(
   config: unknown,
   { context }: { readonly context: number },
 ): DecoderSpec {
-  if (!isRecord(config)) throw wrong('config.json is not a JSON object');
+  if (!isObject(config)) throw wrong('config.json is not a JSON object');
   const family = typeof config.model_type === 'string' ? config.model_type : undefined;
   const read = family !== undefined && Object.hasOwn(families, family) && families[family];
   if (!read) {
@@ -250,7 +252,7 @@ class ConfigReader {
   }
 
   object(key: string): Readonly<Record<string, unknown>> | undefined {
-    return this.#take(key) === undefined ? undefined : this.#checked(key, isRecord, undefined);
+    return this.#take(key) === undefined ? undefined : this.#checked(key, isObject, undefined);
   }
 
   /** Returns the option, which must be one of the supported values. */
@@ -295,11 +297,7 @@ function assertContext(context: number, most: number, key: string): void {
   );
 }
 
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-const isSize = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= 0x7fff_ffff;
+const isSize = isWithin(1, 0x7fff_ffff);
 
 const isPositive = (value: unknown): value is number =>
   typeof value === 'number' && Number.isFinite(value) && value > 0;

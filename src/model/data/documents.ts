@@ -2,7 +2,9 @@
  * Parses and tokenizes documents, one JSON object per line: a text, a prompt with its completion, or a conversation.
  * Tokens of prompts and of roles other than the assistant do not count in the loss.
  */
+import { jsonIn } from '../../base/canonical-json.ts';
 import { type Issue, ok, type Result, refuse } from '../../base/errors.ts';
+import { isObject } from '../../base/shape.ts';
 import type { Tokenizer } from './tokens.ts';
 
 /** A turn of a conversation, with any other members of its JSON. */
@@ -44,16 +46,10 @@ const FORMS = 'text, prompt with completion, or messages';
 
 /** Parses one line. Members that its form does not use are ignored. */
 export function parseDocument(line: string): Result<Document> {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    return bad('not valid JSON');
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return bad(`not an object with ${FORMS}`);
-  }
-  const { text, prompt, completion, messages } = value as Readonly<Record<string, unknown>>;
+  const value = jsonIn(line);
+  if (value === undefined) return bad('not valid JSON');
+  if (!isObject(value)) return bad(`not an object with ${FORMS}`);
+  const { text, prompt, completion, messages } = value;
   const isCompletion = prompt !== undefined || completion !== undefined;
   const forms = [text !== undefined, isCompletion, messages !== undefined].filter(Boolean);
   if (forms.length === 0) return bad(`has none of ${FORMS}`);

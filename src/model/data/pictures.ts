@@ -1,8 +1,10 @@
 /** Labelled pictures: reads them from a folder, packs them into one file, divides them among workers. */
+
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { CreateSha256 } from '../../base/hash.ts';
 import { deriveKey, philox } from '../../base/rng.ts';
+import { isObject, isWithin, listOf, type Untyped } from '../../base/shape.ts';
 import type { Shard } from '../../run/field.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { ImageData, ImagePart } from '../forms/table.ts';
@@ -58,20 +60,19 @@ export function unpackPictures(packed: Uint8Array): Pictures {
     classes.every(
       (name, i) => isName(name) && (i === 0 || compareCodePoints(classes[i - 1], name) < 0),
     );
-  const isSized = isWithin(pixels, 1, MOST_PIXELS) && (channels === 1 || channels === 3);
-  if (!isNamed || !isSized || !Array.isArray(labels) || labels.length === 0) throw unreadable();
-  const size = pixels * pixels * channels;
-  const isWhole = bytes.length === labels.length * size;
-  if (!isWhole || !labels.every((label) => isWithin(label, 0, classes.length - 1))) {
+  const isSized = isWithin(1, MOST_PIXELS)(pixels) && (channels === 1 || channels === 3);
+  if (!isNamed || !isSized) throw unreadable();
+  const areLabels = listOf(isWithin(0, classes.length - 1), Number.POSITIVE_INFINITY, 1);
+  if (!areLabels(labels) || bytes.length !== labels.length * pixels * pixels * channels) {
     throw unreadable();
   }
   return { classes, pixels, channels, bytes, labels: Int32Array.from(labels) };
 }
 
-function headIn(line: Uint8Array): Readonly<Record<string, unknown>> {
+function headIn(line: Uint8Array): Untyped {
   try {
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(line));
-    return typeof value === 'object' && value !== null ? { ...value } : {};
+    return isObject(value) ? value : {};
   } catch {
     return {};
   }
@@ -79,9 +80,6 @@ function headIn(line: Uint8Array): Readonly<Record<string, unknown>> {
 
 const isName = (name: unknown): name is string =>
   typeof name === 'string' && name.length > 0 && name.length <= LONGEST_NAME;
-
-const isWithin = (value: unknown, from: number, to: number): value is number =>
-  Number.isSafeInteger(value) && Number(value) >= from && Number(value) <= to;
 
 const unreadable = (): ConfigError =>
   new ConfigError('data/pictures', 'these bytes are not packed pictures of a run', {
@@ -218,7 +216,7 @@ function assertClasses(
   if (strange !== undefined) {
     throw wrong(
       `${folder} has the class ${JSON.stringify(strange)}; those of the run are ` +
-        `${listOf(like!.classes)}`,
+        `${wordsOf(like!.classes)}`,
       'name the folders like the classes of the run, and remove others',
     );
   }
@@ -227,14 +225,14 @@ function assertClasses(
   const words =
     classNames.length === 1 ? `one class only, ${classNames[0]}` : `${classNames.length} classes`;
   const needed = like
-    ? `add a folder with pictures for at least one of ${listOf(like.classes)}`
+    ? `add a folder with pictures for at least one of ${wordsOf(like.classes)}`
     : 'add folders: at least two classes are needed';
   throw wrong(`${folder} has ${words}`, needed);
 }
 
 const SHOWN = 8;
 
-const listOf = (names: readonly string[]): string =>
+const wordsOf = (names: readonly string[]): string =>
   `${names
     .slice(0, SHOWN)
     .map((name) => JSON.stringify(name))

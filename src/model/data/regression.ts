@@ -1,6 +1,8 @@
 /** Regression data: synthetic samples of a linear function, in shards, and the dataset JSON of the Python reference. */
+
 import { ConfigError } from '../../base/errors.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
+import { isObject } from '../../base/shape.ts';
 import type { Shard } from '../../run/field.ts';
 
 /** The regression models of the Python reference, by their name in its documents. */
@@ -132,7 +134,7 @@ const rowsOf = ({ features, inputs, targets }: RegressionSet, rows: readonly num
  * ```
  */
 export function parseRegressionDataset(json: unknown): RegressionDataset {
-  if (!isRecord(json)) throw wrong('', 'is not a JSON object');
+  if (!isObject(json)) throw wrong('', 'is not a JSON object');
   const task = parseTask(json.task);
   const { examples } = json;
   if (!Array.isArray(examples) || examples.length === 0) {
@@ -162,7 +164,7 @@ function parseTask(task: unknown): RegressionTask | undefined {
 }
 
 function parseExample(example: unknown, at: string): { inputs: number[]; target: number } {
-  if (!isRecord(example)) throw wrong(at, 'is not an object with inputs and target');
+  if (!isObject(example)) throw wrong(at, 'is not an object with inputs and target');
   const { inputs, target } = example;
   if (!Array.isArray(inputs) || inputs.length === 0) {
     throw wrong(`${at}.inputs`, 'is not a list of at least one number');
@@ -181,9 +183,6 @@ function parseNumber(value: unknown, at: string): number {
   if (typeof number === 'number' && Number.isFinite(number)) return number;
   throw wrong(at, 'is not a finite number');
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const wrong = (at: string, message: string): ConfigError =>
   new ConfigError('data/dataset', `dataset ${at === '' ? message : `${at} ${message}`}`, {

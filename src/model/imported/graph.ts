@@ -2,8 +2,10 @@
  * The canonical form of an imported graph: values are numbered, constants folded, unused nodes removed. It is plain
  * JSON, which is checked when it is read.
  */
+
 import type { JsonObject } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { isNumber, isObject, isText, isWithin, listOf, type Untyped } from '../../base/shape.ts';
 import { isTensorName } from '../../run/spec/imported-shape.ts';
 import { sizeOf } from '../graph/rule.ts';
 import type { Attributes } from './call.ts';
@@ -76,31 +78,21 @@ export function writeGraph(graph: ImportedGraph): JsonObject {
 const spelled = (each: number): number | string =>
   Object.is(each, -0) ? '-0' : Number.isFinite(each) ? each : String(each);
 
-const isList = (value: unknown, most: number): value is readonly unknown[] =>
-  Array.isArray(value) && value.length <= most;
-
-const isWhole = (value: unknown, least: number, most: number): value is number =>
-  Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most;
-
-function listOf(value: unknown, what: string, most: number): readonly unknown[] {
-  if (isList(value, most)) return value;
+function itemsOf(value: unknown, what: string, most: number): readonly unknown[] {
+  if (Array.isArray(value) && value.length <= most) return value;
   throw wrong(`${what} is not a list of at most ${most}`);
 }
 
-type Members = Readonly<Record<string, unknown>>;
-
-function membersOf(value: unknown, what: string, names: readonly string[]): Members {
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  if (isObject && Object.keys(value).sort().join() === [...names].sort().join()) {
-    return value as Members;
+function membersOf(value: unknown, what: string, names: readonly string[]): Untyped {
+  if (isObject(value) && Object.keys(value).sort().join() === [...names].sort().join()) {
+    return value;
   }
   throw wrong(`${what} does not have exactly ${names.join(', ')}`);
 }
 
 function shapeIn(value: unknown, what: string): readonly number[] {
-  const shape = listOf(value, `the shape of ${what}`, MOST_RANK);
-  const isGood = shape.every((dim): dim is number => isWhole(dim, 0, MOST_TOTAL));
-  if (isGood && sizeOf(shape) <= MOST_TOTAL) return shape;
+  const shape = itemsOf(value, `the shape of ${what}`, MOST_RANK);
+  if (shape.every(isWithin(0, MOST_TOTAL)) && sizeOf(shape) <= MOST_TOTAL) return shape;
   throw wrong(`${what} is [${shape}]`);
 }
 
@@ -121,12 +113,12 @@ const KINDS = ['float', 'int', 'bool'] as const;
 export function readGraph(json: unknown): ImportedGraph {
   const names = ['opset', 'input', 'tensors', 'constants', 'nodes', 'output'];
   const { opset, input, tensors, constants, nodes, output } = membersOf(json, 'it', names);
-  if (!isWhole(opset, 1, 1000)) throw wrong('its opset is not a number');
+  if (!isWithin(1, 1000)(opset)) throw wrong('its opset is not a number');
   const graph = {
     opset,
     input: readInput(input),
-    tensors: listOf(tensors, 'tensors', MOST_NODES).map(readTensor),
-    constants: listOf(constants, 'constants', MOST_NODES).map(readConstant),
+    tensors: itemsOf(tensors, 'tensors', MOST_NODES).map(readTensor),
+    constants: itemsOf(constants, 'constants', MOST_NODES).map(readConstant),
   };
   const total = graph.tensors.reduce((sum, { shape }) => sum + sizeOf(shape), 0);
   if (total > MOST_TOTAL) throw wrong(`its tensors have ${total} elements`);
@@ -134,21 +126,21 @@ export function readGraph(json: unknown): ImportedGraph {
     throw wrong('two tensors have the same name');
   }
   let count = 1 + graph.tensors.length + graph.constants.length;
-  const read = listOf(nodes, 'nodes', MOST_NODES).map((each) => {
+  const read = itemsOf(nodes, 'nodes', MOST_NODES).map((each) => {
     const node = readNode(each, count);
     count += node.results;
     return node;
   });
   const end = membersOf(output, 'its output', ['name', 'value']);
-  if (!isWhole(end.value, 0, count - 1)) throw wrong('its output does not exist');
+  if (!isWithin(0, count - 1)(end.value)) throw wrong('its output does not exist');
   return { ...graph, nodes: read, output: { name: nameIn(end.name, 'output'), value: end.value } };
 }
 
 function readInput(json: unknown): ImportedGraph['input'] {
   const { name, kind, shape } = membersOf(json, 'its input', ['name', 'kind', 'shape']);
-  const dims = listOf(shape, 'the shape of its input', MOST_RANK);
+  const dims = itemsOf(shape, 'the shape of its input', MOST_RANK);
   const isGood = dims.every(
-    (dim): dim is number | null => dim === null || isWhole(dim, 1, MOST_TOTAL),
+    (dim): dim is number | null => dim === null || isWithin(1, MOST_TOTAL)(dim),
   );
   if (!isGood || dims.length === 0) throw wrong(`its input is [${dims}]`);
   return { name: nameIn(name, 'its input'), kind: wordIn(kind, 'its input', KINDS), shape: dims };
@@ -171,7 +163,7 @@ function readTensor(json: unknown): ImportedTensor {
 
 function readConstant(json: unknown): Tensor {
   const { kind, shape, elements } = membersOf(json, 'a constant', ['kind', 'shape', 'elements']);
-  const read = listOf(elements, 'the elements of a constant', MOST_CONSTANT).map(Number);
+  const read = itemsOf(elements, 'the elements of a constant', MOST_CONSTANT).map(Number);
   const dims = shapeIn(shape, 'a constant');
   if (sizeOf(dims) !== read.length) throw wrong('a constant does not fill its shape');
   return { kind: wordIn(kind, 'a kind', KINDS), shape: dims, elements: read };
@@ -180,16 +172,15 @@ function readConstant(json: unknown): Tensor {
 function readNode(json: unknown, before: number): ImportedNode {
   const names = ['type', 'inputs', 'results', 'attributes'];
   const { type, inputs, results, attributes } = membersOf(json, 'a node', names);
-  const read = listOf(inputs, 'the inputs of a node', MOST_PARTS);
-  if (!read.every((input): input is number => isWhole(input, -1, before - 1))) {
+  const read = itemsOf(inputs, 'the inputs of a node', MOST_PARTS);
+  if (!read.every(isWithin(-1, before - 1))) {
     throw wrong('a node reads a value that is not before it');
   }
-  if (!isWhole(results, 1, MOST_PARTS)) throw wrong('a node has no results');
-  const isObject = typeof attributes === 'object' && attributes !== null;
-  if (!isObject) throw wrong('the attributes of a node are not an object');
-  const isItem = (item: unknown) => typeof item === 'number' || typeof item === 'string';
-  for (const value of Object.values(attributes)) {
-    if (isItem(value) || (isList(value, MOST_CONSTANT) && value.every(isItem))) continue;
+  if (!isWithin(1, MOST_PARTS)(results)) throw wrong('a node has no results');
+  if (!isObject(attributes)) throw wrong('the attributes of a node are not an object');
+  const isItem = (item: unknown): item is number | string => isNumber(item) || isText(item);
+  const isAttribute = (value: unknown) => isItem(value) || listOf(isItem, MOST_CONSTANT)(value);
+  if (!Object.values(attributes).every(isAttribute)) {
     throw wrong('an attribute is not a number, a text or a list of them');
   }
   return {

@@ -3,16 +3,18 @@
  * so names and offsets follow from the list and nothing can overlap. Also the hashers: SHA-256, BLAKE3 and the
  * Merkle root.
  */
+
 import { createBLAKE3 } from 'hash-wasm';
 import { CHUNK_BYTES, MAX_CHUNKS } from '../../../kinds/chunk.ts';
-import { isHex32, toHex, utf8 } from '../../base/bytes.ts';
+import { toHex, utf8 } from '../../base/bytes.ts';
 import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { CreateSha256 } from '../../base/hash.ts';
 import { sha256 } from '../../base/hash.ts';
 import { LEAF, treeOver } from '../../base/merkle.ts';
+import { isHash, isWithin, listOf } from '../../base/shape.ts';
 import type { Digest } from '../../run/ids.ts';
-import { isInteger, JsonReader } from '../../run/json-reader.ts';
+import { JsonReader } from '../../run/json-reader.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { ChunkTree } from './payload.ts';
 import type { ErasureCode } from './reed-solomon.ts';
@@ -86,17 +88,15 @@ export function layoutProblem(
   bytes: number,
   { chunkBytes, erasure }: Pick<FileManifest, 'chunkBytes' | 'erasure'>,
 ): string | undefined {
-  if (!isInteger(bytes, MOST_FILE_BYTES) || bytes === 0) {
+  if (!isWithin(1, MOST_FILE_BYTES)(bytes)) {
     return `${bytes} bytes: a file has 1 to ${MOST_FILE_BYTES}`;
   }
-  if (!isInteger(chunkBytes, MOST_CHUNK_BYTES) || chunkBytes < LEAST_CHUNK_BYTES) {
+  if (!isWithin(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES)(chunkBytes)) {
     return `chunks of ${chunkBytes} bytes: they have ${LEAST_CHUNK_BYTES} to ${MOST_CHUNK_BYTES}`;
   }
   const isValid =
     erasure === null ||
-    (isInteger(erasure.data, MOST_ROWS - 1) &&
-      isInteger(erasure.parity, MOST_ROWS - 1) &&
-      Math.min(erasure.data, erasure.parity) >= 1 &&
+    ([erasure.data, erasure.parity].every(isWithin(1, MOST_ROWS - 1)) &&
       erasure.data + erasure.parity <= MOST_ROWS);
   if (!isValid) return `a group needs 1 chunk, 1 parity chunk and at most ${MOST_ROWS} in all`;
   const count = chunkCount(bytes, chunkBytes);
@@ -171,11 +171,11 @@ export function parseManifest(text: string): Result<FileManifest> {
     bytes: reader.integer('bytes', Number.MAX_SAFE_INTEGER),
     sha256: reader.hex32('sha256'),
     blake3: reader.hex32('blake3'),
-    root: reader.take<Digest | null>('root', (value) => nullOr(value, isDigest), null),
+    root: reader.take<Digest | null>('root', (value) => nullOr(value, digestIn), null),
     chunkBytes: reader.integer('chunkBytes', MOST_CHUNK_BYTES),
     erasure: reader.take<ErasureCode | null>('stripe', (value) => nullOr(value, readErasure), null),
-    chunks: reader.take('chunks', listOfHashes, []),
-    parity: reader.take('parity', listOfHashes, []),
+    chunks: reader.take('chunks', readHashes, []),
+    parity: reader.take('parity', readHashes, []),
   };
   if (reader.problem !== undefined) {
     return refuse('bad-manifest', reader.problem, `\`${reader.problem}\` is invalid`);
@@ -187,8 +187,7 @@ export function parseManifest(text: string): Result<FileManifest> {
     : refuse('not-canonical', 'manifest', 'it has unknown members, or is not canonical JSON');
 }
 
-const isDigest = (value: Json): Digest | undefined =>
-  typeof value === 'string' && isHex32(value) ? value : undefined;
+const digestIn = (value: Json): Digest | undefined => (isHash(value) ? value : undefined);
 
 const nullOr = <T>(value: Json | undefined, read: (value: Json) => T | undefined) =>
   value === null || value === undefined ? (value as null | undefined) : read(value);
@@ -202,17 +201,12 @@ function readErasure(value: Json): ErasureCode | undefined {
   return reader.problem === undefined ? erasure : undefined;
 }
 
-function listOfHashes(value: Json | undefined): readonly Hashes[] | undefined {
-  if (!Array.isArray(value) || value.length > MOST_PIECES) return undefined;
-  const pairs: Hashes[] = [];
-  for (const pair of value as readonly Json[]) {
-    const [blake3, address] = Array.isArray(pair) && pair.length === 2 ? (pair as Json[]) : [];
-    if (typeof blake3 !== 'string' || typeof address !== 'string') return undefined;
-    if (!isHex32(blake3) || !isHex32(address)) return undefined;
-    pairs.push({ blake3, sha256: address });
-  }
-  return pairs;
-}
+const arePairs = listOf(listOf(isHash, 2, 2), MOST_PIECES);
+
+const readHashes = (value: Json | undefined): readonly Hashes[] | undefined =>
+  arePairs(value)
+    ? value.map(([blake3, sha256]) => ({ blake3: blake3!, sha256: sha256! }))
+    : undefined;
 
 /** Returns how a manifest contradicts itself; undefined if it does not. */
 function contradiction(manifest: FileManifest): string | undefined {

@@ -1,8 +1,10 @@
 /** Reads the data that a new spec refers to: the shared corpus, and the evaluation slice. */
+
 import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { concatBytes } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import type { Untyped } from '../../base/shape.ts';
 import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
 import { dividePictures, packPictures } from '../../model/data/pictures.ts';
 import { scaleOf } from '../../model/data/series.ts';
@@ -12,7 +14,6 @@ import { type FormName, formOf } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec } from '../../run/spec/run-spec.ts';
-import type { Untyped } from '../../run/spec/spec-readers.ts';
 import { findManifest } from '../checkpoint/sources.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { packedIn } from './sealed-data.ts';

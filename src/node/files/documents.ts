@@ -1,8 +1,9 @@
 /** Reads documents in JSON, or in TOML if the name ends in `.toml`. Throws a ConfigError that names the file. */
+
 import { readFile } from 'node:fs/promises';
 import { parse as parseToml, TomlError } from 'smol-toml';
 import { ConfigError } from '../../base/errors.ts';
-import { isObject, type Untyped } from '../../run/spec/spec-readers.ts';
+import { isObject, type Untyped } from '../../base/shape.ts';
 
 export interface DocumentWords {
   /** Code of the error, such as `settings/file`. */

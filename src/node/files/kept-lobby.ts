@@ -1,14 +1,15 @@
 /** Stores the lobbies that this machine hosts, so that a restarted host opens the same one. */
+
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { toHex, utf8 } from '../../base/bytes.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { isObject } from '../../base/shape.ts';
 import type { Invitation } from '../../friends/line.ts';
 import { isLobbyName } from '../../friends/lobby.ts';
 import type { Digest } from '../../run/ids.ts';
-import { isObject } from '../../run/spec/spec-readers.ts';
 import { cannotWrite, writeAtomically } from './atomic-file.ts';
 import { dataHome } from './data-home.ts';
 import { listLocalRuns } from './local-runs.ts';

@@ -1,9 +1,11 @@
 /** Lists the runs in the data folder of this machine with their progress, and finds the run that a name stands for. */
+
 import type { Dirent } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { isObject, type Untyped } from '../../base/shape.ts';
 import type { CertifiedSummary } from '../../certified/rounds/events.ts';
 import { readCanonical } from '../../certified/wire/runs.ts';
 import { lossUnitOf } from '../../run/data-forms.ts';
@@ -119,8 +121,7 @@ async function roundsInLogs(
 const IS_OF_ROUND = /"type":"(?:round|switched)"/;
 
 /** Parses a log line about a round; an empty object for any other or truncated line. */
-const lineIn = (line: string): Readonly<Record<string, unknown>> =>
-  IS_OF_ROUND.test(line) ? objectIn(line) : {};
+const lineIn = (line: string): Untyped => (IS_OF_ROUND.test(line) ? objectIn(line) : {});
 
 /** Returns the worker's folder of the run with that name. A file, or text that looks like a path, is returned as is. */
 export async function runFolderOf(nameOrPath: string, home = dataHome()): Promise<string> {
@@ -239,13 +240,13 @@ const numberIn = (value: unknown): number | undefined =>
   typeof value === 'number' ? value : undefined;
 
 /** Returns the settings that a run was started with; empty if they cannot be read. */
-async function readSettings(dir: string): Promise<Readonly<Record<string, unknown>>> {
-  return objectIn(await readFile(join(dir, 'settings.json'), 'utf8').catch(() => '{}'));
+async function readSettings(dir: string): Promise<Untyped> {
+  return objectIn(await readFile(join(dir, 'settings.json'), 'utf8').catch(() => ''));
 }
 
-function objectIn(text: string): Readonly<Record<string, unknown>> {
+function objectIn(text: string): Untyped {
   const value = jsonIn(text);
-  return typeof value === 'object' && value !== null ? { ...value } : {};
+  return isObject(value) ? value : {};
 }
 
 /** Returns the record in the header of the state file, so that listing large models reads no parameters. */

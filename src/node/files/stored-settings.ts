@@ -2,9 +2,12 @@
  * Stores the settings and the base model of a run in its folder. When a run resumes, settings that determine its steps
  * cannot change; others can, by a flag. If no round was trained yet, all of them can.
  */
+
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { jsonIn } from '../../base/canonical-json.ts';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
+import { isObject, type Untyped } from '../../base/shape.ts';
 import type { Group } from '../../run/field.ts';
 import { roundName } from '../../run/ids.ts';
 import { fields } from '../../run/options.ts';
@@ -28,8 +31,6 @@ const MAY_CHANGE: readonly string[] = namesIn('personal', 'alone').filter(
   (name) => (fields as Group)[name]!.fixed !== true,
 );
 
-type Written = Readonly<Record<string, unknown>>;
-
 export interface AgreeOptions {
   /** Allows another number of rounds, as long as it is not below those already played. */
   readonly mayExtend?: boolean;
@@ -38,7 +39,7 @@ export interface AgreeOptions {
 /** Stores the settings. Throws a ConfigError (`run/settings`) if they contradict those of a run that has begun. */
 export async function agreeOnSettings(
   dir: string,
-  settings: Written,
+  settings: Untyped,
   { mayExtend = false }: AgreeOptions = {},
 ): Promise<void> {
   const file = fileIn(dir);
@@ -93,8 +94,8 @@ const roundsDone = async (dir: string): Promise<number | undefined> =>
 /** The values of options that an earlier version did not have, and so did not store. */
 const defaults = writeSettings(defaultsOf(fields));
 
-function assertSame(dir: string, stored: Written, now: Written, free: readonly string[]): void {
-  const before: Written = { ...defaults, ...stored };
+function assertSame(dir: string, stored: Untyped, now: Untyped, free: readonly string[]): void {
+  const before: Untyped = { ...defaults, ...stored };
   const changed = Object.keys({ ...stored, ...now }).filter(
     (key) => !free.includes(key) && JSON.stringify(before[key]) !== JSON.stringify(now[key]),
   );
@@ -116,7 +117,7 @@ function assertSame(dir: string, stored: Written, now: Written, free: readonly s
   );
 }
 
-const tooFew = (dir: string, { rounds }: Written, done: number): ConfigError =>
+const tooFew = (dir: string, { rounds }: Untyped, done: number): ConfigError =>
   new ConfigError(
     'run/settings',
     `${dir} holds a run that has played ${done} rounds, and --rounds is ${rounds}`,
@@ -124,7 +125,7 @@ const tooFew = (dir: string, { rounds }: Written, done: number): ConfigError =>
   );
 
 /** Returns the object in a JSON file; undefined if there is no file. Throws `run/settings` if it is broken. */
-async function readKept(file: string): Promise<Record<string, unknown> | undefined> {
+async function readKept(file: string): Promise<Untyped | undefined> {
   const refuse = (why: string, cause?: unknown) =>
     new CheckpointError('run/settings', `${file} ${why}`, {
       hint: 'move the folder away to start over',
@@ -135,14 +136,7 @@ async function readKept(file: string): Promise<Record<string, unknown> | undefin
     throw refuse('cannot be read', cause);
   });
   if (text === undefined) return undefined;
-  let settings: unknown;
-  try {
-    settings = JSON.parse(text);
-  } catch {
-    settings = undefined;
-  }
-  if (typeof settings === 'object' && settings !== null && !Array.isArray(settings)) {
-    return settings as Record<string, unknown>;
-  }
+  const settings = jsonIn(text);
+  if (isObject(settings)) return settings;
   throw refuse('does not hold the settings of a run');
 }

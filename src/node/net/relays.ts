@@ -1,4 +1,5 @@
 /** Relays from Node.js: opens WebSockets, reads NIP-11 documents, connects, and checks a run against relay limits. */
+
 import { type LookupAddress, lookup } from 'node:dns';
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { get as httpsGet } from 'node:https';
@@ -7,6 +8,7 @@ import { WebSocket } from 'ws';
 import { anySignal, type RetryPolicy, systemClock } from '../../base/async.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
+import { isCount, isFlag, isObject, isText } from '../../base/shape.ts';
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import type { ErasureCode } from '../../network/chunks/reed-solomon.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
@@ -185,13 +187,6 @@ async function readText(response: IncomingMessage, maxBytes: number): Promise<st
   }
   return text + decoder.decode();
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-const isText = (value: unknown): value is string => typeof value === 'string';
-const isFlag = (value: unknown): value is boolean => typeof value === 'boolean';
-const isCount = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 
 const COUNTS = [
   'maxMessageLength',

@@ -2,10 +2,12 @@
  * MatFormer tiers of a published model: the tier that a config declares, and the manifest of tier files (schema 1 of
  * psyche-elastic). Manifests are untrusted: paths must stay in their folders, and every file needs a hash.
  */
+
 import { isHex32, toHex } from '../../base/bytes.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { hashFields } from '../../base/hash.ts';
+import { isCount, isObject, isText, isWithin, type Untyped } from '../../base/shape.ts';
 
 export type Config = Readonly<Record<string, unknown>>;
 
@@ -21,21 +23,18 @@ export interface CheckpointTier {
   readonly base: number;
 }
 
-const isWidth = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Number(value) > 0;
+const isWidth = isWithin(1);
+const isTier = isWithin(0, MAX_TIER);
 
 /** Returns the tier that a config declares or that follows from its widths. Throws a ConfigError if they do not fit. */
 export function tierOf(config: Config, name: string): CheckpointTier {
   const { matformer_tier: declaredTier, matformer_base_intermediate_size: declaredBase } = config;
   const width = widthOf(config, name);
   if (declaredTier !== undefined && declaredTier !== null) {
-    const isTier =
-      Number.isSafeInteger(declaredTier) &&
-      Number(declaredTier) >= 0 &&
-      Number(declaredTier) <= MAX_TIER;
     const base = isWidth(declaredBase) ? declaredBase : width * 2 ** Number(declaredTier);
-    if (isTier && base === width * 2 ** Number(declaredTier))
-      return { tier: Number(declaredTier), base };
+    if (isTier(declaredTier) && base === width * 2 ** declaredTier) {
+      return { tier: declaredTier, base };
+    }
     throw unfit(
       name,
       `matformer_tier ${String(declaredTier)} does not fit widths ${width} and ${base}`,
@@ -43,9 +42,7 @@ export function tierOf(config: Config, name: string): CheckpointTier {
   }
   if (declaredBase === undefined || declaredBase === null) return { tier: 0, base: width };
   const tier = Math.log2(Number(declaredBase) / width);
-  if (isWidth(declaredBase) && Number.isInteger(tier) && tier >= 0 && tier <= MAX_TIER) {
-    return { tier, base: declaredBase };
-  }
+  if (isWidth(declaredBase) && isTier(tier)) return { tier, base: declaredBase };
   throw unfit(name, `its width ${width} is not ${String(declaredBase)} divided by a power of two`);
 }
 
@@ -157,7 +154,7 @@ export function readManifest(value: unknown): TierManifest {
     );
   }
   const base = manifest.matformer_base_intermediate_size;
-  if (!isCount(base)) throw broken('matformer_base_intermediate_size is not a width');
+  if (!isWidth(base)) throw broken('matformer_base_intermediate_size is not a width');
   const tiers = listOf(manifest.tiers, 'tiers', MAX_TIER + 1).map((each) => readTier(each, base));
   const common = pathsOf(manifest.common_files ?? [], 'common_files');
   const sha256 = new Map(
@@ -174,11 +171,11 @@ export function readManifest(value: unknown): TierManifest {
 
 function readTier(value: unknown, base: number): ManifestTier {
   const { tier, files, intermediate_size: declaredWidth } = membersOf(value);
-  if (!Number.isSafeInteger(tier) || Number(tier) < 0) throw broken('a tier has no number');
-  const width = widthAt(base, Number(tier), 'matformer_base_intermediate_size');
+  if (!isCount(tier)) throw broken('a tier has no number');
+  const width = widthAt(base, tier, 'matformer_base_intermediate_size');
   if (declaredWidth !== undefined && declaredWidth !== width)
     throw broken(`tier ${tier} is ${declaredWidth} wide, not ${width}`);
-  return { tier: Number(tier), width, files: pathsOf(files, `files of tier ${tier}`) };
+  return { tier, width, files: pathsOf(files, `files of tier ${tier}`) };
 }
 
 /** Returns the manifest as JSON. */
@@ -190,11 +187,8 @@ export const writeManifest = ({ base, common, tiers, sha256 }: TierManifest) => 
   sha256: Object.fromEntries(sha256),
 });
 
-const isCount = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Number(value) > 0;
-
-const membersOf = (value: unknown): Readonly<Record<string, unknown>> => {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+const membersOf = (value: unknown): Untyped => {
+  if (isObject(value)) return value;
   throw broken('a value is not an object');
 };
 
@@ -205,7 +199,7 @@ function listOf(value: unknown, what: string, most: number): readonly unknown[] 
 
 function pathsOf(value: unknown, what: string): readonly string[] {
   const paths = listOf(value, what, MOST_FILES);
-  if (paths.every((path): path is string => typeof path === 'string')) return paths;
+  if (paths.every(isText)) return paths;
   throw broken(`${what} contains values that are not paths`);
 }
 

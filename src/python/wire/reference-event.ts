@@ -9,6 +9,7 @@ import { heartbeat } from '../../../kinds/heartbeat.ts';
 import type { Kind } from '../../../kinds/index.ts';
 import { fromHex, isHex32, toHex } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
+import { isObject } from '../../base/shape.ts';
 import { type PythonObject, parseJson } from '../../formats/python-json.ts';
 import { type EventDraft, eventId, parseDraft, verifyEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
@@ -47,15 +48,12 @@ const fingerprint = (
 
 /** Parses an event and drops unknown members, or returns why it is malformed. Never throws. */
 function readLooseEvent(json: unknown, crypto = pureCrypto): Result<LooseEvent> {
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    return refuse('malformed', 'event', 'an event is an object');
-  }
-  const members = json as Readonly<Record<string, unknown>>;
-  if (members.sig !== undefined && members.id === undefined) {
+  if (!isObject(json)) return refuse('malformed', 'event', 'an event is an object');
+  if (json.sig !== undefined && json.id === undefined) {
     return refuse('malformed', 'id', 'a signed event has an id');
   }
-  const draft = parseDraft(members);
-  return draft.ok ? withAuthor(draft.value, members, crypto) : draft;
+  const draft = parseDraft(json);
+  return draft.ok ? withAuthor(draft.value, json, crypto) : draft;
 }
 
 /** Author and signature of a draft, unverified. */

@@ -1,13 +1,15 @@
 /** Readers of the fields that features add to contents of a run: bounded in size, and with one canonical form. */
-import { fromHex, isHex32 } from '../../base/bytes.ts';
+
+import { fromHex } from '../../base/bytes.ts';
 import {
   canonicalJson,
   isJsonObject,
   type Json,
   type JsonObject,
 } from '../../base/canonical-json.ts';
+import { isCount, isHash, isNumber, isObject, isWithin, listOf } from '../../base/shape.ts';
 import { parseShard } from '../field.ts';
-import type { Digest, WorkerId } from '../ids.ts';
+import type { WorkerId } from '../ids.ts';
 import { MOST_EXPERTS, MOST_TIERS } from './model-spec.ts';
 import { MOST_HOPS } from './spec-table.ts';
 
@@ -47,53 +49,40 @@ const field =
     read: (json) => (is(json) ? json : undefined),
   });
 
-const isWhole = (value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): value is number =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most;
-
-const isDigest = (value: unknown): value is Digest => typeof value === 'string' && isHex32(value);
-const isKey = (value: unknown): value is WorkerId => typeof value === 'string' && isHex32(value);
-const isRosterIndex = (value: unknown): value is number => isWhole(value, 0, 0xffff);
-const isRound = (value: unknown): value is number => isWhole(value, 0);
-const isTier = (value: unknown): value is number => isWhole(value, 0, MOST_TIERS);
+const isRosterIndex = isWithin(0, 0xffff);
 const isScore = (value: unknown): value is number =>
-  isWhole(value, -MOST_SCORE, MOST_SCORE) && !Object.is(value, -0);
+  isWithin(-MOST_SCORE, MOST_SCORE)(value) && !Object.is(value, -0);
 const isSize = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0;
+  isNumber(value) && Number.isFinite(value) && value >= 0;
 
-/** Reports whether a value is a list of `least` to `most` valid items. */
-const isListOf =
-  <T>(isItem: (item: unknown) => item is T, most: number, least = 0) =>
-  (json: unknown): json is readonly T[] =>
-    Array.isArray(json) && json.length >= least && json.length <= most && json.every(isItem);
-
-/** Like isListOf, and strictly ascending by a key of each item. */
+/** Like listOf, and strictly ascending by a key of each item. */
 const isAscending =
   <T>(isItem: (item: unknown) => item is T, most: number, keyOf: (item: T) => string | number) =>
   (json: unknown): json is readonly T[] =>
-    isListOf(isItem, most)(json) &&
+    listOf(isItem, most)(json) &&
     json.every((item, i) => i === 0 || keyOf(json[i - 1]!) < keyOf(item));
 
 const same = <T>(item: T): T => item;
 
 /** A hash. */
-export const digest = field('64 lowercase hex digits', isDigest);
+export const digest = field('64 lowercase hex digits', isHash);
 
 /** Hashes, such as one for each slice. */
 export const digests = field(
   `a list of 1 to ${MOST_DIGESTS} hashes, each of 64 lowercase hex digits`,
-  isListOf(isDigest, MOST_DIGESTS, 1),
+  listOf(isHash, MOST_DIGESTS, 1),
 );
 
 /** A key, or the empty text. */
 export const keyOrNone = field(
   'a public key in hex, or empty',
-  (json): json is WorkerId | '' => json === '' || isKey(json),
+  (json): json is WorkerId | '' => json === '' || isHash(json),
 );
 
 /** Keys, each once. */
 export const keysAscending = field(
   'a list of public keys in hex, ascending',
-  isAscending(isKey, Number.POSITIVE_INFINITY, same),
+  isAscending(isHash, Number.POSITIVE_INFINITY, same),
 );
 
 /** Indices in a roster, each once. */
@@ -117,13 +106,13 @@ export const scored = field(
 /** Scores in the order they came. */
 export const scoreList = field(
   `a list of at most ${MOST_SCORES} scores`,
-  isListOf(isScore, MOST_SCORES),
+  listOf(isScore, MOST_SCORES),
 );
 
 /** The last rounds, ascending. */
 export const lastRounds = field(
   `a list of at most ${JURY_ROUNDS} rounds, ascending`,
-  isAscending(isRound, JURY_ROUNDS, same),
+  isAscending(isCount, JURY_ROUNDS, same),
 );
 
 /** A former member's key, and the last rounds in whose committee it sat. */
@@ -132,8 +121,8 @@ export type FormerJuror = readonly [WorkerId, readonly number[]];
 const isFormerJuror = (pair: unknown): pair is FormerJuror =>
   Array.isArray(pair) &&
   pair.length === 2 &&
-  isKey(pair[0]) &&
-  isAscending(isRound, JURY_ROUNDS, same)(pair[1]);
+  isHash(pair[0]) &&
+  isAscending(isCount, JURY_ROUNDS, same)(pair[1]);
 
 /** Former members that sat in committees of the last rounds. */
 export const formerJurors = field(
@@ -183,17 +172,18 @@ export const machineEvidence = field(
 )('evidence document of the machine that joins, see docs/attestation.md');
 
 /** A MatFormer tier. */
-export const tierField = field(`a tier from 0 to ${MOST_TIERS}`, isTier);
+export const tierField = field(`a tier from 0 to ${MOST_TIERS}`, isWithin(0, MOST_TIERS));
 
 /** The index of a group of experts, or -1. */
-export const groupIndex = field(`a whole number from -1 to ${MOST_EXPERTS - 1}`, (json) =>
-  isWhole(json, -1, MOST_EXPERTS - 1),
+export const groupIndex = field(
+  `a whole number from -1 to ${MOST_EXPERTS - 1}`,
+  isWithin(-1, MOST_EXPERTS - 1),
 );
 
 /** Sizes of rows, slice by slice. */
 export const sizes = field(
   `a list of 1 to ${MOST_TIERS} numbers, none negative`,
-  isListOf(isSize, MOST_TIERS, 1),
+  listOf(isSize, MOST_TIERS, 1),
 );
 
 const isPositive = (value: unknown): value is number => isSize(value) && value > 0;
@@ -201,29 +191,25 @@ const isPositive = (value: unknown): value is number => isSize(value) && value >
 /** Sizes of rows, slice by slice, in some rounds each. */
 export const sizeLists = field(
   `a list of 1 to ${MOST_TIERS} lists of at most ${MOST_SIZES} numbers above 0`,
-  isListOf(isListOf(isPositive, MOST_SIZES), MOST_TIERS, 1),
+  listOf(listOf(isPositive, MOST_SIZES), MOST_TIERS, 1),
 );
 
 /** Yes or no. */
 export const bit = field('0 or 1', (json): json is 0 | 1 => json === 0 || json === 1);
 
 /** A round of the run, or -1. */
-export const roundOrNone = field('a round, or -1', (json): json is number => isWhole(json, -1));
+export const roundOrNone = field('a round, or -1', isWithin(-1));
 
 const MEMBERS = ['content', 'created_at', 'id', 'kind', 'pubkey', 'sig', 'tags'];
 
 const isEvent = (one: unknown): one is JsonObject =>
-  isJsonObject(one as Json) &&
-  Object.keys(one as JsonObject)
-    .sort()
-    .join() === MEMBERS.join() &&
-  isDigest((one as JsonObject).id);
+  isObject(one) && Object.keys(one).sort().join() === MEMBERS.join() && isHash(one.id);
 
 /** A bounded list of possible events; their signatures and contents are checked with the join. */
 export const joinProof = field(
   `a list of at most ${MOST_HOPS} events, ${MOST_PROOF} characters in all`,
   (json): json is readonly JsonObject[] =>
-    isListOf(isEvent, MOST_HOPS)(json) && canonicalJson(json).length <= MOST_PROOF,
+    listOf(isEvent, MOST_HOPS)(json) && canonicalJson(json).length <= MOST_PROOF,
 )('the events that lead from a key that the spec names to the one that joins; none for a founder');
 
 const MOST_PRIVATE = 2 ** 31;
@@ -235,9 +221,7 @@ const isShard = (json: unknown): json is string =>
 /** Fields of a manifest about the private state that its steps start from. */
 export const rerunCommitment = {
   root: digest('root of the private state after the inner phase, see docs/recomputation.md'),
-  bytes: field(`a whole number from 1 to ${MOST_PRIVATE}`, (json): json is number =>
-    isWhole(json, 1, MOST_PRIVATE),
-  )('its length'),
+  bytes: field(`a whole number from 1 to ${MOST_PRIVATE}`, isWithin(1, MOST_PRIVATE))('its length'),
   shard: field('a part like 2/4', isShard)('which part of the data the author trained on'),
   build: field(
     '1 to 128 characters of ASCII, no blanks around them',
@@ -271,8 +255,8 @@ export const delegationField: FeatureField<Delegation | null> = {
       return undefined;
     const { key, until, createdAt, sig } = json;
     const isSig = typeof sig === 'string' && fromHex(sig)?.length === 64;
-    if (!isKey(key) || !isSig || !isWhole(until, 0, MOST_ROUND)) return undefined;
-    if (!isWhole(createdAt, 1)) return undefined;
+    if (!isHash(key) || !isSig || !isWithin(0, MOST_ROUND)(until)) return undefined;
+    if (!isWithin(1)(createdAt)) return undefined;
     return { key, until, createdAt, sig };
   },
 };

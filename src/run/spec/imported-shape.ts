@@ -2,17 +2,10 @@
  * The part of a run spec that describes a model from an ONNX file: the sizes of its data, and its parameters. Its graph
  * and its weights are files of the run, whose hashes the spec has too.
  */
+import { isObject, isWithin, listOf, type Untyped } from '../../base/shape.ts';
 import type { FormName } from '../data-forms.ts';
 import { type Group, reading, row, type Values, whole } from '../field.ts';
-import {
-  isObject,
-  memberOf,
-  objectOf,
-  readFields,
-  refuseUnknown,
-  type Untyped,
-  wrong,
-} from './spec-readers.ts';
+import { memberOf, objectOf, readFields, refuseUnknown, wrong } from './spec-readers.ts';
 
 /** A trained tensor or running statistic, in the order of the parameters. */
 export interface ImportedParameter {
@@ -77,10 +70,7 @@ const tensorFields = {
 export const isTensorName = (name: string): boolean =>
   /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,200}$/u.test(name) && name.isWellFormed();
 
-const isShape = (value: unknown): value is readonly number[] =>
-  Array.isArray(value) &&
-  value.length <= MOST_RANK &&
-  value.every((dim) => Number.isSafeInteger(dim) && dim > 0 && dim <= MOST);
+const isShape = listOf(isWithin(1, MOST), MOST_RANK);
 
 const AT = 'start.model.';
 
@@ -93,8 +83,7 @@ export function readImportedShape(model: Untyped): ImportedShape {
   if (form === undefined) throw wrong(`${AT}data.kind`, kind, forms.join(', '));
   refuseUnknown(numbers, Object.keys(dataFields[form]), `${AT}data.`);
   const tensors = memberOf(model, 'tensors', AT, TENSORS);
-  const isList = Array.isArray(tensors) && tensors.length > 0 && tensors.length <= MOST_TENSORS;
-  if (!isList || !tensors.every(isObject)) throw wrong(`${AT}tensors`, tensors, TENSORS);
+  if (!listOf(isObject, MOST_TENSORS, 1)(tensors)) throw wrong(`${AT}tensors`, tensors, TENSORS);
   const read = tensors.map((tensor, i) => {
     refuseUnknown(tensor, Object.keys(tensorFields), `${AT}tensors.${i}.`);
     return readFields(tensor, tensorFields, `${AT}tensors.${i}.`);

@@ -1,8 +1,9 @@
 /** The section `parent` of a run spec: the certified state of another run from which a fork starts. */
+import type { Untyped } from '../../base/shape.ts';
 import { hash, key, row, whole } from '../field.ts';
 import type { Digest, WorkerId } from '../ids.ts';
 import { relayUrls } from './list-fields.ts';
-import { readGroup, type Untyped } from './spec-readers.ts';
+import { readGroup } from './spec-readers.ts';
 
 /** Lineage of a fork. The roots name the state; relays are hints. */
 export interface Parent {

@@ -1,7 +1,9 @@
 /**
  * Reads a run spec from any document: fills in defaults, reads fields by their tables, reports invalid ones by path.
  */
+
 import { ConfigError } from '../../base/errors.ts';
+import { isObject, type Untyped } from '../../base/shape.ts';
 import type { Group } from '../field.ts';
 import { inputSettings } from '../input.ts';
 import { fields } from '../options.ts';
@@ -27,13 +29,11 @@ import {
 import { presets } from './presets.ts';
 import { type RunSpec, runIdOf } from './run-spec.ts';
 import {
-  isObject,
   memberOf,
   readFields,
   readGroup,
   readVariant,
   refuseUnknown,
-  type Untyped,
   wrong,
 } from './spec-readers.ts';
 import {

@@ -1,17 +1,13 @@
 /** Readers for parts of a run spec by their tables; unknown, missing or invalid members are reported by path. */
+
 import { ConfigError } from '../../base/errors.ts';
+import { isObject, type Untyped } from '../../base/shape.ts';
 import type { Group, Values } from '../field.ts';
 import { fields } from '../options.ts';
 import { type SettingName, settingNames, spell } from '../settings.ts';
 import { type VariantValues, variantFields, variantTags } from './spec-table.ts';
 
-/** A document as a JSON or TOML parser returns it. */
-export type Untyped = Readonly<Record<string, unknown>>;
-
 type VariantName = keyof typeof variantTags;
-
-export const isObject = (value: unknown): value is Untyped =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Reads all fields of a table; all must be present. */
 export function readFields<G extends Group>(object: Untyped, group: G, path: string): Values<G> {

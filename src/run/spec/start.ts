@@ -2,26 +2,19 @@
  * The published model that a run starts from, for settings, heartbeats and specs: its files, the shape of the model,
  * and what is trained. The spec is enough to lay out the parameters; training needs the files.
  */
-import { isHex32, toHex } from '../../base/bytes.ts';
+
+import { toHex } from '../../base/bytes.ts';
 import { canonicalJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { hashFields } from '../../base/hash.ts';
+import { isHash, isObject, isText, listOf, type Untyped } from '../../base/shape.ts';
 import { choice, type Group, hash, reading, real, row, whole, yesNo } from '../field.ts';
 import type { Digest } from '../ids.ts';
 import { fields } from '../options.ts';
 import type { AdapterName, Settings } from '../settings.ts';
 import { type ImportedShape, readImportedShape } from './imported-shape.ts';
 import { type DecoderSpec, type Gpt2Spec, type LlamaSpec, MOST_TIERS } from './model-spec.ts';
-import {
-  isObject,
-  memberOf,
-  objectOf,
-  readFields,
-  readGroup,
-  refuseUnknown,
-  type Untyped,
-  wrong,
-} from './spec-readers.ts';
+import { memberOf, objectOf, readFields, readGroup, refuseUnknown, wrong } from './spec-readers.ts';
 
 /** A file, identified by its contents. */
 export interface BaseFile {
@@ -196,10 +189,7 @@ const DIGESTS = `a list of 2 to ${MOST_TIERS + 1} times 64 lowercase hex digits,
 
 function readDigests(start: Untyped, name: 'rings' | 'root'): readonly Digest[] {
   const list = memberOf(start, name, 'start.', DIGESTS);
-  const isGood = Array.isArray(list) && list.length >= 2 && list.length <= MOST_TIERS + 1;
-  if (isGood && list.every((each): each is Digest => typeof each === 'string' && isHex32(each))) {
-    return list;
-  }
+  if (listOf(isHash, MOST_TIERS + 1, 2)(list)) return list;
   throw wrong(`start.${name}`, list, DIGESTS);
 }
 
@@ -220,9 +210,8 @@ const HINTS = `a list of at most ${MOST_HINTS} texts`;
 
 function readHints(value: unknown): readonly string[] {
   const isHint = (each: unknown): each is string =>
-    typeof each === 'string' && /^[\x21-\x7e]+$/.test(each) && each.length <= LONGEST_HINT;
-  const isGood = Array.isArray(value) && value.length <= MOST_HINTS && value.every(isHint);
-  if (isGood) return value;
+    isText(each) && /^[\x21-\x7e]+$/.test(each) && each.length <= LONGEST_HINT;
+  if (listOf(isHint, MOST_HINTS)(value)) return value;
   throw wrong('start.from', value, HINTS);
 }
 

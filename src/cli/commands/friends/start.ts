@@ -1,12 +1,13 @@
 /** The command of a host as a spec: made before the lobby opens, to refuse wrong flags, and again with the founders. */
+
 import { basename } from 'node:path';
 import type { Command } from 'commander';
+import type { Untyped } from '../../../base/shape.ts';
 import type { Made } from '../../../certified/make-spec.ts';
 import { isDisplayName, type Lobby, type LobbyText, lockOf } from '../../../friends/lobby.ts';
 import type { InLobby } from '../../../node/friends/in-lobby.ts';
 import { founderFields, specWith } from '../../../node/friends/lobby-run.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import type { Untyped } from '../../../run/spec/spec-readers.ts';
 import { documentFromFlags, settingsFromFlags } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { addressOf } from './files.ts';

@@ -1,5 +1,6 @@
 /** `nostrain run announce`: posts a note or a model card about a run; once the run is over, with its zap split. */
 import type { Command } from 'commander';
+import { encode as encodePng } from 'fast-png';
 import { systemClock } from '../../../base/async.ts';
 import { toHex } from '../../../base/bytes.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
@@ -37,7 +38,6 @@ import {
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { openSource, sourceFlags, sourceOf } from '../../shared/archive-source.ts';
-import { CHART_SIZE, drawLossChart } from '../../shared/loss-chart.ts';
 import { keyFlags } from '../../shared/signed-document.ts';
 import { publishEvent, withRelays } from '../../shared/with-relays.ts';
 import { assertWebAddress } from '../handler.ts';
@@ -171,4 +171,36 @@ async function signAsUser(
   throw new RelayError('bunker/other', 'the signer returned another event than the requested one', {
     hint: 'use another signer',
   });
+}
+
+const CHART_SIZE = { width: 640, height: 320 } as const;
+const MARGIN = 24;
+const PAPER = 255;
+const INK = 32;
+/** Half the thickness of the line, in pixels. */
+const PEN = 2;
+
+/** Returns a grayscale PNG with one line over the rounds; the largest loss is at the top. */
+function drawLossChart(losses: readonly number[]): Uint8Array {
+  const { width, height } = CHART_SIZE;
+  const pixels = new Uint8Array(width * height).fill(PAPER);
+  const least = losses.reduce((low, loss) => Math.min(low, loss), Number.POSITIVE_INFINITY);
+  const range = losses.reduce((high, loss) => Math.max(high, loss), least) - least || 1;
+  const xOf = (i: number) => MARGIN + (i / Math.max(1, losses.length - 1)) * (width - 2 * MARGIN);
+  const yOf = (loss: number) => MARGIN + (1 - (loss - least) / range) * (height - 2 * MARGIN);
+  for (let i = 1; i < losses.length; i++) {
+    const [x, y] = [xOf(i - 1), yOf(losses[i - 1]!)];
+    const [dx, dy] = [xOf(i) - x, yOf(losses[i]!) - y];
+    const steps = Math.ceil(Math.max(Math.abs(dx), Math.abs(dy), 1));
+    for (let at = 0; at <= steps; at++) {
+      dot(pixels, Math.round(x + (dx * at) / steps), Math.round(y + (dy * at) / steps));
+    }
+  }
+  return encodePng({ width, height, data: pixels, channels: 1, depth: 8 });
+}
+
+function dot(pixels: Uint8Array, x: number, y: number): void {
+  for (let row = y - PEN; row <= y + PEN; row++) {
+    pixels.fill(INK, row * CHART_SIZE.width + x - PEN, row * CHART_SIZE.width + x + PEN);
+  }
 }

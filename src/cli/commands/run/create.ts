@@ -1,7 +1,9 @@
 /** `nostrain run create`: builds a run spec from flags and a file, prints its report, and publishes it to relays. */
+
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
+import { isObject, type Untyped } from '../../../base/shape.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
 import { encodeRunAddress, publishRun } from '../../../certified/wire/runs.ts';
@@ -20,7 +22,6 @@ import { namesIn, type Settings } from '../../../run/settings.ts';
 import { describeAdaptation } from '../../../run/spec/adaptation.ts';
 import { presets } from '../../../run/spec/presets.ts';
 import { type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
-import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake/stake-snapshot.ts';
 import { fullName } from '../../../run/worker-names.ts';
 import { quoteWords } from '../../../terminal/command-line.ts';
