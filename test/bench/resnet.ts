@@ -1,7 +1,7 @@
 /**
  * Time of a training step of ResNet-18 on pictures of 32 x 32 pixels, imported from PyTorch, and of PyTorch on the CPU, in turns.
  *
- *   NOSTRAIN_TORCH=python npx tsx --conditions=nostrain:source test/bench/resnet.ts [--turns 3] [--steps 3] [--batch 16] [--threads 1] [--width 64]
+ *   NOSTRAIN_TORCH=python npm run bench:resnet -- [--turns 3] [--steps 3] [--batch 16] [--threads 1] [--width 64]
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync } from 'node:fs';
