@@ -45,15 +45,21 @@ export interface StorageOptions {
  */
 export function resolveStateFormat(format: string = 'auto', path = ''): StateFormat {
   if (format === 'auto') return inferStateFormat(path);
-  const match = stateFormats.find((known) => known === format);
+  return oneOf(format, stateFormats, 'state/format', 'a state format');
+}
+
+/** Returns the name, which must be one of these. Throws a ConfigError with the code otherwise. */
+export function oneOf<T extends string>(
+  name: string,
+  names: readonly T[],
+  code: string,
+  what: string,
+): T {
+  const match = names.find((known) => known === name);
   if (match !== undefined) return match;
-  throw new ConfigError(
-    'state/format',
-    `${JSON.stringify(format.slice(0, 80))} is not a state format`,
-    {
-      hint: `use one of auto, ${stateFormats.join(', ')}`,
-    },
-  );
+  throw new ConfigError(code, `${JSON.stringify(name.slice(0, 80))} is not ${what}`, {
+    hint: `use one of ${names.join(', ')}`,
+  });
 }
 
 /**
@@ -67,17 +73,8 @@ export function resolveStateFormat(format: string = 'auto', path = ''): StateFor
  * resolveTorchCheckpointPayloadKind('module'); // => 'module'
  * ```
  */
-export function resolveTorchPayload(kind: string = 'state-dict'): (typeof torchPayloads)[number] {
-  const match = torchPayloads.find((known) => known === kind);
-  if (match !== undefined) return match;
-  throw new ConfigError(
-    'state/payload',
-    `${JSON.stringify(kind.slice(0, 80))} is not a payload kind`,
-    {
-      hint: `use ${torchPayloads.join(' or ')}`,
-    },
-  );
-}
+export const resolveTorchPayload = (kind = 'state-dict'): (typeof torchPayloads)[number] =>
+  oneOf(kind, torchPayloads, 'state/payload', 'a payload kind');
 
 /** Decodes the state in a file, sorted by name. Throws a ConfigError if the file is invalid. */
 export function decodeStoredState(

@@ -3,11 +3,11 @@
  * manifest of their chunks, and sources. Downloads are verified against the hashes, so sources need no trust.
  */
 
-import { isObject, isText, listOf, type Untyped } from '../base/shape.ts';
+import { isText, listOf, type Untyped } from '../base/shape.ts';
 import { hash, row } from './field.ts';
 import type { Digest } from './ids.ts';
-import { memberOf, objectOf, readGroup, refuseUnknown, wrong } from './spec/spec-readers.ts';
-import { type BaseFile, fileFields } from './spec/start.ts';
+import { memberOf, objectOf, refuseUnknown, wrong } from './spec/spec-readers.ts';
+import { type BaseFile, FILES, fileFields, readFiles } from './spec/start.ts';
 
 /** One file, with the manifest of its chunks. */
 export interface ChunkedFile extends BaseFile {
@@ -28,7 +28,6 @@ const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'
 /** Name of the manifest of sealed data among the files of a run. */
 export const SEALED_FILE = 'sealed.json';
 const MOST_BESIDE = 2 ** 24;
-const MOST_FILES = 1024;
 const MOST_ADDRESSES = 8;
 /** Maximum file size, 64 GiB, like in a manifest. */
 const MOST_BYTES = 2 ** 36;
@@ -50,7 +49,7 @@ export function readChunkedFiles(spec: Untyped): ChunkedFiles | null {
   refuseUnknown(files, NAMES, 'files.');
   return {
     at: readAddresses(memberOf(files, 'at', 'files.', ADDRESSES)),
-    each: readEach(memberOf(files, 'each', 'files.', EACH)),
+    each: readEach(memberOf(files, 'each', 'files.', FILES)),
   };
 }
 
@@ -65,20 +64,11 @@ function readAddresses(value: unknown): readonly string[] {
   throw wrong('files.at', value, ADDRESSES);
 }
 
-const EACH = `a list of 1 to ${MOST_FILES} files, each once`;
-
 function readEach(value: unknown): readonly ChunkedFile[] {
-  if (!Array.isArray(value) || value.length < 1 || value.length > MOST_FILES) {
-    throw wrong('files.each', value, EACH);
-  }
-  const each = value.map((file, i) => {
-    if (!isObject(file)) throw wrong(`files.each.${i}`, file, 'an object');
-    const read = readGroup({ [i]: file }, String(i), chunkedFields, 'files.each.');
-    if (read.bytes <= MOST_BYTES) return read;
-    throw wrong(`files.each.${i}.bytes`, read.bytes, `at most ${MOST_BYTES}`);
-  });
-  if (new Set(each.map(({ name }) => name)).size === each.length) return each;
-  throw wrong('files.each', value, EACH);
+  const each = readFiles(value, chunkedFields, 'files.each');
+  const large = each.findIndex(({ bytes }) => bytes > MOST_BYTES);
+  if (large < 0) return each;
+  throw wrong(`files.each.${large}.bytes`, each[large]!.bytes, `at most ${MOST_BYTES}`);
 }
 
 /**

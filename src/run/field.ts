@@ -363,3 +363,17 @@ export const stake = (): Reader<string> =>
     if (typeof text !== 'string' || !/^(?:0|[1-9][0-9]{0,38})$/.test(text)) return undefined;
     return BigInt(text) <= MOST_STAKE ? text : undefined;
   });
+
+/** Returns the edit distance: letters to insert, delete or replace. */
+export function distance(a: string, b: string): number {
+  let before = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const now = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = before[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      now.push(Math.min(replaced, before[j]! + 1, now[j - 1]! + 1));
+    }
+    before = now;
+  }
+  return before[b.length]!;
+}

@@ -5,7 +5,7 @@
 
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { isObject, type Untyped } from '../base/shape.ts';
-import { readKey } from './field.ts';
+import { distance, readKey } from './field.ts';
 import type { WorkerId } from './ids.ts';
 
 /** The rule for one class of objects. */
@@ -285,20 +285,6 @@ function meant(word: string, known: readonly string[]): string {
     .map((each) => ({ each, far: distance(word.slice(0, 64), each) }))
     .sort((a, b) => a.far - b.far)[0];
   return near === undefined ? '' : `; the nearest is "${near.each}"`;
-}
-
-/** Returns the Levenshtein distance between two words. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const changed = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(changed, row[j]! + 1, next[j - 1]! + 1));
-    }
-    row = next;
-  }
-  return row[b.length]!;
 }
 
 /** Attributes of a holder that an attestor can confirm. */

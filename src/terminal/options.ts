@@ -5,7 +5,7 @@ import { ConfigError, NostrainError } from '../base/errors.ts';
 import { isObject, type Untyped } from '../base/shape.ts';
 import { readJsonFile } from '../node/files/documents.ts';
 import { formOf } from '../run/data-forms.ts';
-import { choice, dashed, type Field, type Group, row, SWITCH } from '../run/field.ts';
+import { choice, dashed, distance, type Field, type Group, row, SWITCH } from '../run/field.ts';
 import { fields } from '../run/options.ts';
 import { removedSettings } from '../run/removed.ts';
 import {
@@ -174,20 +174,6 @@ function unknownOption(command: Command, name: string, value = 'VALUE'): ConfigE
   return new ConfigError('flag/set', `unknown option ${JSON.stringify(name)}`, {
     hint: `${did}\`nostrain help settings\` lists all`,
   });
-}
-
-/** Returns the edit distance: letters to insert, delete or replace. */
-function distance(a: string, b: string): number {
-  let before = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const now = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = before[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      now.push(Math.min(replaced, before[j]! + 1, now[j - 1]! + 1));
-    }
-    before = now;
-  }
-  return before[b.length]!;
 }
 
 /** Returns the help of an option with its default, unless the model determines it. */

@@ -3,30 +3,19 @@
  * expire. The archiver is not trusted: every event inside is verified. Publishes, finds and reads such archives.
  */
 
-import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { archivedVotes, MAX_ARCHIVED_VOTES_BYTES } from '../../../kinds/copies.ts';
-import { fromBase64, toBase64, utf8 } from '../../base/bytes.ts';
+import { fromBase64, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Attachments } from '../../network/attachments/attachments.ts';
 import type { PublishOptions } from '../../network/attachments/publish.ts';
-import {
-  chunkTree,
-  expirationOf,
-  type Lifetime,
-  type PayloadRoot,
-} from '../../network/chunks/payload.ts';
-import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
+import { expirationOf, type Lifetime, type PayloadRoot } from '../../network/chunks/payload.ts';
+import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-crypto.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { type Built, carrying } from '../../network/wire/addressed.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { byAuthors, DECIDING } from './certified-events.ts';
-
-export interface ArchivedVotesDraft {
-  readonly draft: EventDraft;
-  /** Bytes to send as chunks before the event; undefined if the event contains everything. */
-  readonly payload: Uint8Array | undefined;
-}
 
 export interface ArchivedVotesClaim extends PayloadRoot {
   readonly worker: WorkerId;
@@ -38,17 +27,13 @@ export function buildArchivedVotes(
   events: readonly SignedEvent[],
   lifetime: Lifetime,
   hash: Sha256,
-): readonly ArchivedVotesDraft[] {
+): readonly Built[] {
   const fields = { scope: [run, `${run}/${round}`], expiration: expirationOf(lifetime) };
-  return inBundles(events).map((bytes) => {
-    if (bytes.length <= CHUNK_BYTES) {
-      const draft = archivedVotes.build({ ...fields, data: toBase64(bytes) }, lifetime.createdAt);
-      return { draft, payload: undefined };
-    }
-    const { root } = chunkTree(bytes, hash);
-    const draft = archivedVotes.build({ ...fields, root, bytes: bytes.length }, lifetime.createdAt);
-    return { draft, payload: bytes };
-  });
+  return inBundles(events).map((bytes) =>
+    carrying(bytes, hash, (carried) =>
+      archivedVotes.build({ ...fields, ...carried }, lifetime.createdAt),
+    ),
+  );
 }
 
 function inBundles(events: readonly SignedEvent[]): readonly Uint8Array[] {

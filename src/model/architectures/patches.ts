@@ -24,7 +24,7 @@ import {
   sub,
   transpose,
 } from '../graph/verbs.ts';
-import type { Architecture, Model } from './architecture.ts';
+import type { Architecture, Model, Weights } from './architecture.ts';
 import {
   blocks,
   checkWidth,
@@ -76,6 +76,21 @@ function checkPatches(name: string, size: number, patch: number): void {
   );
 }
 
+/** Returns what the blocks make of patches, one row each: embedded, with positions, and normed (B * N, D). */
+function seen(
+  spec: ForecasterSpec | VitSpec,
+  length: number,
+  weights: Weights,
+  patches: Value,
+): Value {
+  const [rows] = patches.shape as readonly [number, number];
+  const { width } = spec;
+  const embedded = gemm(patches, weights('patches.weight'), { c: weights('patches.bias') });
+  const apart = reshape(embedded, [rows / length, length, width]);
+  const positioned = reshape(add(apart, weights('positions.weight')), [rows, width]);
+  return normed(weights, throughBlocks({ ...spec, length, causal: false }, weights, positioned));
+}
+
 function buildForecaster(spec: ForecasterSpec): Model {
   const { channels, context, horizon, patch, width, error } = spec;
   const length = context / patch;
@@ -86,14 +101,7 @@ function buildForecaster(spec: ForecasterSpec): Model {
     const window = spec.scaling === 'window' ? scaleOf(inputs) : undefined;
     const x = window ? div(sub(inputs, window.mean), window.deviation) : inputs;
     const patches = reshape(x, [windows * length, patch * channels]);
-    const embedded = gemm(patches, weights('patches.weight'), { c: weights('patches.bias') });
-    const positioned = add(
-      reshape(embedded, [windows, length, width]),
-      weights('positions.weight'),
-    );
-    const rows = reshape(positioned, [windows * length, width]);
-    const h = throughBlocks({ ...spec, length, causal: false }, weights, rows);
-    const read = reshape(normed(weights, h), [windows, length * width]);
+    const read = reshape(seen(spec, length, weights, patches), [windows, length * width]);
     const flat = gemm(read, weights('head.weight'), { c: weights('head.bias') });
     const y = reshape(flat, [windows, horizon, channels, each]);
     if (!window) return y;
@@ -171,14 +179,8 @@ function buildVit(spec: VitSpec): Model {
       pictures * length,
       patch * patch * channels,
     ]);
-    const embedded = gemm(patches, weights('patches.weight'), { c: weights('patches.bias') });
-    const positioned = add(
-      reshape(embedded, [pictures, length, width]),
-      weights('positions.weight'),
-    );
-    const rows = reshape(positioned, [pictures * length, width]);
-    const h = throughBlocks({ ...spec, length, causal: false }, weights, rows);
-    const pooled = reduceMean(reshape(normed(weights, h), [pictures, length, width]), [1]);
+    const h = seen(spec, length, weights, patches);
+    const pooled = reduceMean(reshape(h, [pictures, length, width]), [1]);
     return gemm(pooled, weights('head.weight'), { c: weights('head.bias') });
   };
   return {

@@ -19,8 +19,8 @@ import type { Sha256 } from '../event-crypto.ts';
 /** An event kind that carries bytes under their hash in `x`. */
 export type AddressedKind = Pick<typeof snapshot, 'name' | 'build' | 'parse' | 'filter'>;
 
-interface Built {
-  readonly draft: EventDraft;
+export interface Built<D = EventDraft> {
+  readonly draft: D;
   /** Bytes to send as chunks before the event; undefined if they are inside. */
   readonly payload: Uint8Array | undefined;
 }
@@ -44,13 +44,24 @@ export function buildAddressed(
   hash: Sha256 = sha256,
 ): Built {
   const fields = { id: toHex(hash(content)), expiration: expirationOf(lifetime) };
+  return carrying(content, hash, (carried) =>
+    kind.build({ ...fields, ...carried }, lifetime.createdAt),
+  );
+}
+
+/** Builds an event with the bytes, or with the root of their chunks; then the bytes are its payload. */
+export function carrying<D>(
+  content: Uint8Array,
+  hash: Sha256,
+  build: (
+    carried: { readonly data: string } | { readonly root: Digest; readonly bytes: number },
+  ) => D,
+): Built<D> {
   if (content.length <= CHUNK_BYTES) {
-    const draft = kind.build({ ...fields, data: toBase64(content) }, lifetime.createdAt);
-    return { draft, payload: undefined };
+    return { draft: build({ data: toBase64(content) }), payload: undefined };
   }
   const { root } = chunkTree(content, hash);
-  const draft = kind.build({ ...fields, root, bytes: content.length }, lifetime.createdAt);
-  return { draft, payload: content };
+  return { draft: build({ root, bytes: content.length }), payload: content };
 }
 
 /** Returns the bytes of an event if they have its hash, or the claim of their root. Refuses anything else. */

@@ -1,6 +1,7 @@
 /** Builds of onnxruntime-node for other platforms than this one, which are four fifths of its size. */
-import { readdir, rm, stat } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { sizeOf } from '../files/local-runs.ts';
 import { requireEngine } from './onnxruntime.ts';
 
 export interface OtherPlatforms {
@@ -24,8 +25,8 @@ export async function otherPlatformsIn(
     const own = join(version, platform, arch);
     if (builds.includes(own)) folders.push(...builds.filter((folder) => folder !== own));
   }
-  const sizes = await Promise.all(folders.map(bytesIn));
-  return { folders, bytes: sizes.reduce((sum, bytes) => sum + bytes, 0) };
+  const sizes = await Promise.all(folders.map(sizeOf));
+  return { folders, bytes: sizes.reduce((sum, { bytes }) => sum + bytes, 0) };
 }
 
 export async function removeOtherPlatforms({ folders }: OtherPlatforms): Promise<void> {
@@ -35,13 +36,4 @@ export async function removeOtherPlatforms({ folders }: OtherPlatforms): Promise
 async function foldersIn(folder: string): Promise<readonly string[]> {
   const entries = await readdir(folder, { withFileTypes: true });
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(folder, name));
-}
-
-async function bytesIn(folder: string): Promise<number> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile());
-  const stats = await Promise.all(
-    files.map(({ parentPath, name }) => stat(join(parentPath, name))),
-  );
-  return stats.reduce((sum, { size }) => sum + size, 0);
 }

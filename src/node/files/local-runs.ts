@@ -280,7 +280,7 @@ async function readHeader(path: string): Promise<ReturnType<typeof readSafetenso
 }
 
 /** Returns the bytes of all files in a folder, and the time of the last write. */
-async function sizeOf(dir: string): Promise<{ bytes: number; changedAtMs: number }> {
+export async function sizeOf(dir: string): Promise<{ bytes: number; changedAtMs: number }> {
   const entries = await readdir(dir, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   const stats = await Promise.all(

@@ -5,6 +5,7 @@
 import type { InferenceSession } from 'onnxruntime-node';
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import { type RegressionModel, writeModel } from '../../formats/regression-state.ts';
+import { oneOf } from '../../formats/stored-state.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import { compileTraining } from '../../model/training-program.ts';
 import { requireEngine } from '../../node/engine/onnxruntime.ts';
@@ -48,17 +49,8 @@ export type RegressionBackend = (typeof regressionBackends)[number];
  * resolveTrainingBackend('onnx'); // => 'onnx'
  * ```
  */
-export function resolveTrainingBackend(name = 'python'): RegressionBackend {
-  const backend = regressionBackends.find((known) => known === name);
-  if (backend !== undefined) return backend;
-  throw new ConfigError(
-    'training/backend',
-    `${JSON.stringify(name.slice(0, 80))} is not a backend`,
-    {
-      hint: `use one of ${regressionBackends.join(', ')}`,
-    },
-  );
-}
+export const resolveTrainingBackend = (name = 'python'): RegressionBackend =>
+  oneOf(name, regressionBackends, 'training/backend', 'a backend');
 
 /**
  * Trains a copy of the state on a backend, in f64. Losses are mean squared errors. Throws like `trainRegression`.

@@ -6,12 +6,12 @@ import { ConfigError, TrainingError } from '../../base/errors.ts';
 import {
   type LinearModel,
   type MlpModel,
-  parseRuntime,
   type RegressionModel,
   readModel,
   runtimeOfState,
   writeModel,
 } from '../../formats/regression-state.ts';
+import { oneOf } from '../../formats/stored-state.ts';
 import type {
   RegressionDataset,
   RegressionSet,
@@ -352,17 +352,10 @@ export function resolveTrainingRuntime(
   name?: string,
   { dataset, state }: { readonly dataset?: RegressionDataset; readonly state?: Params } = {},
 ): RegressionTask {
-  const named = name === undefined ? undefined : parseRuntime(name);
-  if (name !== undefined && named === undefined) {
-    throw new ConfigError(
-      'state/runtime',
-      `${JSON.stringify(name.slice(0, 80))} is not a runtime`,
-      {
-        hint: 'use linear-regression or mlp-regression',
-      },
-    );
-  }
-  const requested = named ?? dataset?.task;
+  const runtimes = ['linear-regression', 'mlp-regression'] as const;
+  const named = name?.trim().toLowerCase();
+  const requested =
+    named === undefined ? dataset?.task : oneOf(named, runtimes, 'state/runtime', 'a runtime');
   if (dataset?.task !== undefined && dataset.task !== requested) {
     throw new ConfigError('state/runtime', `the dataset is for ${dataset.task}, not ${requested}`, {
       hint: 'use a dataset of the same runtime',

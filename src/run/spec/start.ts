@@ -8,7 +8,17 @@ import { canonicalJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { hashFields } from '../../base/hash.ts';
 import { isHash, isObject, isText, listOf, type Untyped } from '../../base/shape.ts';
-import { choice, type Group, hash, reading, real, row, whole, yesNo } from '../field.ts';
+import {
+  choice,
+  type Group,
+  hash,
+  reading,
+  real,
+  row,
+  type Values,
+  whole,
+  yesNo,
+} from '../field.ts';
 import type { Digest } from '../ids.ts';
 import { fields } from '../options.ts';
 import type { AdapterName, Settings } from '../settings.ts';
@@ -172,7 +182,7 @@ export function readStart(spec: Untyped): Start {
 export function readIdentity(start: Untyped): BaseIdentity {
   const tokenizer = { tokenizerSha256: fileFields.sha256 };
   return {
-    files: readFiles(memberOf(start, 'files', 'start.', FILES)),
+    files: readFiles(memberOf(start, 'files', 'start.', FILES), fileFields, 'start.files'),
     ...readFields(start, tokenizer, 'start.'),
   };
 }
@@ -193,17 +203,18 @@ function readDigests(start: Untyped, name: 'rings' | 'root'): readonly Digest[] 
   throw wrong(`start.${name}`, list, DIGESTS);
 }
 
-const FILES = `a list of 1 to ${MOST_FILES} files, each once`;
+export const FILES = `a list of 1 to ${MOST_FILES} files, each once`;
 
-function readFiles(value: unknown): readonly BaseFile[] {
-  if (!Array.isArray(value) || value.length < 1 || value.length > MOST_FILES) {
-    throw wrong('start.files', value, FILES);
-  }
-  const files = value.map((each, i) =>
-    readGroup({ [i]: each }, String(i), fileFields, 'start.files.'),
-  );
+/** Reads a list of files with the fields of a table, `name` among them. */
+export function readFiles<G extends Group & Pick<typeof fileFields, 'name'>>(
+  value: unknown,
+  group: G,
+  at: string,
+): readonly Values<G>[] {
+  if (!listOf(isObject, MOST_FILES, 1)(value)) throw wrong(at, value, FILES);
+  const files = value.map((file, i) => readGroup({ [i]: file }, String(i), group, `${at}.`));
   if (new Set(files.map(({ name }) => name)).size === files.length) return files;
-  throw wrong('start.files', value, FILES);
+  throw wrong(at, value, FILES);
 }
 
 const HINTS = `a list of at most ${MOST_HINTS} texts`;
