@@ -6,10 +6,10 @@
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from 'nostrain';
 import { utf8 } from '../../src/base/bytes.ts';
-import { type Json, parseJson } from '../../src/base/canonical-json.ts';
+import { jsonIn } from '../../src/base/canonical-json.ts';
 import { formatLoss } from '../../src/base/numbers.ts';
+import { type Guard, isCount, isNumber, isText, optional, shape } from '../../src/base/shape.ts';
 import { writeAtomically } from '../../src/node/files/atomic-file.ts';
-import { JsonReader } from '../../src/run/json-reader.ts';
 import { bar } from '../../src/terminal/render/forecast.ts';
 import { alignColumns } from '../../src/terminal/render/text.ts';
 import type { Adversary } from './adversaries.ts';
@@ -175,7 +175,6 @@ const keyOf = ({ corpus, form, hostile, rounds, innerSteps, seed, ...fight }: Ba
 type Kept = BattleName & BattleResult;
 
 const MOST_CHARACTERS = 64 << 20;
-const MOST = 2 ** 32;
 
 export class KeptBattles {
   readonly #file: string | undefined;
@@ -209,36 +208,24 @@ export class KeptBattles {
   }
 }
 
-function readLine(line: string, at: number, file: string): Kept {
-  const parsed = parseJson(line);
-  const reader = new JsonReader(parsed.ok ? parsed.value : null);
-  const text = (key: string) => reader.text(key, ({ length }) => length > 0 && length <= 100);
-  const optional = (key: 'answers' | 'refused') => {
-    const value = reader.take(key, (one) => (one === undefined ? null : numberOf(one)), null);
-    return value === null ? {} : { [key]: value };
-  };
-  const read: Kept = {
-    corpus: text('corpus'),
-    form: text('form'),
-    hostile: text('hostile'),
-    rounds: reader.integer('rounds', MOST),
-    innerSteps: reader.integer('innerSteps', MOST),
-    seed: reader.integer('seed', MOST),
-    attack: text('attack'),
-    rule: text('rule'),
-    loss: reader.take('loss', (one) => (one === null ? null : numberOf(one)), null),
-    ...optional('answers'),
-    ...optional('refused'),
-  };
-  if (reader.problem === undefined) return read;
-  throw new ConfigError(
-    'lab/kept',
-    `line ${at + 1} of ${file} is not a battle (${reader.problem})`,
-    {
-      hint: 'name a file that --keep wrote, or a new one',
-    },
-  );
-}
+const isKept = shape({
+  corpus: isText,
+  form: isText,
+  hostile: isText,
+  rounds: isCount,
+  innerSteps: isCount,
+  seed: isCount,
+  attack: isText,
+  rule: isText,
+  loss: (value): value is number | null => value === null || isNumber(value),
+  answers: optional(isNumber),
+  refused: optional(isNumber),
+}) as Guard<Kept>;
 
-const numberOf = (value: Json | undefined) =>
-  typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+function readLine(line: string, at: number, file: string): Kept {
+  const read = jsonIn(line);
+  if (isKept(read)) return read;
+  throw new ConfigError('lab/kept', `line ${at + 1} of ${file} is not a battle`, {
+    hint: 'name a file that --keep wrote, or a new one',
+  });
+}

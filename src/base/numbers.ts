@@ -33,3 +33,7 @@ export const formatSeconds = (seconds: number): string =>
   seconds < 100
     ? `${seconds.toFixed(1)} s`
     : `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+
+/** Formats a count with its noun: `1 worker`, `2 workers`. */
+export const plural = (count: number, noun: string): string =>
+  `${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -12,6 +12,6 @@ export {
   type OutFile,
   outFile,
 } from '../pretrained/export/folders.ts';
-export { openPretrained, readWeights } from '../pretrained/pretrained.ts';
+export { openPretrained } from '../pretrained/pretrained.ts';
 export { indentedJson, isJsonObject, parseJson } from './python-json.ts';
 export { encodeZip } from './zip.ts';

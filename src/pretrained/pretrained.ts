@@ -17,7 +17,6 @@ import type { ModelFiles } from './weights.ts';
 import {
   matchTensors,
   openSafetensors,
-  readFinite,
   readJson,
   type StoredTensors,
   weightFiles,
@@ -80,20 +79,6 @@ export async function openPretrained(
     }),
     chatTemplate: opened.template ?? (typeof template === 'string' ? template : undefined),
   };
-}
-
-/** Reads all tensors, one after the other; `onTensor` gets the bytes read so far. */
-export async function readWeights(
-  { tensors }: Pick<Pretrained, 'tensors'>,
-  { onBytes, signal }: { onBytes?: (bytes: number) => void; signal?: AbortSignal } = {},
-): Promise<ReadonlyMap<string, Float32Array>> {
-  const weights = new Map<string, Float32Array>();
-  for (const [name, tensor] of tensors) {
-    signal?.throwIfAborted();
-    weights.set(name, await readFinite(name, tensor));
-    onBytes?.(tensor.bytes);
-  }
-  return weights;
 }
 
 interface ModelParts {

@@ -57,20 +57,6 @@ export function helperSlice(
   return sliceCountOfTier(count, tier) + order[epoch % rotations]!;
 }
 
-/**
- * Returns the columns of each feed-forward layer that helpers of a tier train in a rotation in addition to the tier's
- * own: the same in all layers, ascending, different, and beyond the tier's width.
- */
-export function helperColumns(
-  { count, ffn }: { readonly count: number; readonly ffn: number },
-  tier: number,
-  { rotation }: { readonly rotation: number },
-): readonly number[] {
-  const width = ffn / 2 ** count;
-  const slice = helperSlice({ count, rotation: 1 }, tier, rotation);
-  return Array.from({ length: width }, (_, i) => slice * width + i);
-}
-
 /** Returns the slices that a worker with `sliceCount` slices trains in a round; undefined if no tier has that many. */
 export function trainedSlices(
   run: HelperSlicing,

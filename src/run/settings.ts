@@ -67,9 +67,6 @@ export const localStepSettings = namesIn('pace');
 /** Settings that all workers of a run without a spec share, in addition to those of their model. */
 export const agreedNames = namesIn('top', 'agreed', 'mixture');
 
-/** Settings of a mixture of experts. */
-export const mixtureSettings = namesIn('mixture');
-
 /** Returns the aggregation settings. */
 export const aggregationOf = (settings: Aggregation): Aggregation => {
   const { rule, hostile, before, leastRatePermille } = settings;

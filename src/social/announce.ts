@@ -2,7 +2,7 @@
 import { npubEncode } from 'nostr-tools/nip19';
 import { run as runKind } from '../../kinds/run.ts';
 import { safeLine } from '../base/errors.ts';
-import { formatLoss } from '../base/numbers.ts';
+import { formatLoss, plural } from '../base/numbers.ts';
 import type { EventDraft } from '../network/event.ts';
 import type { Filter } from '../network/transport/frames.ts';
 import { type Contributor, type Share, type Split, zapShares, zapTags } from './zaps.ts';
@@ -94,8 +94,7 @@ function factsOf({ model, rounds, planned, workers }: Shown): string {
   const people = new Set(
     workers.flatMap(({ worker, principal = worker, counted }) => (counted > 0 ? principal : [])),
   ).size;
-  const many = `${people} contributor${people === 1 ? '' : 's'}`;
-  return `${model}, ${rounds.length} of ${planned} rounds, ${many}`;
+  return `${model}, ${rounds.length} of ${planned} rounds, ${plural(people, 'contributor')}`;
 }
 
 function lossLine(shown: Shown): string {

@@ -11,7 +11,6 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { deriveKey } from 'nostrain/base';
-import { readWeights } from 'nostrain/formats';
 import {
   countParameters,
   initialParameters,
@@ -23,6 +22,7 @@ import { createTrainer } from 'nostrain/node';
 import { openLocalModel } from 'nostrain/node/parts';
 import type { DecoderSpec, OptimizerSpec } from 'nostrain/run';
 import { initialTensor } from '../../src/model/parameters.ts';
+import { readWeights } from '../support/read-weights.ts';
 import { needSmolLM2 } from '../support/smollm2.ts';
 
 const [BATCH, CONTEXT] = [2, 256];

@@ -1,10 +1,11 @@
 /** Exported models in the programs they are for: PEFT, transformers and gguf-py write the same text and have the same losses. */
+
 import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { adapterFiles, modelFiles, outFile, readWeights } from 'nostrain/formats';
+import { adapterFiles, modelFiles, outFile } from 'nostrain/formats';
 import { exportTiers, openLocalModel, tierFolder, writeFolder } from 'nostrain/node/parts';
 import { encodeSafetensors } from 'nostrain/tensor';
 import { expect, it } from 'vitest';
@@ -14,6 +15,7 @@ import { runCommand } from '../support/command-line.ts';
 import { adaptedCases, learn } from '../support/learned.ts';
 import { describeWith, itWith, type Missing } from '../support/needs.ts';
 import { temporaryFolder } from '../support/processes.ts';
+import { readWeights } from '../support/read-weights.ts';
 import { smolLM2, smolLM2Missing } from '../support/smollm2.ts';
 import { writeTunedRun } from '../support/tuned-run.ts';
 import { readVectors } from '../support/vectors.ts';

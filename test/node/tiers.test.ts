@@ -1,8 +1,9 @@
 /** MatFormer tiers: what is cut, what is refused, and what a worker of a tier loads. */
+
 import { copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { sha256Hex } from 'nostrain/base';
-import { jsonFile, type OutFile, openPretrained, readWeights } from 'nostrain/formats';
+import { jsonFile, type OutFile, openPretrained } from 'nostrain/formats';
 import { modelLayout } from 'nostrain/model';
 import { createTrainer } from 'nostrain/node';
 import { exportTiers, tierFolder, writeFolder } from 'nostrain/node/parts';
@@ -14,6 +15,7 @@ import { narrowModel, numbersBySlice } from '../../src/pretrained/tiers/cut-tier
 import { MANIFEST, schemaHash } from '../../src/pretrained/tiers/tier.ts';
 import { type TierStrategy, tierStrategies } from '../../src/run/spec/model-spec.ts';
 import { learn, plainCases } from '../support/learned.ts';
+import { readWeights } from '../support/read-weights.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const at = temporaryFolder();

@@ -1,9 +1,10 @@
 /** Published models: the same numbers, names and token ids as the programs that made the files, and refusals by name. */
+
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openPretrained, readWeights } from 'nostrain/formats';
+import { openPretrained } from 'nostrain/formats';
 import { openLocalModel } from 'nostrain/node/parts';
 import { encodeSafetensors } from 'nostrain/tensor';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -14,6 +15,7 @@ import {
   quantizedFormats,
   sourceOf,
 } from '../../src/pretrained/weights.ts';
+import { readWeights } from '../support/read-weights.ts';
 
 interface Fixture {
   readonly blocks: readonly { type: number; name: string; bytes: string; values: string }[];

@@ -1,12 +1,12 @@
 /** A real model beside Hugging Face's transformers: token ids, losses and logits (test/vectors/make_smollm2.py). */
 
-import { readWeights } from 'nostrain/formats';
 import { compileTraining, countParameters, initialParameters, loraModel } from 'nostrain/model';
 import { openLocalModel, nodeRuntime as ort } from 'nostrain/node/parts';
 import { expect, test } from 'vitest';
 import { floats, tensorOf, vector } from '../../src/trainer/runtime.ts';
 import { describeWith } from '../support/needs.ts';
 import { adamwSpec } from '../support/ort-models.ts';
+import { readWeights } from '../support/read-weights.ts';
 import { smolLM2, smolLM2Missing } from '../support/smollm2.ts';
 import { readVectors } from '../support/vectors.ts';
 

@@ -1,8 +1,19 @@
 /** E-12: which slice of the width helpers train when. */
 import { describe, expect, it } from 'vitest';
-import { helperColumns, helperSlice, rotationsOf, trainedSlices } from '../../src/run/helpers.ts';
+import { helperSlice, rotationsOf, trainedSlices } from '../../src/run/helpers.ts';
 
 const run = { count: 3, rotation: 4 };
+
+/** The columns of each feed-forward layer that a slice stands for. */
+function helperColumns(
+  { count, ffn }: { readonly count: number; readonly ffn: number },
+  tier: number,
+  { rotation }: { readonly rotation: number },
+): readonly number[] {
+  const width = ffn / 2 ** count;
+  const slice = helperSlice({ count, rotation: 1 }, tier, rotation);
+  return Array.from({ length: width }, (_, i) => slice * width + i);
+}
 
 describe('E-12: the slices of helpers', () => {
   it.each([1, 2, 3])('of tier %d are each trained once in every cycle of rotations', (tier) => {

@@ -19,7 +19,7 @@ import {
 } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
 import { isObject } from '../../src/base/shape.ts';
-import { localStepSettings, mixtureSettings, ruleSettings } from '../../src/run/settings.ts';
+import { localStepSettings, namesIn, ruleSettings } from '../../src/run/settings.ts';
 import { groupFields, plainFields } from '../../src/run/spec/spec-table.ts';
 import { groupedSpec } from '../support/groups.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
@@ -187,7 +187,7 @@ describe('run id', () => {
         ],
         ...ruleSettings,
         ...localStepSettings,
-        ...mixtureSettings,
+        ...namesIn('mixture'),
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets'],
         ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),

@@ -1,4 +1,5 @@
 /** The page of a tab that trains: starts the Web Worker, shows its reports, and reports whether the page is visible. */
+import { plural } from '../../base/numbers.ts';
 import { shortName } from '../../run/worker-names.ts';
 import type { BaseOffer, Chosen, FromWorker, ToWorker } from '../link.ts';
 import type { Name } from '../naming.ts';
@@ -37,7 +38,7 @@ function showEvent(event: TabEvent): void {
   switch (event.type) {
     case 'hello':
       show('worker', event.worker);
-      show('device', `${event.device}, ${event.threads} thread${event.threads === 1 ? '' : 's'}`);
+      show('device', `${event.device}, ${plural(event.threads, 'thread')}`);
       at('write').hidden = event.task !== 'pretrained';
       show('round', `${event.round} of ${event.rounds} rounds are over`);
       break;

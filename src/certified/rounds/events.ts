@@ -3,6 +3,7 @@
  */
 
 import { Recent } from '../../base/bounded.ts';
+import { plural } from '../../base/numbers.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import { type Digest, type EventId, roundName, type WorkerId } from '../../run/ids.ts';
@@ -268,7 +269,7 @@ export type RunReporter = ReturnType<typeof createReporter>;
 function listOf(missing: readonly Missing[]): string {
   const counts = new Map<string, number>();
   for (const { what } of missing) counts.set(what, (counts.get(what) ?? 0) + 1);
-  return [...counts].map(([what, count]) => `${count} ${what}${count === 1 ? '' : 's'}`).join(', ');
+  return [...counts].map(([what, count]) => plural(count, what)).join(', ');
 }
 
 /** Maximum refusals kept per round, so that a flood costs bounded memory. */

@@ -4,7 +4,7 @@ import { lstat, readdir, readFile, realpath, rm, rmdir } from 'node:fs/promises'
 import { basename, join, relative, sep } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../base/errors.ts';
-import { formatBytes, formatLoss } from '../../base/numbers.ts';
+import { formatBytes, formatLoss, plural } from '../../base/numbers.ts';
 import type { CertifiedSummary } from '../../certified/rounds/events.ts';
 import { addPoint, type Curve, emptyCurve, pointsOf } from '../../dashboard/worker-view.ts';
 import { otherPlatforms, removeOtherPlatforms } from '../../node/engine/other-platforms.ts';
@@ -52,8 +52,7 @@ function listWords(localRuns: readonly LocalRun[], home: string): string {
   ]);
   const width = process.stdout.columns || 100;
   const bytes = localRuns.reduce((sum, run) => sum + run.bytes, 0);
-  const many = `${localRuns.length} run${localRuns.length === 1 ? '' : 's'}`;
-  const total = `${many}, ${formatBytes(bytes)} in ${home}`;
+  const total = `${plural(localRuns.length, 'run')}, ${formatBytes(bytes)} in ${home}`;
   const more = '`nostrain show NAME` shows curve and rounds, `nostrain clean` frees disk space';
   return `${[...alignColumns([heading, ...rows], width), '', total, more].join('\n')}\n`;
 }
@@ -286,7 +285,7 @@ function cleanWords(runs: readonly LocalRun[], bytes: number, isRemoved: boolean
     formatBytes(bytes),
     `changed ${formatAge(now - changedAtMs)}`,
   ]);
-  const many = `${runs.length} run${runs.length === 1 ? '' : 's'}, ${formatBytes(bytes)}`;
+  const many = `${plural(runs.length, 'run')}, ${formatBytes(bytes)}`;
   const end = isRemoved
     ? `removed ${many}; keys are kept`
     : `would remove ${many}; use --yes to remove`;

@@ -9,7 +9,12 @@ import {
   readDelegation,
   rebuildDelegation,
 } from '../../certified/wire/messages.ts';
-import { type Signer, verifyEvent } from '../../network/event.ts';
+import {
+  type EventDraft,
+  type SignedEvent,
+  type Signer,
+  verifyEvent,
+} from '../../network/event.ts';
 import { askBunker, parseBunker } from '../../network/wire/bunker.ts';
 import type { Digest } from '../../run/ids.ts';
 import { type Delegation, delegationField } from '../../run/spec/feature-fields.ts';
@@ -58,19 +63,8 @@ export async function delegationIn(
     );
   }
   if (bunker === undefined) return null;
-  const address = parseBunker(bunker);
-  if (!address.ok) {
-    throw new ConfigError('flag/bunker', `--bunker: ${address.issue.message}`, {
-      hint: 'copy the connection address that your signer shows',
-    });
-  }
   const draft = draftDelegation(of, training.rounds - 1, Math.floor(systemClock.now() / 1000));
-  const reach = { connection, signal, onNotice };
-  const event = await withRelays(address.value.relays, reach, ({ relays }) => {
-    onNotice('waiting for your signer: it may ask for your approval');
-    const onAuth = (url: string) => onNotice(`your signer asks you to open ${url}`);
-    return askBunker(draft, address.value, { relays, clock: systemClock, signal, onAuth });
-  });
+  const event = await signAtBunker(draft, bunker, { connection, signal, onNotice });
   const read = readDelegation(event, of);
   if (!read.ok) {
     const message = `the signer returned an invalid delegation: ${read.issue.message}`;
@@ -85,4 +79,24 @@ export async function delegationIn(
   await writeFile(file, `${JSON.stringify(read.value)}\n`, { mode: 0o600 });
   onNotice(`acting for ${fullName(read.value.key)}; the delegation is stored in ${file}`);
   return read.value;
+}
+
+/** Returns the event as the remote signer at this address returns it. Throws a ConfigError for an invalid address. */
+export async function signAtBunker(
+  draft: EventDraft,
+  bunker: string,
+  reach: RelayReach,
+): Promise<SignedEvent> {
+  const address = parseBunker(bunker);
+  if (!address.ok) {
+    throw new ConfigError('flag/bunker', `--bunker: ${address.issue.message}`, {
+      hint: 'copy the connection address that your signer shows',
+    });
+  }
+  const { onNotice = () => undefined } = reach;
+  return withRelays(address.value.relays, reach, ({ relays, signal }) => {
+    onNotice('waiting for your signer: it may ask for your approval');
+    const onAuth = (url: string) => onNotice(`your signer asks you to open ${url}`);
+    return askBunker(draft, address.value, { relays, clock: systemClock, signal, onAuth });
+  });
 }

@@ -1,7 +1,7 @@
 /** Renders a run on one screen: workers, finished rounds, generated text, problems, and where the model is saved. */
 
 import { safe, safeLine } from '../../base/errors.ts';
-import { formatCount } from '../../base/numbers.ts';
+import { formatCount, plural } from '../../base/numbers.ts';
 import { type RoundView, secondsLeft, type View } from '../../dashboard/view.ts';
 import { roundName } from '../../run/ids.ts';
 import { roundTable } from './round-table.ts';
@@ -84,7 +84,7 @@ function factsOf(view: View): string[] {
   );
   return [
     ...(rounds === 0 ? [] : [`${roundName(round)} of ${rounds}`]),
-    `${count} worker${count === 1 ? '' : 's'}${away.length === 0 ? '' : `, ${away.length} away`}`,
+    `${plural(count, 'worker')}${away.length === 0 ? '' : `, ${away.length} away`}`,
     ...(parameters === 0 ? [] : [`${formatCount(parameters)} parameters`]),
   ];
 }

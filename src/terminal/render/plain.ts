@@ -8,6 +8,7 @@ import {
   formatRate,
   formatSeconds,
   formatShare,
+  plural,
 } from '../../base/numbers.ts';
 import type { CertifiedRound, RunEvent } from '../../certified/rounds/events.ts';
 import { troubleOf } from '../../dashboard/view.ts';
@@ -29,7 +30,7 @@ function describe(event: RunEvent): string {
       const { worker, run, task, parameters, device, threads, rounds, round, digest } = event;
       const goesOn = round > 0 && round < rounds;
       const start = goesOn ? `, resuming at ${roundName(round)}` : '';
-      const on = `${device} (${threads} thread${threads === 1 ? '' : 's'})`;
+      const on = `${device} (${plural(threads, 'thread')})`;
       return (
         `${shortName(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters ` +
         `on ${on}, ${rounds} rounds of ${event.innerSteps} steps${start}; ` +

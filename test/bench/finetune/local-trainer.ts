@@ -3,7 +3,6 @@
  * trainer for each would hold the base and its activations as often. The programs are those of the worker's trainer.
  */
 
-import { readWeights } from 'nostrain/formats';
 import {
   type CustomModel,
   compileTraining,
@@ -20,6 +19,7 @@ import type { Layout } from 'nostrain/tensor';
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import type { PublishedTokenizer } from '../../../src/pretrained/tokenizer.ts';
 import { floats, type Tensors, vector } from '../../../src/trainer/runtime.ts';
+import { readWeights } from '../../support/read-weights.ts';
 
 export interface LocalOptions {
   readonly base: string;

@@ -1,12 +1,6 @@
 /** What was learned leaves in the files of other programs and comes back through our own readers, number by number. */
 
-import {
-  adapterFiles,
-  type Learned,
-  modelFiles,
-  openPretrained,
-  readWeights,
-} from 'nostrain/formats';
+import { adapterFiles, type Learned, modelFiles, openPretrained } from 'nostrain/formats';
 import { loraTensors } from 'nostrain/model';
 import { decodeSafetensors } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
@@ -20,6 +14,7 @@ import {
   tokenizerConfig,
 } from '../../support/learned.ts';
 import { bytesOf, filesFrom } from '../../support/out-files.ts';
+import { readWeights } from '../../support/read-weights.ts';
 
 const cases = [...plainCases, ...adaptedCases];
 

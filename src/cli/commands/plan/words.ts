@@ -2,7 +2,7 @@
 
 import { INSIDE_BYTES } from '../../../../kinds/manifest.ts';
 import { safeLine } from '../../../base/errors.ts';
-import { formatBytes, formatCount } from '../../../base/numbers.ts';
+import { formatBytes, formatCount, plural } from '../../../base/numbers.ts';
 import {
   type CostInput,
   floorSeconds,
@@ -65,8 +65,6 @@ export function formatPlan(plan: PlanReport): string {
     .join('\n\n')}\n`;
 }
 
-const many = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`;
-
 function head(plan: PlanReport): readonly string[] {
   const { model, parameters, sharing, adaptations, rounds, input, cost } = plan;
   const { payloadBytes, workers, roundSeconds, profile, stripe } = input;
@@ -74,13 +72,14 @@ function head(plan: PlanReport): readonly string[] {
   const what = model === undefined ? '' : `${model}${size}; `;
   const forms = {
     inside: 'inside one event',
-    chunks: `in ${many(cost.chunks.events, 'chunk')} and a manifest`,
+    chunks: `in ${plural(cost.chunks.events, 'chunk')} and a manifest`,
     shards:
       `in ${stripe.of} shards (any ${stripe.need} are enough), ` +
-      `${many(cost.chunks.events, 'chunk')} of one to each relay`,
+      `${plural(cost.chunks.events, 'chunk')} of one to each relay`,
   } as const;
   return [
-    `${what}${many(workers, 'worker')}, ${many(rounds, 'round')} of ${roundSeconds} s, ${profile}`,
+    `${what}${plural(workers, 'worker')}, ${plural(rounds, 'round')} of ${roundSeconds} s, ` +
+      profile,
     `payload: ${formatBytes(payloadBytes)} per worker and round, ${forms[cost.form]}`,
     ...(sharing === undefined ? [] : [wordSharing(sharing)]),
     ...adaptations.map(describeAdaptation),
@@ -91,7 +90,7 @@ function wordSharing(sharing: Sharing): string {
   const { owners, fragments, packing, outerLearningRate, momentum } = sharing;
   const what =
     fragments === 1 ? 'the full model' : `one of ${fragments} parts of the model in turn`;
-  const who = owners === 0 ? 'from every worker' : `each value from ${many(owners, 'worker')}`;
+  const who = owners === 0 ? 'from every worker' : `each value from ${plural(owners, 'worker')}`;
   const step =
     outerLearningRate === 1 && momentum === 0
       ? 'plain averaging'
@@ -118,9 +117,9 @@ function costs({ input, cost, total, rounds }: PlanReport): readonly string[] {
       ...part('heartbeats', cost.heartbeats),
       ...part('checkpoint', cost.checkpoint),
       ...(relays.length > 1 ? [row(`sent to all ${relays.length} relays`, sent)] : []),
-      row(`received from ${many(workers - 1, 'other')}`, received),
+      row(`received from ${plural(workers - 1, 'other')}`, received),
       ['events per minute to each relay', perMinute, ''],
-      row(`whole run: ${many(workers, 'worker')}, ${many(rounds, 'round')}`, total),
+      row(`whole run: ${plural(workers, 'worker')}, ${plural(rounds, 'round')}`, total),
     ],
     WIDTH,
   );

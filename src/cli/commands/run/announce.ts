@@ -13,8 +13,8 @@ import {
   type SignedEvent,
   verifyEvent,
 } from '../../../network/event.ts';
-import { askBunker, parseBunker } from '../../../network/wire/bunker.ts';
 import { createSecretKey, homeSigner, toNpub } from '../../../node/files/keys.ts';
+import { signAtBunker } from '../../../node/join/delegation.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { createAskHttp } from '../../../node/net/ask-http.ts';
@@ -154,17 +154,7 @@ async function signAsUser(
   reach: RelayReach,
 ): Promise<SignedEvent> {
   if (flags.bunker === undefined) return (await homeSigner(flags, writeNote)).sign(draft);
-  const address = parseBunker(flags.bunker);
-  if (!address.ok) {
-    throw new ConfigError('flag/bunker', `--bunker: ${address.issue.message}`, {
-      hint: 'copy the connection address that your signer shows',
-    });
-  }
-  const event = await withRelays(address.value.relays, reach, ({ relays, signal }) => {
-    writeNote('waiting for your signer: it may ask for your approval');
-    const onAuth = (url: string) => writeNote(`your signer asks you to open ${url}`);
-    return askBunker(draft, address.value, { relays, clock: systemClock, signal, onAuth });
-  });
+  const event = await signAtBunker(draft, flags.bunker, { onNotice: writeNote, ...reach });
   const isSame = event.content === draft.content && event.kind === draft.kind;
   const hasTags = JSON.stringify(event.tags) === JSON.stringify(draft.tags);
   if (isSame && hasTags && verifyEvent(event).ok) return event;

@@ -1,7 +1,7 @@
 /** `nostrain run inspect` and `run list`: show the fields of a run spec, and the runs on relays. Publish nothing. */
 import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
-import { formatBytes } from '../../../base/numbers.ts';
+import { formatBytes, plural } from '../../../base/numbers.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
 import { encodeRunAddress, listRuns, type PublishedRun } from '../../../certified/wire/runs.ts';
 import { wholeSeconds } from '../../../network/wire/cost.ts';
@@ -177,9 +177,8 @@ function words(runs: readonly Summary[]): string {
   if (runs.length === 0) return 'no runs on these relays\n';
   const lines = runs.flatMap((each) => {
     const { name, run, model, tier, founders, author, publishedAt, naddr, parent, depth } = each;
-    const many = `${founders} founder${founders === 1 ? '' : 's'}`;
     const facts = [
-      safeLine(`${name}: ${model}, ${tier} tier, ${many}, ${publishedAt}`),
+      safeLine(`${name}: ${model}, ${tier} tier, ${plural(founders, 'founder')}, ${publishedAt}`),
       ...(parent ? [`  goes on from run ${parent.run} after ${parent.rounds} rounds`] : []),
       `  run ${run}`,
       `  by ${fullName(author)}`,
@@ -331,15 +330,13 @@ export function summarizeReport(report: SecurityReport, lines: number): readonly
   ];
 }
 
-const many = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`;
-
 function costWords(report: SecurityReport): readonly string[] {
   const { workers, seats, quorum, eventsPerRound, eventsPerMember, payloadBytes } = report;
   const floor = Number.isFinite(report.floorSeconds)
     ? `at least ${wholeSeconds(report.floorSeconds)} s on public relays`
     : 'longer than public relays allow';
   return [
-    `${many(workers, 'worker')}: ${many(seats, 'seat')}, ${quorum} decide`,
+    `${plural(workers, 'worker')}: ${plural(seats, 'seat')}, ${quorum} decide`,
     `${eventsPerRound} events per round, ${eventsPerMember} from each member, payload at ` +
       `most ${formatBytes(payloadBytes)}`,
     `a round lasts ${floor}`,
