@@ -32,7 +32,7 @@ for (const { name, version, start, behavior } of thirdParties) {
   });
 
   describe(`${name} ${version}`, () => {
-    it('differs from others as docs/public-relays.md says', async () => {
+    it('differs from others as docs/results/other-relays.md says', async () => {
       const relay = await start(); // its own: some limits count what went before
       try {
         expect(await observe(relay.url)).toEqual(behavior);

@@ -1,4 +1,4 @@
-/** How the third-party relays differ, as the table in `docs/public-relays.md`. */
+/** How the third-party relays differ, as the table in `docs/results/other-relays.md`. */
 import { type Behavior, MAX_CONTENT } from '../contract/behavior.ts';
 import type { ThirdParty } from './third-party.ts';
 
