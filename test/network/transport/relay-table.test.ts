@@ -7,6 +7,9 @@ import { thirdParties } from '../../interop/third-parties.ts';
 const compact = (markdown: string) => markdown.replace(/ *\| */g, '|').replace(/-{3,}/g, '---');
 
 it('docs/results/other-relays.md shows what the interop suite asserts', () => {
-  const page = readFileSync(new URL('../../../docs/results/other-relays.md', import.meta.url), 'utf8');
+  const page = readFileSync(
+    new URL('../../../docs/results/other-relays.md', import.meta.url),
+    'utf8',
+  );
   expect(compact(page)).toContain(compact(renderTable(thirdParties)));
 });
