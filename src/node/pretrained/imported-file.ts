@@ -183,6 +183,16 @@ export const startOfSettings = async (
     ? startFromImported(settings)
     : startFrom(await openBase({ ...settings, tiers: 0 }, options), settings, more);
 
+/** Writes graph and weights of an imported model for joiners. Returns their folder. */
+export async function writeForRun(settings: ImportedSettings): Promise<string> {
+  const task = await openImportedTask(settings);
+  const folder = join(dataHome(), 'models', `onnx-${hashBase(task).slice(0, 16)}`);
+  await mkdir(folder, { recursive: true });
+  for (const part of ['graph', 'weights'] as const)
+    await writeAtomically(join(folder, importedFiles[part]), task.packed[part]);
+  return folder;
+}
+
 /**
  * Writes the files of an imported model and their chunks, which joiners fetch. Returns the folders of the chunks.
  */
@@ -190,13 +200,10 @@ export async function packForRun(
   settings: ImportedSettings,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const task = await openImportedTask(settings);
-  const folder = join(dataHome(), 'models', `onnx-${hashBase(task).slice(0, 16)}`);
-  await mkdir(folder, { recursive: true });
+  const folder = await writeForRun(settings);
   const folders: string[] = [];
-  for (const [part, name] of Object.entries(importedFiles) as ['graph' | 'weights', string][]) {
+  for (const name of Object.values(importedFiles)) {
     const path = join(folder, name);
-    await writeAtomically(path, task.packed[part]);
     await packFile(path, `${path}.chunks`, {
       // events of relays are short
       chunkBytes: LEAST_CHUNK_BYTES,

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { linearOnnx } from '../../support/imported.ts';
 import { type Program, startProgram, temporaryFolder } from '../../support/processes.ts';
 import { writeTinyLlama } from '../../support/tiny-llama.ts';
 
@@ -116,5 +117,17 @@ describe('nostrain host and nostrain join', () => {
     expect(first).toMatchObject({ agreed: true });
     expect(rootsOf(second!)).toEqual(rootsOf(first!));
     expect(host.output.stderr).toMatch(/sending model\.safetensors, [\d.]+ kB, to the relays/);
+  }, 120_000);
+
+  it('train a model from an ONNX file that travels from the host', async () => {
+    const model = join(temporaryFolder(), 'line.onnx');
+    writeFileSync(model, linearOnnx(0.25));
+    const argv = ['--model', model, '--task', 'regress', '--rounds', '2', '--json'];
+    const host = startProgram(['host', 'line', '--people', '2', '--name', 'Anna', ...argv]);
+    const friend = startProgram(['join', await lineOf(host), '--name', 'Bea', '--json']);
+    const [first, second] = await Promise.all([host, friend].map(resultOf));
+    expect(first).toMatchObject({ agreed: true });
+    expect(rootsOf(second!)).toEqual(rootsOf(first!));
+    expect(host.output.stderr).toMatch(/sending weights\.bin, [\d.]+ k?B, to the relays/);
   }, 120_000);
 });

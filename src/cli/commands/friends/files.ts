@@ -18,6 +18,8 @@ import { kindOf } from '../../../node/files/atomic-file.ts';
 import { lobbyFolder } from '../../../node/files/kept-lobby.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { filesOfModel } from '../../../node/pretrained/hub.ts';
+import { writeForRun } from '../../../node/pretrained/imported-file.ts';
+import { isImported } from '../../../run/data-forms.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { pushTo } from '../../shared/chunks.ts';
@@ -129,9 +131,9 @@ async function textOf(
   return [{ name: `text${/^\.\w{1,15}$/.exec(extname(path))?.[0] ?? '.txt'}`, path }];
 }
 
-/** Returns the files of the base to pass on; none if friends download it from the hub, or have to bring it. */
+/** Returns the files of the model to pass on; none if friends download it from the hub, or have to bring it. */
 async function baseOf(
-  { start }: RunSpec,
+  { start, training }: RunSpec,
   { base = '', mirror, relays }: Packing,
 ): Promise<readonly NamedFile[]> {
   if (start === null) return [];
@@ -148,7 +150,8 @@ async function baseOf(
     );
     return [];
   }
-  return filesOfModel(base, start.files);
+  const folder = isImported(training) ? await writeForRun({ ...training, base }) : base;
+  return filesOfModel(folder, start.files);
 }
 
 /** Writes the default text to the folder of the lobby. Returns its path. */
