@@ -66,6 +66,7 @@ export async function startApiServer() {
     signer: signerOf(1),
     runs: new FollowedRuns(session),
     sealedFolder: join(home, 'sealed'),
+    files: {},
     onNotice: () => undefined,
   };
   const server = await serveApi(api, { host: '127.0.0.1', port: 0, token: TOKEN });

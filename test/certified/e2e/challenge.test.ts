@@ -70,6 +70,15 @@ it('T-21: the steps of two workers are recomputed bit for bit', { timeout: 240_0
     expect(event.pubkey).toBe(signerOf(3).publicKey);
     expect(JSON.parse(event.content)).toEqual({ run, ...check });
 
+    // the same verdict over the API, published by the server
+    const call = ['train', 'challenge-commitment', '--run', address, '--relay', relay.url];
+    const trainer = ['--round', '2', '--trainer', signerOf(2).publicKey, '--corpus', corpus];
+    const called = await runProgram([...call, ...trainer, ...keyOf(4)]);
+    expect(called.code, called.stderr).toBe(0);
+    const [{ event: verdict, seconds: __, ...other }] = JSON.parse(called.stdout).checks;
+    expect(other).toEqual(check);
+    expect(verdict.pubkey).toBe(signerOf(4).publicKey);
+
     const words = await runProgram([...asked, ...named]);
     expect(words.stdout).toMatch(/^round {4}2 {2}npub1\w+ {2}identical bits \(/);
     expect(words.stdout).toContain('1 identical, 0 within tolerance, 0 at fault, 0 not checked');

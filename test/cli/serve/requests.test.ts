@@ -108,6 +108,14 @@ describe('docs/api.md', () => {
   });
 });
 
+it('serve refuses a short token', async () => {
+  const token = join(server.home, 'short');
+  await writeFile(token, 'guess me\n');
+  const flags = ['--listen', '127.0.0.1:0', '--relay', server.relayUrl, '--token-file', token];
+  const refused = await runCommand('serve', ...flags);
+  expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('serve/token') });
+});
+
 describe('nostrain train', () => {
   it('calls a method with files and rounds from 1', async () => {
     const flags = ['--relay', server.relayUrl, '--run', run];

@@ -2,11 +2,13 @@
  * The form of a method of the API: its parameters, result and errors. JSON-RPC, the OpenRPC document, `nostrain train`
  * and the reference page follow from a method; none of them knows a single one.
  */
+
+import { isHex32 } from '../../../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../../base/canonical-json.ts';
-import { ConfigError } from '../../../base/errors.ts';
+import { decodeRunAddress } from '../../../certified/wire/runs.ts';
 import { parseEvent, type SignedEvent } from '../../../network/event.ts';
-import { form, type Reader, reading, row } from '../../../run/field.ts';
-import type { Api } from './context.ts';
+import { type Reader, reading, row } from '../../../run/field.ts';
+import { type Api, refusal } from './context.ts';
 
 /** A parameter. On a command line, objects and lists are read from a file. */
 interface Param<T> extends Reader<T> {
@@ -45,23 +47,16 @@ export const method = <P extends Params>({ run, ...declared }: Method<P>): ApiMe
 });
 
 function readParams<P extends Params>(params: P, json: Json = {}): ValuesOf<P> {
-  if (!isJsonObject(json)) {
-    throw new ConfigError('settings/type', 'params is not an object', {
-      hint: `name the parameters: ${Object.keys(params).join(', ') || 'there are none'}`,
-    });
-  }
+  const hint = `the parameters are ${Object.keys(params).join(', ') || 'none'}`;
+  if (!isJsonObject(json)) throw refusal('settings/type', 'params is not an object', hint);
   const unknown = Object.keys(json).find((name) => !Object.hasOwn(params, name));
   if (unknown !== undefined) {
-    throw new ConfigError('settings/unknown', `${unknown.slice(0, 100)} is not a parameter`, {
-      hint: `the parameters are ${Object.keys(params).join(', ') || 'none'}`,
-    });
+    throw refusal('settings/unknown', `${unknown.slice(0, 100)} is not a parameter`, hint);
   }
-  const values = Object.entries(params).map(([name, { read, isOptional }]) => {
+  const values = Object.entries(params).map(([name, { help, read, isOptional }]) => {
     if (json[name] !== undefined) return [name, read(json[name], name)];
     if (isOptional) return [name, undefined];
-    throw new ConfigError('settings/missing', `the parameter ${name} is missing`, {
-      hint: params[name]!.help,
-    });
+    throw refusal('settings/missing', `the parameter ${name} is missing`, help);
   });
   return Object.fromEntries(values);
 }
@@ -79,10 +74,12 @@ export const optional = <T>(required: Param<T>): Param<T | undefined> & { isOpti
 export const runParam = param(
   'string',
   'the run',
-  form(
-    'a run id (64 hex digits) or an address (naddr1…)',
-    /^(?:[0-9a-f]{64}|naddr1[a-z0-9]{9,2000})$/,
-  ),
+  reading('a run id (64 hex digits) or an address (naddr1…)', (value) => {
+    if (typeof value !== 'string') return undefined;
+    if (isHex32(value)) return value;
+    const address = value.startsWith('naddr1') ? decodeRunAddress(value) : undefined;
+    return address?.ok ? address.value.run : undefined;
+  }),
 );
 
 /** A JSON object whose members the method checks. */

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { memberKind } from '../../../../kinds/member.ts';
 import { run as runKind } from '../../../../kinds/run.ts';
 import { utf8 } from '../../../base/bytes.ts';
-import { canonicalJson } from '../../../base/canonical-json.ts';
-import { ConfigError } from '../../../base/errors.ts';
+import { canonicalJson, type JsonObject } from '../../../base/canonical-json.ts';
 import { assertInviting, invitationTo } from '../../../certified/invitations.ts';
 import { makeSpec } from '../../../certified/make-spec.ts';
 import { receiptOf } from '../../../certified/records/receipt.ts';
@@ -16,6 +15,7 @@ import {
   listRuns as queryRuns,
   toRun,
 } from '../../../certified/wire/runs.ts';
+import type { SignedEvent } from '../../../network/event.ts';
 import { unixSeconds } from '../../../node/checkpoint/directory.ts';
 import { dataOfSpec } from '../../../node/data/spec-data.ts';
 import { writeAtomically } from '../../../node/files/atomic-file.ts';
@@ -26,7 +26,14 @@ import { canonicalManifest, manifestHash, readManifest } from '../../../sealed/m
 import { signDocument } from '../../shared/signed-document.ts';
 import { publishEvent } from '../../shared/with-relays.ts';
 import { summary } from '../run/inspect.ts';
-import { assertEvent, historyOptions, throwRefusal } from './context.ts';
+import {
+  type Api,
+  assertEvent,
+  historyOptions,
+  refusal,
+  stateOf,
+  throwRefusal,
+} from './context.ts';
 import {
   type ApiMethod,
   eventErrors,
@@ -50,9 +57,8 @@ const LIST_MS = 10_000;
 /** Throws a ConfigError (`settings/missing`) unless exactly one of two parameters is present. */
 function assertOne(names: string, ...values: readonly unknown[]): void {
   if (values.filter((value) => value !== undefined).length === 1) return;
-  throw new ConfigError('settings/missing', `exactly one of ${names} must be present`, {
-    hint: 'an event is for keys that are not the key of the server',
-  });
+  const hint = 'an event is for keys that are not the key of the server';
+  throw refusal('settings/missing', `exactly one of ${names} must be present`, hint);
 }
 
 const postTask = method({
@@ -68,31 +74,32 @@ const postTask = method({
   cost: 1000,
   async run(api, { spec: document, event }) {
     assertOne('spec, event', document, event);
-    const { relays } = api.reach;
-    if (event !== undefined) {
-      assertEvent(event, runKind.kind);
-      const read = toRun(event);
-      if (!read.ok) throwRefusal(read.rejection);
-      await publishEvent(event, 'run', api);
-      const { run, spec } = read.value;
-      return { run, naddr: encodeRunAddress({ run, author: spec.author, relays }) };
-    }
-    const { spec, slice } = await makeSpec({
-      document: document!,
-      me: api.signer.publicKey,
-      isGuarded: true,
-      ...(await dataOfSpec({}, api)),
-    });
-    if (spec.author !== api.signer.publicKey) {
-      throw new ConfigError('run/author', 'the author of the spec is not the key of this server', {
-        hint: 'leave out the author, or send the run as an event that the author signed',
-      });
-    }
-    await publishRun(spec, slice, { ...api, sign: (draft) => api.signer.sign(draft) });
-    const run = runIdOf(spec);
-    return { run, naddr: encodeRunAddress({ run, author: spec.author, relays }) };
+    const { author, run } = event ? await publishSigned(event, api) : await create(document!, api);
+    return { run, naddr: encodeRunAddress({ run, author, relays: api.reach.relays }) };
   },
 });
+
+async function publishSigned(event: SignedEvent, api: Api) {
+  assertEvent(event, runKind.kind);
+  const read = toRun(event);
+  if (!read.ok) throwRefusal(read.rejection);
+  await publishEvent(event, 'run', api);
+  const { run, spec } = read.value;
+  return { run, author: spec.author };
+}
+
+async function create(document: JsonObject, api: Api) {
+  const me = api.signer.publicKey;
+  const data = await dataOfSpec({}, api);
+  const { spec, slice } = await makeSpec({ document, me, isGuarded: true, ...data });
+  const { author } = spec;
+  if (author !== me) {
+    const hint = 'leave out the author, or send the run as an event that the author signed';
+    throw refusal('run/author', 'the author of the spec is not the key of this server', hint);
+  }
+  await publishRun(spec, slice, { ...api, sign: (draft) => api.signer.sign(draft) });
+  return { run: runIdOf(spec), author };
+}
 
 const listRuns = method({
   name: 'listRuns',
@@ -102,11 +109,10 @@ const listRuns = method({
   result: { runs: 'array' },
   errors: [],
   cost: 500,
-  run: async (api) => ({
-    runs: (await queryRuns({ ...api, timeoutMs: LIST_MS })).map((each) =>
-      summary(each, api.reach.relays),
-    ),
-  }),
+  async run(api) {
+    const runs = await queryRuns({ ...api, timeoutMs: LIST_MS });
+    return { runs: runs.map((each) => summary(each, api.reach.relays)) };
+  },
 });
 
 const getRun = method({
@@ -123,7 +129,7 @@ const getRun = method({
   },
   errors: ['run/not-found', 'run/slow', 'run/dropped'],
   cost: 1,
-  run: async (api, { run }) => (await api.runs.get(run)).state(),
+  run: async (api, { run }) => stateOf((await api.runs.get(run)).open.picture),
 });
 
 const getReceipt = method({
@@ -144,9 +150,8 @@ const getReceipt = method({
     const { open } = await api.runs.get(run);
     const made = await receiptOf(await open.archive(), historyOptions(api, open));
     if (made === undefined) {
-      throw new ConfigError('receipt/empty', 'no round of this run is decided yet', {
-        hint: 'getRun shows when the first round is decided',
-      });
+      const hint = 'getRun shows when the first round is decided';
+      throw refusal('receipt/empty', 'no round of this run is decided yet', hint);
     }
     const { receipt } = made;
     if (!receipt.complete) return receipt;
@@ -184,7 +189,7 @@ const enrollTrainer = method({
     const join = toMember(event!, featureSet(spec.features));
     if (!join.ok) throwRefusal(join.rejection);
     if (join.value.run !== run || join.value.type !== 'join') {
-      throwRefusal({ reason: 'other-run', worker, detail: 'it is not a join of this run' });
+      throwRefusal({ reason: 'other-run', detail: 'it is not a join of this run' });
     }
     await publishEvent(event!, 'join', api);
     open.take(event!);
@@ -211,21 +216,16 @@ const installSealedManifest = method({
   cost: 100,
   async run({ sealedFolder }, { reference, manifest }) {
     const read = readManifest(canonicalJson(manifest));
+    const hint = 'get the manifest from the owner of the data again';
     if (!read.ok) {
-      throw new ConfigError('sealed/malformed', `${read.issue.at} ${read.issue.message}`.trim(), {
-        hint: 'get the manifest from the owner of the data again',
-      });
+      const { at, message } = read.issue;
+      throw refusal('sealed/malformed', `${at} ${message}`.trim(), hint);
     }
     const got = `tee://${manifestHash(read.value)}`;
     if (got !== reference) {
-      throw new ConfigError(
-        'sealed/SealedManifestHashMismatch',
-        `the manifest is ${got}, not ${reference}`,
-        {
-          hint: 'get the manifest from the owner of the data again',
-          data: { expected: reference, got },
-        },
-      );
+      const words = `the manifest is ${got}, not ${reference}`;
+      const data = { expected: reference, got };
+      throw refusal('sealed/SealedManifestHashMismatch', words, hint, data);
     }
     await mkdir(sealedFolder, { recursive: true, mode: 0o700 });
     await writeAtomically(fileOf(sealedFolder, reference), utf8(canonicalManifest(read.value)));
@@ -243,12 +243,11 @@ const getSealedManifest = method({
   errors: ['sealed/unknown'],
   cost: 100,
   async run({ sealedFolder }, { reference }) {
-    const text = await readFile(fileOf(sealedFolder, reference), 'utf8').catch((cause: unknown) => {
-      throw new ConfigError('sealed/unknown', `${reference} is not installed`, {
-        hint: 'install it with installSealedManifest',
-        cause,
-      });
-    });
+    const text = await readFile(fileOf(sealedFolder, reference), 'utf8').catch(() => undefined);
+    if (text === undefined) {
+      const hint = 'install it with installSealedManifest';
+      throw refusal('sealed/unknown', `${reference} is not installed`, hint);
+    }
     return JSON.parse(text);
   },
 });

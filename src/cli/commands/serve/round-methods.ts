@@ -3,7 +3,7 @@ import { chunk } from '../../../../kinds/chunk.ts';
 import { manifest } from '../../../../kinds/manifest.ts';
 import { proposal } from '../../../../kinds/proposal.ts';
 import { vote } from '../../../../kinds/vote.ts';
-import { ConfigError } from '../../../base/errors.ts';
+import type { ConfigError } from '../../../base/errors.ts';
 import { stakesOf, withEntropy } from '../../../certified/decisions/chain.ts';
 import {
   assignmentOf,
@@ -21,12 +21,12 @@ import { key, whole } from '../../../run/field.ts';
 import { roundName } from '../../../run/ids.ts';
 import { signDocument } from '../../shared/signed-document.ts';
 import { publishEvent } from '../../shared/with-relays.ts';
-import { challengeRun } from '../challenge.ts';
 import {
   type Api,
   assertEvent,
   type FollowedRun,
   historyOptions,
+  refusal,
   throwRefusal,
 } from './context.ts';
 import {
@@ -42,17 +42,16 @@ import {
 /** Rounds of the API are indices, as in events: the first is 0. */
 const roundParam = param('integer', 'index of the round, from 0', whole());
 
-const notReady = (what: string): ConfigError =>
-  new ConfigError('run/not-ready', `${what} of the current round is not known yet`, {
-    hint: 'try again when getRun shows the committee of the round',
-  });
+function notReady(what: string): ConfigError {
+  const hint = 'try again when getRun shows the committee of the round';
+  return refusal('run/not-ready', `${what} of the current round is not known yet`, hint);
+}
 
 /** Returns what contributions to the current round are checked against. Throws `run/not-ready` or `run/complete`. */
 function parametersOf({ tip, gathered, spec, picture }: OpenRun): RoundParameters {
   if (picture.open === undefined) {
-    throw new ConfigError('run/complete', `the run is over after ${tip.round} rounds`, {
-      hint: 'getReceipt lists what each key contributed',
-    });
+    const hint = 'getReceipt lists what each key contributed';
+    throw refusal('run/complete', `the run is over after ${tip.round} rounds`, hint);
   }
   const ready = withEntropy(tip, gathered);
   if (!ready.ok) throw notReady('the randomness');
@@ -100,28 +99,21 @@ export const submitOuterGradient = method({
     const { open } = await api.runs.get(run);
     const read = messagesOf(open, [event, ...chunks]);
     const message = read.message(event.id);
-    const worker = event.pubkey;
-    if (message === undefined) {
-      throwRefusal({ reason: 'other-run', worker, detail: `it is not of run ${open.run}` });
-    }
-    if (message.type !== 'manifest') {
-      throwRefusal({ reason: 'malformed', worker, detail: 'the event cannot be read' });
+    if (message?.type !== 'manifest') {
+      const reason = message ? 'malformed' : 'other-run';
+      throwRefusal({ reason, detail: `it is no contribution to run ${open.run}` });
     }
     const parameters = parametersOf(open);
     const claim = judgeManifest(message.manifest, parameters, assignmentOf(parameters));
     if (!claim.ok) throwRefusal(claim.rejection);
     const payload = read.payload(claim.value);
     if (payload === undefined) {
-      throwRefusal({
-        reason: 'payload-missing',
-        worker,
-        detail: 'chunks of its payload are missing',
-      });
+      throwRefusal({ reason: 'payload-missing', detail: 'chunks of its payload are missing' });
     }
     const judged = judgeSubmission(claim.value, payload, parameters, nativeSha256);
     if (!judged.ok) throwRefusal(judged.rejection);
     await publishIn(open, [...chunks, event], 'contribution', api);
-    return { id: event.id, round: claim.value.round, trainer: worker };
+    return { id: event.id, round: claim.value.round, trainer: event.pubkey };
   },
 });
 
@@ -132,10 +124,9 @@ function roundIn({ picture }: OpenRun, round: number) {
   const open = current?.round === round ? current : undefined;
   if (closed !== undefined || open !== undefined) return { closed, open };
   const now = current === undefined ? 'the run is over' : `${roundName(current.round)} is open`;
-  throw new ConfigError('round/InvalidRound', `${now}, not ${roundName(round)}`, {
-    hint: 'getRun has the current round',
-    data: { round, current: current?.round },
-  });
+  const data = { round, current: current?.round };
+  const hint = 'getRun has the current round';
+  throw refusal('round/InvalidRound', `${now}, not ${roundName(round)}`, hint, data);
 }
 
 /**
@@ -153,19 +144,14 @@ function ballotIn(
   const message = messagesOf(followed, [event, ...chunks]).message(event.id);
   if (message?.type !== 'vote' && message?.type !== 'proposal') {
     const detail = 'it is malformed, of another run, or without its outcome';
-    throwRefusal({ reason: message ? 'malformed' : 'other-run', worker, detail });
+    throwRefusal({ reason: message ? 'malformed' : 'other-run', detail });
   }
   const { closed, open } = roundIn(followed, message.round);
   if (open?.committee.length === 0) throw notReady('the committee');
   if (open?.committee.includes(worker) === false) {
-    throw new ConfigError(
-      'round/NotInCommittee',
-      `its author has no seat in ${roundName(message.round)}`,
-      {
-        hint: 'getRun lists the committee',
-        data: { round: message.round, key: worker },
-      },
-    );
+    const words = `its author has no seat in ${roundName(message.round)}`;
+    const data = { round: message.round, key: worker };
+    throw refusal('round/NotInCommittee', words, 'getRun lists the committee', data);
   }
   return { message, closed, open };
 }
@@ -198,10 +184,8 @@ export const finalizeRound = method({
     if (closed.outcome === digest)
       return { status: 'closed', round, outcome: digest, quorum: closed.quorum };
     const words = `${roundName(round)} ended with outcome ${closed.outcome}, not ${digest}`;
-    throw new ConfigError('round/ConflictingFinalize', words, {
-      hint: 'follow the certified outcome',
-      data: { round, expected: closed.outcome, got: digest },
-    });
+    const data = { round, expected: closed.outcome, got: digest };
+    throw refusal('round/ConflictingFinalize', words, 'follow the certified outcome', data);
   },
 });
 
@@ -223,8 +207,7 @@ export const decideRound = method({
     if (event !== undefined) {
       const { message, open } = ballotIn(followed, [event, ...chunks], proposal.kind);
       if (message.round !== round) {
-        const detail = `it is of ${roundName(message.round)}`;
-        throwRefusal({ reason: 'wrong-round', worker: event.pubkey, detail });
+        throwRefusal({ reason: 'wrong-round', detail: `it is of ${roundName(message.round)}` });
       }
       if (open !== undefined) await publishIn(followed.open, [...chunks, event], 'proposal', api);
     }
@@ -234,10 +217,8 @@ export const decideRound = method({
     // nothing precedes the first round: its grace begins with the first contribution
     const start = since > 0 ? since : (sent[0]?.at ?? Number.POSITIVE_INFINITY);
     const { graceMaxMs } = followed.open.spec.timing;
-    const remainingMs = Math.max(
-      0,
-      Math.min(graceMaxMs, 1000 * start + graceMaxMs - api.clock.now()),
-    );
+    const leftMs = Math.min(graceMaxMs, 1000 * start + graceMaxMs - api.clock.now());
+    const remainingMs = Math.max(0, leftMs);
     if (sent.length === roster.length) return { round, decision: 'finalize', remainingMs: 0 };
     if (remainingMs > 0) return { round, decision: 'wait', remainingMs };
     return { round, decision: sent.length > 0 ? 'finalize' : 'no-quorum', remainingMs };
@@ -261,16 +242,17 @@ export const challengeCommitment = method({
   cost: 2000,
   async run(api, { run, round, trainer: worker }) {
     if (busy.has(api)) {
-      throw new ConfigError('challenge/busy', 'another contribution is being recomputed', {
-        hint: 'try again when that call has returned',
-      });
+      const hint = 'try again when that call has returned';
+      throw refusal('challenge/busy', 'another contribution is being recomputed', hint);
     }
     busy.add(api);
     try {
       const { open } = await api.runs.get(run);
+      // the engine is loaded only where it is used
+      const { challengeRun } = await import('../challenge.ts');
       const { document } = await challengeRun(
         await open.archive(),
-        { round, worker },
+        { ...api.files, round, worker },
         {
           options: historyOptions(api, open),
           reach: api.reach,

@@ -49,20 +49,17 @@ interface Incoming {
 export function readCalls(text: string): Incoming {
   const parsed = parseJson(text);
   if (!parsed.ok) return refused(codes.parse, parsed.issue.message);
-  const calls = Array.isArray(parsed.value) ? parsed.value : [parsed.value];
+  const isBatch = Array.isArray(parsed.value);
+  const calls = [parsed.value].flat();
   if (calls.length === 0 || calls.length > MOST_BATCH) {
     return refused(codes.request, `a batch has 1 to ${MOST_BATCH} calls`);
   }
   return {
-    cost: calls.reduce((sum, call) => sum + (methodOf(call)?.cost ?? 1), 0),
+    cost: calls.reduce((sum: number, call) => sum + (methodIn(call)?.cost ?? 1), 0),
     async answer(api) {
       const replies: Reply[] = [];
-      for (const call of calls) {
-        const reply = await answerOne(call, api);
-        if (reply !== undefined) replies.push(reply);
-      }
-      if (replies.length === 0) return undefined;
-      return JSON.stringify(Array.isArray(parsed.value) ? replies : replies[0]);
+      for (const call of calls) replies.push(...(await answerOne(call, api)));
+      return replies.length === 0 ? undefined : JSON.stringify(isBatch ? replies : replies[0]);
     },
   };
 }
@@ -72,38 +69,43 @@ const refused = (code: number, message: string): Incoming => ({
   answer: async () => JSON.stringify(failure(null, code, message)),
 });
 
-const methodOf = (call: Json): ApiMethod | undefined =>
-  isJsonObject(call) && typeof call.method === 'string' ? byName.get(call.method) : undefined;
+const methodIn = (call: Json): ApiMethod | undefined =>
+  isJsonObject(call) ? byName.get(String(call.method)) : undefined;
 
-const isId = (id: Json | undefined): id is string | number | null | undefined =>
-  id === undefined || id === null || ['string', 'number'].includes(typeof id);
+const isId = (id: Json): boolean => id === null || ['string', 'number'].includes(typeof id);
 
-async function answerOne(call: Json, api: Api): Promise<Reply | undefined> {
-  const { jsonrpc, method: name, id, params } = isJsonObject(call) ? call : ({} as JsonObject);
+/** Returns the reply to a call; none to a notification. */
+async function answerOne(call: Json, api: Api): Promise<readonly Reply[]> {
+  const { jsonrpc, method: name, id = null, params }: JsonObject = isJsonObject(call) ? call : {};
   if (jsonrpc !== '2.0' || typeof name !== 'string' || !isId(id)) {
-    return failure(null, codes.request, 'not a JSON-RPC 2.0 call');
+    return [failure(null, codes.request, 'not a JSON-RPC 2.0 call')];
   }
-  const reply = await callMethod(name, id ?? null, params, api);
-  return id === undefined ? undefined : reply;
+  const method = methodIn(call);
+  const reply: Reply =
+    name === 'rpc.discover'
+      ? { jsonrpc, id, result: openRpc }
+      : method === undefined
+        ? failure(id, codes.method, 'there is no such method', unknownMethod)
+        : await callMethod(method, id, params, api);
+  return Object.hasOwn(call as JsonObject, 'id') ? [reply] : [];
 }
 
+const unknownMethod = {
+  type: 'api/method',
+  hint: `the methods are ${[...byName.keys()].join(', ')}`,
+};
+
 async function callMethod(
-  name: string,
+  method: ApiMethod,
   id: Json,
   params: Json | undefined,
   api: Api,
 ): Promise<Reply> {
-  if (name === 'rpc.discover') return { jsonrpc: '2.0', id, result: openRpc };
-  const method = byName.get(name);
-  if (method === undefined) {
-    const hint = `the methods are ${[...byName.keys()].join(', ')}`;
-    return failure(id, codes.method, 'there is no such method', { type: 'api/method', hint });
-  }
   try {
     return { jsonrpc: '2.0', id, result: await method.call(api, params) };
   } catch (error) {
     if (!(error instanceof NostrainError)) {
-      api.onNotice(`internal error in ${name}, please report it: ${error}`);
+      api.onNotice(`internal error in ${method.name}, please report it: ${error}`);
       return failure(id, codes.internal, 'internal error; the log of the server says more');
     }
     const { code: type, message, hint, data } = error;

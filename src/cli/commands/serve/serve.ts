@@ -39,6 +39,8 @@ const apiFlags = {
   ...keyFlags,
   ...connectionFlags,
   ...endpointFlags,
+  corpus: text('<file>', 'text from which steps are recomputed (default: the standard corpus)'),
+  base: text('<path>', 'published model that a run starts from, to recompute its steps'),
 };
 
 /** Opens what the methods work with, runs the work, and closes it. */
@@ -56,6 +58,7 @@ const withApi = <T>(
         reach: { ...reach, relays: flags.relay },
         runs: new FollowedRuns({ ...session, beacon: (spec) => beaconSource(spec, flags) }),
         sealedFolder: join(dataHome(), 'sealed'),
+        files: flags,
         onNotice: writeNote,
       }),
     );

@@ -4,7 +4,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { NostrainError } from '../../../base/errors.ts';
 import { readUpTo } from '../../../network/chunks/source.ts';
 import { listen, type PageServer } from '../../../node/net/http-server.ts';
-import type { Api } from './context.ts';
+import { type Api, stateOf } from './context.ts';
+import { runParam } from './method.ts';
 import { readCalls } from './rpc.ts';
 
 /** Maximum bytes of a request: a contribution with 64 chunks, or a sealed manifest for ten thousand recipients. */
@@ -65,7 +66,8 @@ function createHandler(api: Api, token: string) {
 
   async function stream(run: string, response: ServerResponse): Promise<void> {
     if (!take(1)) return refuse(response, 429, 'too fast');
-    const followed = await api.runs.get(run).catch((error: unknown) => {
+    const opening = Promise.resolve(run).then((name) => api.runs.get(runParam.read(name, 'run')));
+    const followed = await opening.catch((error: unknown) => {
       if (error instanceof NostrainError) return undefined;
       throw error;
     });
@@ -73,18 +75,18 @@ function createHandler(api: Api, token: string) {
     const type = 'text/event-stream';
     response.writeHead(200, { 'content-type': type, 'cache-control': 'no-store' });
     let sent = '';
-    const send = (state: object): void => {
-      const text = JSON.stringify(state);
+    const send = (): void => {
+      const text = JSON.stringify(stateOf(followed.open.picture));
       // a comment shows that the connection is alive
       response.write(text === sent ? ':\n\n' : `event: run\ndata: ${text}\n\n`);
       sent = text;
       if (response.writableLength > MOST_WAITING_BYTES) response.destroy();
     };
-    send(followed.state());
-    const unsubscribe = followed.subscribe(send);
+    send();
+    followed.changes.addEventListener('picture', send);
     followed.signal.addEventListener('abort', () => response.end(), { once: true });
     await new Promise((resolve) => response.once('close', resolve));
-    unsubscribe();
+    followed.changes.removeEventListener('picture', send);
   }
 
   return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
