@@ -4,10 +4,12 @@ import { buildMessage } from 'nostrain/certified/parts';
 import {
   chunk as chunkKind,
   manifest as manifestKind,
+  memberKind,
   proposal as proposalKind,
   vote as voteKind,
 } from 'nostrain/kinds';
 import type { RelaySet, SignedEvent, Signer } from 'nostrain/network';
+import { canonicalJson } from '../../src/base/canonical-json.ts';
 import { bodyDigest } from '../../src/run/outcome.ts';
 
 export type Attack = (relays: RelaySet, signer: Signer) => RelaySet;
@@ -201,6 +203,16 @@ export const grinding = (fromRound: number): Attack =>
       signer.sign({ kind, created_at: created_at - seconds, tags, content }),
     );
     return tries.reduce((least, each) => (each.id < least.id ? each : least));
+  });
+
+/** Joins with something else about its machine than what is true. */
+export const mismachining = (wrong: object): Attack =>
+  sendsOther([memberKind.kind], (event, signer) => {
+    const { features, ...content } = JSON.parse(event.content);
+    if (features?.machines === undefined) return event;
+    const machines = { ...features?.machines, ...wrong };
+    const text = canonicalJson({ ...content, features: { ...features, machines } });
+    return resignAs(event, text, undefined, signer);
   });
 
 /** Sends what another member contributed, in its own name. */

@@ -142,6 +142,13 @@ export const features: readonly WorldFeature[] = [
     // newcomers take part in the names of keys that no list has
     draw: (_, { document }) => (document.admission === undefined ? { sessions: true } : undefined),
   },
+  {
+    name: 'machines',
+    chance: 0.4,
+    // only joins of newcomers may be refused
+    draw: (_, { workers, founders }) =>
+      founders < workers ? { machines: 'simulated' } : undefined,
+  },
 ];
 
 /** Merges two parts of a document, section by section. */

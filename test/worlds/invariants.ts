@@ -1,5 +1,7 @@
 /** What holds in every world. Each invariant looks at what happened and says what is wrong, if anything. */
 import type { ProtocolMessage } from 'nostrain/certified/parts';
+import { runIdOf } from 'nostrain/run';
+import { refuseMachine } from '../../src/certified/decisions/machines.ts';
 import { isMessage } from '../../src/certified/wire/certified-events.ts';
 import { judgeFault } from '../../src/consensus/round/receive.ts';
 import { keyOf } from '../support/certified-swarm.ts';
@@ -108,6 +110,23 @@ const countedOnce: Invariant = {
   },
 };
 
+/** Outcomes that count list joins of no machine that the run refuses. */
+const attested: Invariant = {
+  name: 'machines prove what they run',
+  isCertified: true,
+  check(chronicle) {
+    const { spec, outcomes } = chronicle;
+    const path = new Set(honestSaves(chronicle).map(({ outcome }) => outcome));
+    return [...path].flatMap((digest) => {
+      const { joins = [], time = 0 } = outcomes.get(digest) ?? {};
+      return joins.flatMap((join) => {
+        const refused = refuseMachine(spec, runIdOf(spec), join, time);
+        return refused ? [`${digest} lists ${join.key}, whose ${refused.at} is wrong`] : [];
+      });
+    });
+  },
+};
+
 /** A worker ends early only if it had no space to write, or in a plain run no relay; it is started again. */
 const noneFails: Invariant = {
   name: 'no honest worker ends with an error',
@@ -170,6 +189,7 @@ const invariants: readonly Invariant[] = [
   noneAccused,
   signsOnce,
   countedOnce,
+  attested,
   noneFails,
   progresses,
   replays,

@@ -13,6 +13,7 @@ import type { FeatureMachine } from '../../src/certified/features/feature.ts';
 import { statesOn } from '../../src/certified/features/rerun.ts';
 import { noHistory } from '../../src/python/worker/session.ts';
 import { runPythonWorker } from '../../src/python/worker/strategy.ts';
+import { withFeatures } from '../../src/run/spec/features.ts';
 import { keyOf, startCertified } from '../support/certified-swarm.ts';
 import { plan } from '../support/fake-ports.ts';
 import { signerOf } from '../support/swarm.ts';
@@ -22,6 +23,7 @@ import type { Mounted } from './disk.ts';
 import { holdersOf } from './holders.ts';
 import { keyedSignerOf } from './keyed-crypto.ts';
 import type { MachineClock } from './machine-clock.ts';
+import { machineIn } from './machines.ts';
 import { GRACE_MAX_MS } from './spec.ts';
 import { lossOf } from './trainer.ts';
 import type { RunKind } from './world.ts';
@@ -93,7 +95,7 @@ function shownBy(worker: number, { spec, world }: Chronicle) {
     sig,
   } = owner.sign(draftDelegation(of, until, DELEGATED));
   const by = spec.founders.includes(of.session) ? null : { key, until, createdAt, sig };
-  return { evidence: '', features: { sessions: { by } } };
+  return { sessions: { by } };
 }
 
 /** Returns the chunks of checkpoints that members hold for each other. */
@@ -115,7 +117,11 @@ const startCertifiedWorker = (options: Launch): Running => {
   const abort = new AbortController();
   const isFounder = spec.founders.includes(keyOf(worker));
   const member = startCertified({
-    ...(spec.sessions && { admission: shownBy(worker, chronicle) }),
+    admission: (now) => {
+      const shown = machineIn(spec, worker)(now);
+      const sessions = spec.sessions ? shownBy(worker, chronicle) : {};
+      return { ...shown, ...withFeatures({ ...shown.features, ...sessions }) };
+    },
     // wishes of newcomers change; founders keep their seats
     wantsSeats: () => isFounder || Math.floor(launch.clock.now() / WISH_MS + worker) % 2 === 0,
     ...(spec.jury > 0 && { machine: machineOf(options, abort.signal) }),

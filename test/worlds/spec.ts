@@ -6,6 +6,7 @@ import { certifiedSpec, keyOf } from '../support/certified-swarm.ts';
 import { tieredSections, tieredTraining, tierOfModel } from '../support/tiers.ts';
 import type { Draws } from './draws.ts';
 import { type Document, features, overlay } from './features.ts';
+import { withMachines } from './machines.ts';
 import type { World } from './world.ts';
 
 /** Largest difference between the clocks of honest machines. */
@@ -17,10 +18,10 @@ const RECOVERY_MS = 120_000;
 const SMALL = { ffn: 64, width: 8 } as const;
 
 /** Throws a ConfigError if the format does not allow what the world combines. */
-export function specOf({ founders, rounds, document }: World): RunSpec {
-  const { training = {}, ...rest } = document;
+export function specOf({ founders, rounds, document, workers }: World): RunSpec {
+  const { training = {}, machines, ...rest } = document;
   const isSliced = document.tiers !== undefined;
-  return certifiedSpec({
+  const spec = certifiedSpec({
     founders: Array.from({ length: founders }, (_, i) => i),
     rounds,
     training: {
@@ -33,6 +34,7 @@ export function specOf({ founders, rounds, document }: World): RunSpec {
     },
     document: { ...(isSliced && tieredSections(founders)), ...rest },
   });
+  return machines === undefined ? spec : withMachines(spec, workers);
 }
 
 /** Returns the parameters that a worker starts from; newcomers of a run with tiers train small ones. */

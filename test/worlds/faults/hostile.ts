@@ -7,11 +7,13 @@ import {
   flooding,
   grinding,
   mischunking,
+  mismachining,
   slandering,
   splitting,
   uprooting,
 } from '../attacks.ts';
 import { type Document, isInChunks } from '../features.ts';
+import { wrongMachines } from '../machines.ts';
 import { type Fault, mostHostile, numberOf } from './fault.ts';
 
 /** Creates a fault that turns one worker hostile from a round on. */
@@ -111,3 +113,20 @@ export const misjudges: Fault = inRunsWith(
   },
   ({ jury }) => jury !== undefined,
 );
+
+/** Joins with evidence of another machine, or for another key than its envelope. */
+export const pretends: Fault = {
+  ...hostile('pretends', () => (relays) => relays),
+  draw: (draws, { workers, founders, document }) =>
+    document.machines !== undefined && founders < workers
+      ? {
+          worker: draws.whole(founders, workers - 1),
+          wrong: draws.pick(Object.keys(wrongMachines)),
+        }
+      : undefined,
+  begin: (parameters, stage) =>
+    stage.setAttack(
+      numberOf(parameters, 'worker'),
+      mismachining(wrongMachines[parameters.wrong as keyof typeof wrongMachines]()),
+    ),
+};
