@@ -1,24 +1,12 @@
 /** Pages for people stay true: links and paths lead somewhere, README stays short, and numbers they quote are those that were measured. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { allPages, livingPages, pagesIn } from './docs/pages.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
-const pagesIn = (folder: string): readonly string[] =>
-  readdirSync(join(root, folder), { withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.md'))
-    .map((entry) => join(folder, entry.name));
-
-const living = [
-  ...['README.md', 'CONTRIBUTING.md', 'kinds/README.md'],
-  ...['demos/gpt/README.md', 'demos/linear/README.md', 'demos/own-model/README.md'],
-  ...pagesIn('docs'),
-];
-/** Decisions say how things were, and examples name files of nobody; their links still lead somewhere. */
-const all = ['docs/decisions', 'docs/reference', 'docs/results'].flatMap(pagesIn).concat(living);
-
 /** The names by which links reach the headings of a page, as GitHub makes them. */
 const headingsOf = (page: string): readonly string[] =>
   [...read(page).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
@@ -38,7 +26,7 @@ describe('pages', () => {
     expect(others).toEqual([]);
   });
 
-  it.each(all)('%s links to files that exist', (page) => {
+  it.each(allPages)('%s links to files that exist', (page) => {
     const links = [...read(page).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].map(([, link]) => link!);
     const broken = links.filter(
       (link) => !/^[a-z]+:/.test(link) && !existsSync(join(root, dirname(page), link)),
@@ -46,7 +34,7 @@ describe('pages', () => {
     expect(broken).toEqual([]);
   });
 
-  it.each(all)('%s links to headings that exist', (page) => {
+  it.each(allPages)('%s links to headings that exist', (page) => {
     const links = [...read(page).matchAll(/\]\(([^)#:\s]*)#([^)\s]+)\)/g)].map(
       ([, link, heading]) => [link ? join(dirname(page), link) : page, heading!] as const,
     );
@@ -62,7 +50,7 @@ describe('pages', () => {
     expect(names.filter((name) => !index.includes(`](${name})`))).toEqual([]);
   });
 
-  it.each(living)('%s names source files that exist', (page) => {
+  it.each(livingPages)('%s names source files that exist', (page) => {
     const paths =
       read(page).match(/(?<![\w./-])(?:src|kinds|relay|test|demos)\/[\w./-]*\w(?![\w-]*\*)/g) ?? [];
     expect([...new Set(paths)].filter((path) => !existsSync(join(root, path)))).toEqual([]);

@@ -80,6 +80,11 @@ export const otherPrograms: readonly OtherProgram[] = [
     install: '`NOSTRAIN_TORCH`',
   },
   {
+    ...{ ...python, name: 'Python', plays: 'follower written from docs/nip.md' },
+    tests: interop('follow'),
+    ...{ install: 'Debian: `python3`', inCi: 'with `apt-get`' },
+  },
+  {
     ...{ ...python, name: 'blake3, b3sum', language: 'Python, Rust', plays: 'hashes of chunks' },
     tests: interop('chunk-hashes'),
     install: '`pip install blake3`, Debian: `b3sum`',
