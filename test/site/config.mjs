@@ -2,21 +2,19 @@
 import { readFileSync } from 'node:fs';
 import { withMermaid } from 'vitepress-plugin-mermaid';
 
-/** Returns a group of the sidebar for each heading of the list of pages; links with their text. */
+const read = (page) => readFileSync(new URL(`../pages/docs/${page}`, import.meta.url), 'utf8');
+
+/** Returns a group of the sidebar for each heading of the list of pages; links with the titles of their pages. */
 function sidebar() {
-  const index = readFileSync(new URL('../pages/docs/index.md', import.meta.url), 'utf8');
-  return index
-    .split(/^## /m)
-    .slice(1)
-    .map((group) => {
-      const [text] = group.split('\n');
-      const links = [...group.matchAll(/\[([^\]]+)\]\(([^)#]+)\.md\)/g)];
-      const items = links.map(([, name, to]) => {
-        const { pathname } = new URL(to, 'https://site/docs/');
-        return { text: name.replace(/\s+/g, ' '), link: pathname.replace(/index$/, '') };
-      });
-      return { text, items, collapsed: true };
-    });
+  const [, ...groups] = read('index.md').split(/^## /m);
+  return groups.map((group) => {
+    const pages = [...group.matchAll(/\]\(([^)#]+)\.md\)/g)].map(([, page]) => page);
+    const items = [...new Set(pages)].map((page) => ({
+      text: /^# (.*)$/m.exec(read(`${page}.md`))[1],
+      link: new URL(page, 'https://site/docs/').pathname.replace(/index$/, ''),
+    }));
+    return { text: group.split('\n')[0], items, collapsed: true };
+  });
 }
 
 export default withMermaid({
@@ -25,7 +23,7 @@ export default withMermaid({
   srcDir: 'pages',
   outDir: 'html',
   cacheDir: 'cache',
-  lastUpdated: false,
+  head: [['style', {}, '.mermaid { overflow-x: auto; line-height: 1.5 }']],
   // pages are plain Markdown: an angle bracket is a bracket
   markdown: { html: false },
   themeConfig: {
