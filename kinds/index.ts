@@ -18,6 +18,7 @@ import { holder } from './holder.ts';
 import { lobby } from './lobby.ts';
 import { manifest } from './manifest.ts';
 import { memberKind } from './member.ts';
+import { merge } from './merge.ts';
 import { packed } from './packed.ts';
 import { presence } from './presence.ts';
 import { proposal } from './proposal.ts';
@@ -43,6 +44,7 @@ export {
   lobby,
   manifest,
   memberKind,
+  merge,
   packed,
   presence,
   proposal,
@@ -65,6 +67,7 @@ export const kinds = {
   [memberKind.kind]: memberKind,
   [packed.kind]: packed,
   [delegation.kind]: delegation,
+  [merge.kind]: merge,
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,

@@ -3,7 +3,7 @@
  * some also after screening, which removes contributions that measurably harm the loss.
  */
 import { deriveKey, type Trainer } from 'nostrain';
-import { gainOf, Judgment, type MeasuredGain } from '../../src/certified/features/screening.ts';
+import { Judgment } from '../../src/certified/features/screening.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import {
   type Aggregation,
@@ -13,6 +13,7 @@ import {
   usualAggregation,
 } from '../../src/run/aggregation.ts';
 import type { Vector } from '../../src/tensor/params.ts';
+import { gainOf, type MeasuredGain } from '../../src/worker/gains.ts';
 
 export interface Defence {
   readonly name: string;

@@ -4,6 +4,8 @@
  *
  * @module nostrain/certified/parts
  */
+
+export { gainOf, type MeasuredGain } from '../worker/gains.ts';
 export { listVotes } from './decisions/certificate.ts';
 export {
   type Certified,
@@ -28,7 +30,7 @@ export {
 export { createEvidenceStore, type Gathered } from './decisions/evidence.ts';
 export { applyOutcome, applyToChain } from './decisions/outcomes.ts';
 export { hasModel, pathOf, type ReplayedRound, replay, withoutModel } from './decisions/replay.ts';
-export { gainOf, Judgment, type MeasuredGain, rowsFor } from './features/screening.ts';
+export { Judgment, rowsFor } from './features/screening.ts';
 export { fromCheckpoint } from './history/catch-up.ts';
 export { collectEvents } from './history/from-relays.ts';
 export { gather, specsOf } from './history/gather.ts';

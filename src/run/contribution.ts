@@ -60,7 +60,12 @@ export type RejectReason =
   | 'other-history'
   | 'other-committee'
   | 'too-early'
-  | 'too-many';
+  | 'too-many'
+  /** For messages between validators: of a stranger, dated wrong, or replayed. */
+  | 'unauthorized'
+  /** For contributions and merges that validators score: not good enough, or not what their author says. */
+  | 'low-score'
+  | 'not-the-mean';
 
 /** A contribution that does not count, and why. */
 export interface Rejection {

@@ -156,6 +156,38 @@ export const fields = {
       default: 0,
       needs: 'tiers',
     }),
+    validators: row(
+      'public keys that score and merge contributions; none: all average',
+      workerKeys(),
+      {
+        default: [],
+        needs: 'native',
+      },
+    ),
+    mergeStart: row('Unix time in seconds at which round 1 begins', whole(), {
+      default: 0,
+      needs: 'validators',
+    }),
+    mergeTrain: row('seconds in which workers train before each merge', real(0, 86_400, 'from'), {
+      default: 600,
+      needs: 'validators',
+    }),
+    mergeTimeout: row('seconds to wait for merges before asking again', real(0, 3600, 'from'), {
+      default: 60,
+      needs: 'validators',
+    }),
+    mergeRetries: row('waits for merges, of mergeTimeout each', whole(1, 16), {
+      default: 2,
+      needs: 'validators',
+    }),
+    mergeTop: row('contributions that a validator merges, the best ones', whole(1, 64), {
+      default: 8,
+      needs: 'validators',
+    }),
+    mergeCutoff: row('score above which it merges, in millionths of the loss', whole(), {
+      default: 0,
+      needs: 'validators',
+    }),
   }),
   ...inScope('top', {
     tiers: row('times the width may be halved for small machines', whole(0, MOST_TIERS), {

@@ -1,6 +1,7 @@
 /** Combinations of settings that are refused in a run without a spec, because its workers could not agree. */
 import { ConfigError } from '../base/errors.ts';
 import { ruleForms } from './aggregation.ts';
+import { areDisjoint, groupsOf } from './groups.ts';
 import { aggregationOf, type SettingName, type Settings, spell } from './settings.ts';
 import { rowRules, rule, type SpecRule } from './spec/aggregation-rules.ts';
 
@@ -40,7 +41,23 @@ const exclusions: readonly Exclusion[] = [
     code: 'flag/groups',
     says: 'only a run with a spec knows which worker is in which group of experts',
     hint: 'create one with `nostrain run create`, or leave groups out',
-    isBroken: ({ groups }) => groups.length > 0,
+    isBroken: ({ groups, validators }) => groups.length > 0 && validators.length === 0,
+  },
+  {
+    code: 'flag/group',
+    says: 'a run with validators trains one group, whose name is missing or unknown',
+    hint: 'name one of the groups with --set group=NAME; the experts must be in one group each',
+    isBroken: (settings) =>
+      settings.validators.length > 0 &&
+      settings.groups.length > 0 &&
+      !(areDisjoint(settings) && groupsOf(settings).some(({ name }) => name === settings.group)),
+  },
+  {
+    code: 'flag/validators',
+    says: 'validators need the time at which the run begins, and whole contributions',
+    hint: 'give --set mergeStart=UNIXTIME --set owners=0 --set fragments=1 --tiers 0',
+    isBroken: ({ validators, mergeStart, owners, fragments, tiers }) =>
+      validators.length > 0 && (mergeStart === 0 || owners > 0 || fragments > 1 || tiers > 0),
   },
   {
     code: 'flag/experts',

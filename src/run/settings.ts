@@ -168,6 +168,7 @@ export const requirements: Readonly<Record<Need & string, Requirement>> = {
     goesWith: 'models of text of our own (--model char-gpt, gpt)',
     holds: isBuiltInTextModel,
   },
+  validators: { goesWith: '--set validators', holds: ({ validators }) => validators.length > 0 },
   experts: { goesWith: '--set experts', holds: ({ experts }) => experts > 0 },
   builtInText: {
     goesWith: 'models of text of our own (--model char-gpt, gpt) and of .onnx files',

@@ -7,7 +7,7 @@ import { drawRows } from 'nostrain/model';
 import type { WorkerId } from 'nostrain/run';
 import { CHUNK_LENGTH } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
-import { duplicatesAmong, sharedRows } from '../../src/certified/features/scores.ts';
+import { sharedRows } from '../../src/certified/features/scores.ts';
 import {
   belowFloor,
   distributionOf,
@@ -21,6 +21,7 @@ import {
   withScore,
 } from '../../src/consensus/scores.ts';
 import { MOST_SCORE } from '../../src/run/spec/feature-fields.ts';
+import { duplicatesAmong } from '../../src/worker/gains.ts';
 import { dense } from '../support/vectors.ts';
 
 const witness = (scores: readonly number[], weight = 1n): Witnessed => ({

@@ -184,6 +184,7 @@ describe('run id', () => {
           'helperRotation',
           'helper',
           'tierStrategy',
+          ...settingNames.filter((name) => /^(validators|merge)/.test(name)),
         ],
         ...ruleSettings,
         ...localStepSettings,

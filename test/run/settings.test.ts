@@ -30,6 +30,13 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   run: text,
   relay: fc.array(fc.string({ minLength: 1 })),
   peers: keys.map((list) => list.sort()),
+  validators: keys.map((list) => list.sort()),
+  mergeStart: whole(0),
+  mergeTrain: above0(86_400),
+  mergeTimeout: above0(3600),
+  mergeRetries: fc.integer({ min: 1, max: 16 }),
+  mergeTop: fc.integer({ min: 1, max: 64 }),
+  mergeCutoff: whole(0),
   profile: fc.constantFrom('nostrain/1', 'nostrain/0'),
   stripe: fc
     .tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 }))

@@ -5,22 +5,22 @@
  */
 
 import { deriveKey, type Key } from '../../base/rng.ts';
-import { rollingScore, scoreOfGain } from '../../consensus/scores.ts';
-import type { Contribution } from '../../run/contribution.ts';
+import { rollingScore } from '../../consensus/scores.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
 import type { IndexedScore } from '../../run/spec/feature-fields.ts';
 import type { Vector } from '../../tensor/params.ts';
-import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
+import {
+  type Arrived,
+  duplicatesAmong,
+  MOST_SCORED,
+  SCORE_ROWS,
+  scoresOf,
+} from '../../worker/gains.ts';
 import type { Trainer } from '../../worker/ports.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { CertifiedRound } from '../rounds/events.ts';
 import type { CertifiedFeature } from './feature.ts';
-import { gainOf } from './screening.ts';
-
-const ROWS = 32;
-/** Maximum contributions scored in one round; all members choose the same ones. */
-const MOST_SCORED = 64;
 
 export const sharedRows = ({
   run,
@@ -28,45 +28,6 @@ export const sharedRows = ({
   ledger,
 }: Pick<Certified, 'run' | 'round' | 'ledger'>): Key =>
   deriveKey('nostrain/scores', run, round - 1, ledger.entropy ?? '');
-
-type Arrived = Pick<Contribution, 'worker' | 'delta'>;
-
-/** Returns a fingerprint of each non-empty chunk; equal values give equal fingerprints. */
-function marksOf(delta: PartialVector): readonly string[] {
-  const values = new Float64Array(CHUNK_LENGTH);
-  const words = new Int32Array(values.buffer);
-  return Array.from(delta.chunks).flatMap((chunk, position) => {
-    values.fill(0);
-    delta.addChunk(position, 1, values, 0);
-    let [a, b] = [0x9e3779b9 | 0, chunk];
-    let isEmpty = true;
-    for (const word of words) {
-      if (word !== 0) isEmpty = false;
-      a = Math.imul(a ^ word, 0x85ebca6b);
-      b = (Math.imul(b, 0xc2b2ae35) + (word ^ (a >>> 15))) | 0;
-    }
-    return isEmpty ? [] : [`${chunk}/${a}/${b}`];
-  });
-}
-
-/**
- * Finds contributions of which at least half the chunks repeat chunks of this round or of the previous one. A copier
- * has to wait for the original, so most members receive the original first.
- */
-export function duplicatesAmong(
-  arrived: readonly Arrived[],
-  before: ReadonlySet<string>,
-): { readonly duplicates: ReadonlySet<WorkerId>; readonly marks: ReadonlySet<string> } {
-  const marks = new Set<string>();
-  const duplicates = new Set<WorkerId>();
-  for (const { worker, delta } of arrived) {
-    const chunkMarks = marksOf(delta);
-    const repeated = chunkMarks.filter((mark) => marks.has(mark) || before.has(mark));
-    if (repeated.length > 0 && 2 * repeated.length >= chunkMarks.length) duplicates.add(worker);
-    for (const mark of chunkMarks) marks.add(mark);
-  }
-  return { duplicates, marks };
-}
 
 interface Known {
   readonly params: Vector;
@@ -129,19 +90,12 @@ class RoundScoring {
     const arrived = ended.arrived();
     const { duplicates, marks } = duplicatesAmong(arrived, this.#marks);
     this.#marks = marks;
-    const draw = ({ worker }: Arrived) => deriveKey('nostrain/scores/order', ...key, worker)[0];
-    const chosen = [...arrived].sort((a, b) => draw(a) - draw(b)).slice(0, MOST_SCORED);
-    const losses = (values: Vector) => this.#measure(values, 'validation', { key, rows: ROWS });
-    const before = await losses(params);
-    for (const contribution of chosen) {
+    const losses = (values: Vector) =>
+      this.#measure(values, 'validation', { key, rows: SCORE_ROWS });
+    for await (const [worker, score] of scoresOf(params, arrived, duplicates, key, losses)) {
       // a later round has begun
       if (this.#round > round + 1) return;
-      const { gain } = await gainOf(params, contribution, before, losses);
-      const isDuplicate = duplicates.has(contribution.worker);
-      scores.set(
-        contribution.worker,
-        isDuplicate ? Math.min(0, scoreOfGain(gain)) : scoreOfGain(gain),
-      );
+      scores.set(worker, score);
     }
   }
 }

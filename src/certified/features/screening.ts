@@ -12,18 +12,10 @@ import type { Contribution } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Commit, Signed } from '../../run/vote.ts';
 import type { Vector } from '../../tensor/params.ts';
-import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import { gainOf, type Losses, type MeasuredGain } from '../../worker/gains.ts';
 import { rosterIndicesOf } from '../rounds/compose.ts';
 import type { Screened } from '../rounds/events.ts';
 import type { CertifiedFeature, ContributionOpinion, FeatureHost } from './feature.ts';
-
-/** Effect of one contribution on the loss, as one member measured it. */
-export interface MeasuredGain {
-  /** Decrease of the loss; -Infinity if the loss becomes NaN or infinite. */
-  readonly gain: number;
-  /** Standard error of the gain over the measured rows. */
-  readonly error: number;
-}
 
 /** Deviations below zero gain at which a member does not propose a contribution. */
 const STRICT = 3;
@@ -77,32 +69,6 @@ export class Judgment implements ContributionOpinion {
     if (!Number.isFinite(finding.gain)) return false;
     return finding.gain >= harmBound(this.#distribution, width, finding.error);
   }
-}
-
-export type Losses = (params: Vector) => Promise<Float32Array>;
-
-/** Measures what a contribution does to the loss; `before` has the losses without it, one per data row. */
-export async function gainOf(
-  params: Vector,
-  { delta }: Pick<Contribution, 'delta'>,
-  before: Float32Array,
-  losses: Losses,
-): Promise<MeasuredGain> {
-  const values = Float32Array.from(params);
-  const chunk = new Float64Array(CHUNK_LENGTH);
-  delta.chunks.forEach((index, position) => {
-    const at = index * CHUNK_LENGTH;
-    chunk.fill(0);
-    delta.addChunk(position, -1, chunk, 0);
-    const end = Math.min(CHUNK_LENGTH, values.length - at);
-    for (let i = 0; i < end; i++) values[at + i]! += chunk[i]!;
-  });
-  const after = await losses(values);
-  const gains = Array.from(before, (loss, i) => loss - after[i]!);
-  const gain = gains.reduce((sum, each) => sum + each, 0) / gains.length;
-  if (!Number.isFinite(gain)) return { gain: Number.NEGATIVE_INFINITY, error: 0 };
-  const squares = gains.reduce((sum, each) => sum + (each - gain) ** 2, 0);
-  return { gain, error: Math.sqrt(squares / Math.max(1, gains.length - 1) / gains.length) };
 }
 
 /**

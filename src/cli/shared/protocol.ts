@@ -1,11 +1,11 @@
-/** Chooses the protocol of a run without a spec: plain averaging, or that of the Python reference. */
+/** Chooses the protocol of a run without a spec: plain averaging, validators, or that of the Python reference. */
+import { mergingProtocol } from '../../node/merging.ts';
 import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
 import { pythonProtocol } from '../../python/node/protocol.ts';
 import type { Settings } from '../../run/settings.ts';
 
-export const protocolOf = ({
-  profile,
-  codec,
-  topk,
-}: Pick<Settings, 'profile' | 'codec' | 'topk'>): Protocol =>
-  profile === 'nostrain/0' ? pythonProtocol({ codec, ratio: topk }) : averagingProtocol;
+export function protocolOf(settings: Settings): Protocol {
+  const { profile, codec, topk, validators } = settings;
+  if (profile === 'nostrain/0') return pythonProtocol({ codec, ratio: topk });
+  return validators.length > 0 ? mergingProtocol(settings) : averagingProtocol;
+}

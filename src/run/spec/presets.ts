@@ -196,6 +196,10 @@ function fitting(preset: PartialSettings, requested: PartialSettings): Fitting |
     const settings = { ...(isPacked && comparable), hostile: hostileOf(requested, rule) };
     return { settings, because: because('rule'), why: 'the rule compares whole deltas' };
   }
+  if (isPacked && requested.validators?.length) {
+    const why = 'validators measure contributions one by one';
+    return { settings: comparable, because: 'validators', why };
+  }
   if (isPacked && (isAlone || tiers > 0)) {
     const name = tiers > 0 ? 'tiers' : 'sync';
     return { settings: alone, because: because(name), why: WHOLE_DELTAS };
