@@ -3,7 +3,9 @@
  */
 import { sha512 } from '@noble/hashes/sha2.js';
 import { fromBase64, fromHex, toBase64, toHex, utf8 } from '../base/bytes.ts';
+import { jsonIn } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
+import { isObject, isText, listOf } from '../base/shape.ts';
 
 export const vendorNames = [
   'amd-sev-snp',
@@ -84,38 +86,29 @@ export function readEvidence(text: string): Result<MachineEvidence> {
   if (text.length > MOST_EVIDENCE_LETTERS) {
     return refuse('too-large', '', `evidence has at most ${MOST_EVIDENCE_LETTERS} characters`);
   }
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return refuse('malformed', '', 'evidence is a JSON document');
-  }
-  if (typeof json !== 'object' || json === null) return refuse('malformed', '', 'not an object');
-  const { vendor, report, certificates = [], collateral = {} } = json as Record<string, unknown>;
+  const json = jsonIn(text);
+  if (!isObject(json)) return refuse('malformed', '', 'evidence is a JSON object');
+  const { vendor, report, certificates = [], collateral = {} } = json;
   const name = vendorNames.find((each) => each === vendor);
   if (name === undefined) {
     return refuse('unknown-vendor', 'vendor', `known vendors are ${vendorNames.join(', ')}`);
   }
-  const bytes = typeof report === 'string' ? fromBase64(report) : undefined;
+  const bytes = bytesOf(report);
   if (bytes === undefined) return refuse('malformed', 'report', 'not base64');
-  const ders = Array.isArray(certificates) ? certificates.map(bytesOf) : [undefined];
+  const ders = (Array.isArray(certificates) ? certificates : [undefined]).map(bytesOf);
   if (ders.length > MOST_CERTIFICATES || ders.includes(undefined)) {
     return refuse('malformed', 'certificates', `not a list of at most ${MOST_CERTIFICATES} in DER`);
   }
-  const documents = documentsOf(collateral);
-  if (documents === undefined) return refuse('malformed', 'collateral', 'not texts by name');
-  const all = { vendor: name, report: bytes, certificates: ders as Uint8Array[] };
-  return ok({ ...all, collateral: documents });
+  if (!isObject(collateral) || !areTexts(Object.values(collateral))) {
+    return refuse('malformed', 'collateral', 'not texts by name');
+  }
+  const documents = collateral as MachineEvidence['collateral'];
+  const known = { vendor: name, report: bytes, collateral: documents };
+  return ok({ ...known, certificates: ders as Uint8Array[] });
 }
 
-const bytesOf = (value: unknown) => (typeof value === 'string' ? fromBase64(value) : undefined);
-
-function documentsOf(value: unknown): Readonly<Record<string, string>> | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  const entries = Object.entries(value);
-  const isPlain = entries.every(([, text]) => typeof text === 'string');
-  return isPlain && entries.length <= MOST_DOCUMENTS ? Object.fromEntries(entries) : undefined;
-}
+const bytesOf = (value: unknown) => (isText(value) ? fromBase64(value) : undefined);
+const areTexts = listOf(isText, MOST_DOCUMENTS);
 
 /** Refuses claims that the policy of a run does not accept, by the field that differs. The vendor is judged before. */
 export function judgeClaims(

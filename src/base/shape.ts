@@ -4,7 +4,8 @@ import { isHex32 } from './bytes.ts';
 /** Reports whether a value is a T. */
 export type Guard<T> = (value: unknown) => value is T;
 
-type Guarded<G> = G extends Guard<infer T> ? T : never;
+/** The type that a guard holds for. */
+export type Guarded<G> = G extends Guard<infer T> ? T : never;
 
 /** Members of an object, as a JSON or TOML parser returns them. */
 export type Untyped = Readonly<Record<string, unknown>>;

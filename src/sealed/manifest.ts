@@ -1,8 +1,18 @@
 /** Manifests of sealed data: which shards there are, and an envelope with the key of a shard for each recipient. */
-import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
-import { canonicalJson } from '../base/canonical-json.ts';
+import { fromHex, toHex, utf8 } from '../base/bytes.ts';
+import { canonicalJson, jsonIn } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
+import {
+  type Guard,
+  type Guarded,
+  isHash,
+  isObject,
+  isText,
+  isWithin,
+  listOf,
+  shape,
+} from '../base/shape.ts';
 import { type Bound, openFor, sealTo, TAG_BYTES } from './hpke.ts';
 import { KEY_BYTES } from './shard.ts';
 
@@ -64,65 +74,62 @@ export function canonicalManifest({ id, form, shards, envelopes }: SealedManifes
 export const manifestHash = (manifest: SealedManifest): string =>
   sha256Hex(utf8(canonicalManifest(manifest)));
 
+/** An object with these members and no others. */
+function exactly<const G extends Parameters<typeof shape>[0]>(members: G) {
+  const isShape = shape(members);
+  return (value: unknown): value is Guarded<typeof isShape> =>
+    isShape(value) && Object.keys(value as object).length === Object.keys(members).length;
+}
+
+const isShard: Guard<SealedShard> = exactly({
+  shard: isWithin(0, MOST_SHARDS),
+  bytes: isWithin(0, 2 ** 40),
+  digest: isHash,
+  chunks: isHash,
+});
+
+const isEnvelope: Guard<ShardEnvelope> = exactly({
+  shard: isWithin(0, MOST_SHARDS),
+  worker: isHash,
+  sealKey: isHash,
+  encapsulated: isHash,
+  wrapped: (value): value is string =>
+    isText(value) && fromHex(value)?.length === KEY_BYTES + TAG_BYTES,
+});
+
+const members = {
+  id: isHash,
+  form: (value: unknown): value is SealedForm => sealedForms.some((each) => each === value),
+  shards: listOf(isShard, MOST_SHARDS, 1),
+  envelopes: listOf(isEnvelope, MOST_ENVELOPES, 1),
+};
+const isManifest = shape(members);
+
 /** Reads a manifest; refuses other shapes, absurd counts, and shards or envelopes that occur twice. */
 export function readManifest(text: string): Result<SealedManifest> {
   if (text.length > MOST_MANIFEST_LETTERS) {
     return refuse('too-large', '', `a manifest has at most ${MOST_MANIFEST_LETTERS} characters`);
   }
-  let json: Record<string, unknown>;
-  try {
-    json = JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    return refuse('malformed', '', 'a manifest is a JSON document');
+  const json = jsonIn(text);
+  if (json === undefined) return refuse('malformed', '', 'a manifest is a JSON document');
+  if (!isObject(json) || json.version !== VERSION) {
+    return refuse('unknown-version', 'version', `not ${VERSION}`);
   }
-  const { version, id, form, shards, envelopes } = json ?? {};
-  if (version !== VERSION) return refuse('unknown-version', 'version', `not ${VERSION}`);
-  if (!isHash(id)) return refuse('malformed', 'id', 'not 32-byte hex');
-  const known = sealedForms.find((each) => each === form);
-  if (known === undefined) return refuse('malformed', 'form', `not ${sealedForms.join(', ')}`);
-  const parts = listOf(shards, MOST_SHARDS, isShard);
-  if (!parts) return refuse('malformed', 'shards', `not 1 to ${MOST_SHARDS} shards`);
-  const keys = listOf(envelopes, MOST_ENVELOPES, isEnvelope);
-  if (!keys) return refuse('malformed', 'envelopes', `not 1 to ${MOST_ENVELOPES} envelopes`);
-  const numbers = new Set(parts.map(({ shard }) => shard));
-  const recipients = new Set(keys.map(({ shard, worker }) => `${shard} ${worker}`));
-  if (numbers.size < parts.length || recipients.size < keys.length) {
+  if (!isManifest(json)) {
+    const at = Object.entries(members).find(([name, holds]) => !holds(json[name]))?.[0] ?? '';
+    return refuse('malformed', at, 'not of the form that manifests have');
+  }
+  const { id, form, shards, envelopes } = json;
+  const numbers = new Set(shards.map(({ shard }) => shard));
+  const recipients = new Set(envelopes.map(({ shard, worker }) => `${shard} ${worker}`));
+  if (numbers.size < shards.length || recipients.size < envelopes.length) {
     return refuse('twice', 'envelopes', 'a shard or an envelope occurs twice');
   }
-  if (keys.some(({ shard }) => !numbers.has(shard))) {
+  if (envelopes.some(({ shard }) => !numbers.has(shard))) {
     return refuse('unknown-shard', 'envelopes', 'an envelope is for a shard that is not listed');
   }
-  return ok({ id, form: known, shards: parts, envelopes: keys });
+  return ok({ id, form, shards, envelopes });
 }
-
-function listOf<T>(value: unknown, most: number, holds: (one: unknown) => one is T) {
-  if (!Array.isArray(value) || value.length === 0 || value.length > most) return undefined;
-  return value.every(holds) ? (value as readonly T[]) : undefined;
-}
-
-const isHash = (value: unknown): value is string => typeof value === 'string' && isHex32(value);
-
-const isNumber = (value: unknown, most: number): boolean =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most;
-
-/** Reports whether an object has these members and no others. */
-function hasMembers(value: unknown, names: readonly string[]): value is Record<string, unknown> {
-  if (typeof value !== 'object' || value === null) return false;
-  return Object.keys(value).toSorted().join() === names.toSorted().join();
-}
-
-const isShard = (value: unknown): value is SealedShard =>
-  hasMembers(value, ['shard', 'bytes', 'digest', 'chunks']) &&
-  isNumber(value.shard, MOST_SHARDS) &&
-  isNumber(value.bytes, 2 ** 40) &&
-  [value.digest, value.chunks].every(isHash);
-
-const isEnvelope = (value: unknown): value is ShardEnvelope =>
-  hasMembers(value, ['shard', 'worker', 'sealKey', 'encapsulated', 'wrapped']) &&
-  isNumber(value.shard, MOST_SHARDS) &&
-  [value.worker, value.sealKey, value.encapsulated].every(isHash) &&
-  typeof value.wrapped === 'string' &&
-  fromHex(value.wrapped)?.length === KEY_BYTES + TAG_BYTES;
 
 /** What an envelope is bound to: the sealed data, the shard and its recipient, and the encrypted file. */
 function boundOf(id: string, { shard, digest }: SealedShard, sealKey: string): Bound {

@@ -97,7 +97,7 @@ it('several files are sealed as one for the recipients of a run, each once', asy
 
 it.each([
   ['nobody', [], 'has no recipient'],
-  ['a recipient that is no event', ['--to', 'DATA'], 'is not an event'],
+  ['a recipient that is no event', ['--to', 'DATA'], 'is not a signed event'],
   ['more parts than lines', ['--to', 'ALICE', '--shards', '400'], 'fewer lines than parts'],
 ])('refuses %s', async (_, flags, why) => {
   const names: Record<string, string> = { DATA: file('data.txt'), ALICE: file('alice.json') };

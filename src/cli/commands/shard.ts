@@ -1,9 +1,10 @@
 /** `nostrain shard`: encrypts training data for chosen workers, and opens it again. */
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { sealKey } from '../../../kinds/seal-key.ts';
 import { concatBytes, toHex, utf8 } from '../../base/bytes.ts';
+import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import { parseEvent, verifyEvent } from '../../network/event.ts';
@@ -36,7 +37,7 @@ import {
   withDefault,
 } from '../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
-import { readBytes } from '../shared/files.ts';
+import { readBytes, readText } from '../shared/files.ts';
 
 export const shard = (): Command =>
   new Command('shard')
@@ -139,18 +140,9 @@ async function recipientsOf({
 }
 
 async function recipientIn(file: string): Promise<Recipient> {
-  const wrong = (why: string, cause?: unknown): ConfigError =>
-    new ConfigError('shard/recipient', `${file} ${why}`, {
-      hint: 'let the recipient run `nostrain shard key` and send you what it prints',
-      cause,
-    });
-  let json: unknown;
-  try {
-    json = JSON.parse(await readFile(file, 'utf8'));
-  } catch (cause) {
-    throw wrong('is not an event', cause);
-  }
-  const read = parseEvent(json);
+  const hint = 'let the recipient run `nostrain shard key` and send you what it prints';
+  const wrong = (why: string) => new ConfigError('shard/recipient', `${file} ${why}`, { hint });
+  const read = parseEvent(jsonIn(await readText(file, 'shard/file')));
   if (!read.ok || !verifyEvent(read.value, nativeCrypto).ok) throw wrong('is not a signed event');
   const parsed = sealKey.parse(read.value);
   if (!parsed.ok) throw wrong('is not an event about a sealing key');

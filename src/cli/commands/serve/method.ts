@@ -7,7 +7,7 @@ import { isHex32 } from '../../../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../../base/canonical-json.ts';
 import { decodeRunAddress } from '../../../certified/wire/runs.ts';
 import { parseEvent, type SignedEvent } from '../../../network/event.ts';
-import { type Reader, reading, row } from '../../../run/field.ts';
+import { dashed, type Reader, reading, row } from '../../../run/field.ts';
 import { type Api, refusal } from './context.ts';
 
 /** A parameter. On a command line, objects and lists are read from a file. */
@@ -22,8 +22,8 @@ type ValuesOf<P extends Params> = { readonly [K in keyof P]: ReturnType<P[K]['re
 
 interface Method<P extends Params> {
   readonly name: string;
-  /** Name as a command: `nostrain train VERB`. */
-  readonly verb: string;
+  /** Name as a command, `nostrain train VERB`, if it is not the name in kebab-case. */
+  readonly verb?: string;
   readonly summary: string;
   readonly params: P;
   /** Members of the result, with their JSON types. */
@@ -37,11 +37,13 @@ interface Method<P extends Params> {
 
 /** A method whose parameters are read from JSON. */
 export interface ApiMethod extends Omit<Method<Params>, 'run'> {
+  readonly verb: string;
   /** Throws a ConfigError (`settings/…`) for parameters of another form, and the errors of the method. */
   call(api: Api, params: Json | undefined): Promise<unknown>;
 }
 
 export const method = <P extends Params>({ run, ...declared }: Method<P>): ApiMethod => ({
+  verb: dashed(declared.name).slice(2),
   ...declared,
   call: async (api, params) => run(api, readParams(declared.params, params)),
 });

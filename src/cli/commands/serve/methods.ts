@@ -63,7 +63,6 @@ function assertOne(names: string, ...values: readonly unknown[]): void {
 
 const postTask = method({
   name: 'postTask',
-  verb: 'post-task',
   summary: 'create a run, signed by the server, or publish one that another key signed',
   params: {
     spec: optional(objectParam('run spec, whole or in part')),
@@ -103,7 +102,6 @@ async function create(document: JsonObject, api: Api) {
 
 const listRuns = method({
   name: 'listRuns',
-  verb: 'list-runs',
   summary: 'list the runs on the relays, newest first',
   params: {},
   result: { runs: 'array' },
@@ -117,7 +115,6 @@ const listRuns = method({
 
 const getRun = method({
   name: 'getRun',
-  verb: 'get-run',
   summary: 'return the state of a run: last decided round, open round, committee',
   params: { run: runParam },
   result: {
@@ -134,7 +131,6 @@ const getRun = method({
 
 const getReceipt = method({
   name: 'getReceipt',
-  verb: 'get-receipt',
   summary: 'list what each key contributed; signed by the server once the run is complete',
   params: { run: runParam },
   result: {
@@ -162,7 +158,6 @@ const getReceipt = method({
 
 const enrollTrainer = method({
   name: 'enrollTrainer',
-  verb: 'enroll-trainer',
   summary: 'let a key take part: invite it as a founder, or publish the join that it signed',
   params: {
     run: runParam,
@@ -208,7 +203,6 @@ const fileOf = (folder: string, reference: string): string =>
 
 const installSealedManifest = method({
   name: 'installSealedManifest',
-  verb: 'install-sealed-manifest',
   summary: 'store the manifest of sealed data on this server',
   params: { reference: referenceParam, manifest: objectParam('manifest that `shard seal` wrote') },
   result: { reference: 'string', shards: 'integer', envelopes: 'integer' },
@@ -236,7 +230,6 @@ const installSealedManifest = method({
 
 const getSealedManifest = method({
   name: 'getSealedManifest',
-  verb: 'get-sealed-manifest',
   summary: 'return an installed manifest in its canonical form',
   params: { reference: referenceParam },
   result: { id: 'string', form: 'string', shards: 'array', envelopes: 'array', version: 'integer' },

@@ -158,7 +158,6 @@ function ballotIn(
 
 export const finalizeRound = method({
   name: 'finalizeRound',
-  verb: 'finalize-round',
   summary: 'publish the vote of a committee member for the outcome of a round',
   params: {
     run: runParam,
@@ -191,7 +190,6 @@ export const finalizeRound = method({
 
 export const decideRound = method({
   name: 'decideRound',
-  verb: 'decide-round',
   summary: 'tell whether a round may be decided by now; with an event, publish that proposal',
   params: {
     run: runParam,
@@ -230,7 +228,6 @@ const busy = new WeakSet<Api>();
 
 export const challengeCommitment = method({
   name: 'challengeCommitment',
-  verb: 'challenge-commitment',
   summary: 'recompute the inner steps of a contribution, and publish the signed verdict',
   params: {
     run: runParam,

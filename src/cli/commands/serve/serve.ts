@@ -5,9 +5,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { toHex } from '../../../base/bytes.ts';
-import { type Json, parseJson } from '../../../base/canonical-json.ts';
+import type { Json } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
+import { readJsonFile } from '../../../node/files/documents.ts';
 import { createSecretKey, homeSigner } from '../../../node/files/keys.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import {
@@ -26,7 +27,6 @@ import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { beaconSource } from '../../shared/beacon.ts';
 import { endpointFlags } from '../../shared/endpoints.ts';
-import { readText } from '../../shared/files.ts';
 import { keyFlags } from '../../shared/signed-document.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { type Api, FollowedRuns } from './context.ts';
@@ -136,7 +136,7 @@ function verbOf(method: ApiMethod): Command {
         Object.entries(method.params).map(async ([name, { type }]) => {
           const value = typed[name];
           const isFile = value !== undefined && (type === 'object' || type === 'array');
-          return [name, isFile ? await jsonIn(String(value)) : value];
+          return [name, isFile ? await jsonFile(String(value)) : value];
         }),
       );
       await withApi(typed, async (api) =>
@@ -153,10 +153,5 @@ function flagOf(name: string, { type, help, isOptional }: ApiMethod['params'][st
   return isOptional ? flag : required(flag);
 }
 
-async function jsonIn(file: string): Promise<Json> {
-  const json = parseJson(await readText(file, 'flag/file', 'name an existing JSON file'));
-  if (json.ok) return json.value;
-  throw new ConfigError('flag/file', `${file} is ${json.issue.message}`, {
-    hint: 'name a JSON file',
-  });
-}
+const jsonFile = (file: string) =>
+  readJsonFile(file, { code: 'flag/file', what: 'the parameter', hint: 'name a JSON file' });
