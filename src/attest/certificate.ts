@@ -1,6 +1,7 @@
 /** X.509 certificates and revocation lists (RFC 5280): reading, chains up to a pinned root, signatures. */
 import { p256, p384 } from '@noble/curves/nist.js';
 import { sha384 } from '@noble/hashes/sha2.js';
+import { Recent } from '../base/bounded.ts';
 import { concatBytes, fromHex, toHex } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256, sha256Hex } from '../base/hash.ts';
@@ -233,16 +234,15 @@ type Signed = Pick<X509, 'body' | 'signature' | 'algorithm'>;
 /** Maximum number of remembered signatures; each takes about 200 bytes. */
 const MOST_REMEMBERED = 1024;
 /** Genuine signatures by their hashes, because the machines of a vendor share most certificates. */
-const genuine = new Set<string>();
+const genuine = new Recent<true>(MOST_REMEMBERED);
 
 function isSignedBy(signed: Signed, key: Uint8Array): boolean {
   const { body, signature, algorithm } = signed;
   const id = [algorithm, ...[body, signature, key].map(sha256Hex)].join();
-  if (genuine.has(id)) return true;
-  if (!verifies(signed, key)) return false;
-  if (genuine.size >= MOST_REMEMBERED) genuine.clear();
-  genuine.add(id);
-  return true;
+  if (genuine.get(id)) return true;
+  const holds = verifies(signed, key);
+  if (holds) genuine.set(id, true);
+  return holds;
 }
 
 function verifies({ body, signature, algorithm }: Signed, key: Uint8Array): boolean {

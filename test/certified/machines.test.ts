@@ -5,7 +5,7 @@ import { userDataOf, writeEvidence } from '../../src/attest/evidence.ts';
 import { simulateEvidence } from '../../src/attest/vendors.ts';
 import { refuseMachine, userDataFor } from '../../src/certified/decisions/machines.ts';
 import { type MachineReport, seekCredentials } from '../../src/certified/invitations.ts';
-import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
+import { type RunSpec, runIdOf, tierName } from '../../src/run/spec/run-spec.ts';
 import { certifiedSpec, keyOf } from '../support/certified-swarm.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { createTimedSwarm, type TimedSwarm } from '../support/timed-swarm.ts';
@@ -106,6 +106,11 @@ describe('T-16 the join of a worker', () => {
     const machines = { ...spec.machines, vendors: ['intel-tdx'] as const };
     expect(judge(good, NOW, { ...spec, machines })).toMatchObject({ at: 'vendor' });
   });
+});
+
+it('a run that accepts simulated machines is labelled by its tier', () => {
+  expect(tierName(spec)).toContain('SIMULATED');
+  expect(tierName(plain)).toBe(plain.tier);
 });
 
 describe('a confidential run', () => {
