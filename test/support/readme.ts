@@ -2,10 +2,15 @@
 import { readFileSync } from 'node:fs';
 
 /** In the order in which their commands are run. */
-const PAGES = ['README.md', 'docs/with-friends.md', 'docs/certified-runs.md', 'docs/own-models.md'];
-const text = PAGES.map((page) =>
-  readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8'),
-).join('\n');
+export const readmePages: readonly string[] = [
+  'README.md',
+  'docs/with-friends.md',
+  'docs/certified-runs.md',
+  'docs/own-models.md',
+];
+const text = readmePages
+  .map((page) => readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8'))
+  .join('\n');
 const FENCE = /^```(\w*)\n(.*?)^```$/gms;
 
 /** Lines of the blocks without a language, comments cut, each once; `a && b` is two. */

@@ -57,8 +57,11 @@ async function fork(source: string, flags: ForkFlags, command: Command): Promise
             return got.ok ? got.value : undefined;
           });
     const { author: _, founders: __, name, ...copied } = JSON.parse(canonicalSpec(original.spec));
+    // it follows from the training of the fork
+    const { weightCap: ___, ...limits } = copied.limits;
     const document = {
       ...copied,
+      limits,
       name: `${String(name).slice(0, LONGEST_NAME)} fork`,
       parent: { ...at, outcome, root, first },
     };
