@@ -6,7 +6,8 @@ import { anySignal, type Clock } from '../base/async.ts';
 import { toHex } from '../base/bytes.ts';
 import { NostrainError, RelayError, safeLine } from '../base/errors.ts';
 import { createSha256 } from '../base/hash.ts';
-import { resumeDownload } from '../network/chunks/resume-download.ts';
+import { type PartFile, resumeDownload } from '../network/chunks/resume-download.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
 import { hintProblem, withoutSecrets } from '../network/transport/relay-urls.ts';
 import {
   HUB,
@@ -26,6 +27,8 @@ export interface BaseSource {
   readonly name: string;
   /** Returns the address of a file; undefined if this source has none for it. */
   urlOf(file: { readonly name: string; readonly sha256?: string }): string | undefined;
+  /** Completes a part of a file in another way than by its address. Throws if it cannot. */
+  readonly resume?: (wanted: BaseFile, part: PartFile, options: Bringing) => Promise<void>;
 }
 
 export interface BaseOptions {
@@ -37,32 +40,44 @@ export interface BaseOptions {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** The connected relays of the run, which may have the chunks of the files. */
+  readonly relays: RelaySet;
   /** Called with the bytes of all files so far. */
   onProgress(have: number, of: number): void;
   onNotice(message: string): void;
 }
 
-/** Returns the server of the page, then the sources that the spec names. */
+/** Returns the server of the page, then the sources of whole files that the spec names. */
 export function sourcesOf(
-  { start, places, files }: RunSpec & { readonly start: Start },
-  { page, allowsPrivate }: BaseOptions,
+  spec: RunSpec & { readonly start: Start },
+  options: Pick<BaseOptions, 'page' | 'allowsPrivate'>,
 ): readonly BaseSource[] {
-  const addresses = [...start.from, ...places, ...(files?.at ?? [])];
   const byHash = (base: string): BaseSource => ({
     name: withoutSecrets(base),
     urlOf: ({ sha256: hash }) => (hash === undefined ? undefined : `${base}/${hash}`),
   });
-  const isAllowed = (url: string) =>
-    /^https?:/i.test(url) &&
-    (allowsPrivate || hintProblem(url.replace(/^http/i, 'ws')) === undefined);
   return [
-    byHash(new URL('base', page).href),
-    ...addresses.filter(isHubReference).map(onHub),
-    ...addresses
-      .filter(isAllowed)
-      .map((url) => byHash(url.replace(/[?#].*$/s, '').replace(/\/*$/, ''))),
+    byHash(new URL('base', options.page).href),
+    ...addressesIn(spec).filter(isHubReference).map(onHub),
+    ...serversIn(spec, options).map(byHash),
   ];
 }
+
+const addressesIn = ({ start, places, files }: RunSpec): readonly string[] => [
+  ...(start?.from ?? []),
+  ...places,
+  ...(files?.at ?? []),
+];
+
+/** Returns the addresses of servers that store files or chunks by their hash, without a slash at the end. */
+export const serversIn = (
+  spec: RunSpec,
+  { allowsPrivate }: Pick<BaseOptions, 'allowsPrivate'>,
+): readonly string[] =>
+  addressesIn(spec)
+    .filter((url) => /^https?:/i.test(url))
+    .filter((url) => allowsPrivate || hintProblem(url.replace(/^http/i, 'ws')) === undefined)
+    .map((url) => url.replace(/[?#].*$/s, '').replace(/\/*$/, ''));
 
 function onHub(text: string): BaseSource {
   const { repository, revision, file } = parseHubReference(text);
@@ -128,13 +143,14 @@ async function download(
   const problems: string[] = [];
   for (const source of sources) {
     const url = source.urlOf(wanted);
-    const known = url === undefined ? 'it has no files by hash' : useless.get(source);
+    const hasNone = url === undefined && source.resume === undefined;
+    const known = hasNone ? 'it has no files by hash' : useless.get(source);
     try {
       if (known !== undefined) throw new UselessSource(known);
       // a part that another source served may be wrong: then this one serves the whole file
       for (let isWhole = false; !isWhole; ) {
         isWhole = (await file.size()) === 0;
-        await resume(wanted, file, url!, options);
+        await (source.resume?.(wanted, file, options) ?? resume(wanted, file, url!, options));
         if (await hasHash(file, wanted, signal)) return undefined;
         await file.remove();
       }
@@ -151,7 +167,7 @@ async function download(
 }
 
 /** A source that does not have the file, so that asking it again is useless. */
-class UselessSource extends Error {}
+export class UselessSource extends Error {}
 
 async function resume(
   { bytes }: BaseFile,

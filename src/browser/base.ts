@@ -18,6 +18,7 @@ import type { RunSpec } from '../run/spec/run-spec.ts';
 import { assertSameBase, decoderIn, type Start } from '../run/spec/start.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { BaseCache, CachedFile } from './base-cache.ts';
+import { chunkSources } from './base-chunks.ts';
 import { type BaseOptions, bringFile, openBeside, sourcesOf } from './base-files.ts';
 import type { BaseOffer } from './link.ts';
 
@@ -29,34 +30,49 @@ export interface TabBase extends Pick<TrainerSetup, 'frozen'> {
 
 const bytesOfBase = ({ files }: Start): number => files.reduce((sum, { bytes }) => sum + bytes, 0);
 
+/** Returns what of a run that starts from a published model a tab cannot train; undefined if it trains adapters. */
+export function problemInTab({ start, tiers }: Pick<RunSpec, 'start' | 'tiers'>) {
+  if (tiers > 0) return 'tiers of a published model';
+  const trainsAll = start !== null && adapterOf(start.adapter) === undefined;
+  return trainsAll ? 'all parameters of a published model' : undefined;
+}
+
 /** Returns the model that a tab trains. Throws `tab/pretrained` if the run trains more than adapters. */
 export function modelInTab(
-  { start, tiers }: RunSpec,
+  { start, tiers }: RunSpec & { readonly start: Start },
   context: number,
   precision: Precision,
 ): AnyModel {
-  const adapter = start ? adapterOf(start.adapter) : undefined;
-  if (start && adapter && tiers === 0) {
-    return trainedOf(decoderIn(start, context), adapter, precision);
+  const problem = problemInTab({ start, tiers });
+  if (problem === undefined) {
+    return trainedOf(decoderIn(start, context), adapterOf(start.adapter), precision);
   }
-  const what = tiers > 0 ? 'tiers of a published model' : 'all parameters of a published model';
-  throw new ConfigError('tab/pretrained', `this run trains ${what}, and a tab trains adapters`, {
+  throw new ConfigError('tab/pretrained', `this run trains ${problem}, and a tab trains adapters`, {
     hint: 'join with the program: nostrain run join naddr1…',
   });
 }
 
-/** Returns the offer. Throws `tab/memory` if the device has less memory than training takes. */
+/** Memory that a WebAssembly program addresses, in GiB: the engine of a tab has no more on any device. */
+const MOST_MEMORY = 4;
+
+/** Returns the memory that a tab of this device has at most, in bytes; browsers round what the device has, or hide it. */
+export function memoryOfTab(): number {
+  const { deviceMemory = MOST_MEMORY } = navigator as { readonly deviceMemory?: number };
+  return Math.min(MOST_MEMORY, deviceMemory) * 2 ** 30;
+}
+
+/** Returns the offer. Throws `tab/memory` if the tab has less memory than training takes. */
 export async function offerBase(
   start: Start,
   memory: number,
   { file }: BaseCache,
-  deviceMemory: number | undefined,
+  limit = memoryOfTab(),
 ): Promise<BaseOffer> {
-  if (deviceMemory !== undefined && deviceMemory < memory) {
+  if (limit < memory) {
     throw new ConfigError(
       'tab/memory',
-      `training takes about ${gigabytes(memory)} of memory, and this device has ` +
-        gigabytes(deviceMemory),
+      `training takes about ${gigabytes(memory)} of memory, and a tab here has at most ` +
+        gigabytes(limit),
       {
         hint:
           'open the link on a device with more memory, or join with the program: ' +
@@ -110,7 +126,7 @@ export async function openTabBase(
   options: BaseOptions,
 ): Promise<TabBase> {
   const { start } = spec;
-  const sources = sourcesOf(spec, options);
+  const sources = [...sourcesOf(spec, options), ...chunkSources(spec, options)];
   const { files } = start;
   const cached = new Map<string, CachedFile>();
   let before = 0;

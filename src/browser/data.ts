@@ -2,6 +2,7 @@
 import { concatBytes } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
+import { parseDocument } from '../model/data/documents.ts';
 import { MOST_FILE_BYTES } from '../model/data/picture-file.ts';
 import {
   dividePictures,
@@ -54,7 +55,13 @@ export async function prepareTabTask(
     return { model, data, tokensPerExample: 1, bytesPerToken: 0 };
   }
   const code = form === 'images' ? 'tab/pictures' : 'tab/corpus';
-  const { bytes, name } = await withCode(code, () => bytesOf(spec, settings, sources));
+  const { bytes, name } = await withCode(code, async () => {
+    const loaded = await bytesOf(spec, settings, sources);
+    const { chosen } = sources;
+    const named = chosen?.kind === 'file' ? chosen.file.name : spec.dataFrom;
+    if (form === 'tokens') assertPlainText(named, loaded.bytes);
+    return loaded;
+  });
   const { base, evaluation } = sources;
   const tokenizer = base?.tokenizer ?? tokenizers[settings.tokens];
   const request = { settings, dealt: dealtIn(spec), evaluation, tokenizer };
@@ -144,6 +151,19 @@ async function bytesOf(
   throw missing(spec, settings, 'this browser does not have the data of the run');
 }
 
+/** Maximum bytes of the first line that is read to recognize documents. */
+const MOST_LINE_BYTES = 1 << 20;
+
+/** Throws a ConfigError for documents: by the name, or by the first line, since data under its hash has no name. */
+function assertPlainText(named: string, bytes: Uint8Array): void {
+  const end = bytes.subarray(0, MOST_LINE_BYTES).indexOf(10);
+  const line = new TextDecoder().decode(bytes.subarray(0, end < 0 ? MOST_LINE_BYTES : end));
+  if (!/\.jsonl$/i.test(named) && !parseDocument(line).ok) return;
+  throw new ConfigError('tab/corpus', 'a tab trains on plain text, and this data is documents', {
+    hint: 'choose a plain text, or join with the program: nostrain run join naddr1…',
+  });
+}
+
 /** Maximum bytes of data in a tab. */
 const MOST_BYTES = 64 << 20;
 
@@ -152,15 +172,6 @@ async function read(
   settings: Settings,
   { evaluation, signal }: TaskSources,
 ): Promise<Uint8Array> {
-  if (chosen.kind === 'file' && /\.jsonl$/i.test(chosen.file.name)) {
-    throw new ConfigError(
-      'tab/corpus',
-      'a tab trains on plain text, and this file holds documents',
-      {
-        hint: 'choose a plain text, or join with the program: nostrain run join naddr1…',
-      },
-    );
-  }
   if (chosen.kind === 'file') return bounded(chosen.file, MOST_BYTES);
   const { pixels } = settings;
   const like = evaluation && unpackPictures(evaluation);

@@ -32,7 +32,7 @@ import { prepareTabTask } from './data.ts';
 import type { BaseOffer, Chosen, TabLink } from './link.ts';
 import { type Name, nameOf } from './naming.ts';
 import { openStorage, prefixOf, type TabStorage, workerStorage } from './storage.ts';
-import { createTabTrainer } from './trainer.ts';
+import { createTabTrainer, threadNotice } from './trainer.ts';
 import { createWriter, type Write } from './writer.ts';
 
 export interface TabSession {
@@ -78,8 +78,8 @@ export const runTab = (options: TabSession): Promise<void> =>
     const { spec, settings, task, delegation } = run;
     const trainer = withPauses(await createTabTrainer(setupOf(run, link)), options);
     scope.defer(() => trainer.close());
-    if (trainer.device.notice !== undefined) {
-      report({ type: 'notice', message: trainer.device.notice });
+    for (const message of [trainer.device.notice, threadNotice()]) {
+      if (message !== undefined) report({ type: 'notice', message });
     }
     const { secretKey, relays } = tab;
     const kept = workerStorage(tab.storage, tab.prefix);
@@ -174,7 +174,7 @@ async function prepareRun(tab: Tab, session: TabSession) {
 async function baseOf(
   { start, ...spec }: RunSpec,
   { batchSize, context, accumulate }: Settings,
-  { storage, prefix }: Tab,
+  { storage, prefix, relays }: Tab,
   { link, isAccepted, report, onDownload: onProgress, signal }: TabSession,
 ): Promise<TabBase | undefined> {
   if (start === null) return undefined;
@@ -182,7 +182,7 @@ async function baseOf(
   const cache = await openBaseCache();
   const tokens = (batchSize * context) / accumulate;
   const memory = memoryOfTraining(model, decoderIn(start, context), tokens);
-  const offer = await offerBase(start, memory, cache, memoryOfDevice());
+  const offer = await offerBase(start, memory, cache);
   const name = `${prefix}/accepted`;
   if (isAccepted || link.starts) await storage.put(name, 'yes');
   else if ((await storage.get(name)) === undefined) throw asOffer(offer);
@@ -193,6 +193,7 @@ async function baseOf(
     fetch: (url, init) => fetch(url, init),
     clock: systemClock,
     signal,
+    relays,
     onProgress,
     onNotice: (message) => report({ type: 'notice', message }),
   });
@@ -203,12 +204,6 @@ const asOffer = (offer: BaseOffer): ConfigError =>
     hint: 'read what it takes, and press the button',
     data: { offer },
   });
-
-/** Returns the memory of this device in bytes, rounded by the browser; undefined if it does not say. */
-function memoryOfDevice(): number | undefined {
-  const { deviceMemory } = navigator as { readonly deviceMemory?: number };
-  return deviceMemory === undefined ? undefined : deviceMemory * 2 ** 30;
-}
 
 /** Returns the drand beacon of the run, if any. Throws `tab/beacon` for blocks, or if the link names no endpoint. */
 function beaconOf({ beacon }: RunSpec, { drand: urls }: TabLink): BeaconSource | undefined {

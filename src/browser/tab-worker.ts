@@ -11,6 +11,7 @@ import { createRelaySet } from '../network/transport/relay-set.ts';
 import { openSocket } from '../network/transport/socket.ts';
 import { type FromWorker, parseLink, type TabLink, type ToWorker } from './link.ts';
 import { runTab } from './session.ts';
+import { watchSuspension } from './suspension.ts';
 import type { Write } from './writer.ts';
 
 const say = (message: FromWorker): void => self.postMessage(message);
@@ -90,28 +91,6 @@ function pause(reason: string | undefined): void {
   report({ type: 'notice', message: reason ?? 'training resumes' });
 }
 
-/** Interval of a check whether the browser suspended this worker, in milliseconds. */
-const WATCH_MS = 5000;
-/** A check that comes this much later is explained. */
-const SUSPENDED_MS = 30_000;
-
-/** Explains pauses that the browser or the device made, such as a closed lid, once they are over. */
-async function watchSuspension(): Promise<void> {
-  for (let seenMs = systemClock.now(); ; ) {
-    await systemClock.sleep(WATCH_MS, stop.signal);
-    const awayMs = systemClock.now() - seenMs - WATCH_MS;
-    seenMs += awayMs + WATCH_MS;
-    if (awayMs < SUSPENDED_MS || !isPlaying) continue;
-    const seconds = Math.round(awayMs / 1000);
-    report({
-      type: 'notice',
-      message:
-        `the browser suspended this tab for ${seconds} s (closed lid, sleep or power saving); ` +
-        'nothing is lost: it follows the rounds that it missed',
-    });
-  }
-}
-
 /** Downloads the events of the run from relays and replays it; only signatures are trusted. */
 async function verify(): Promise<void> {
   if (link === undefined) return;
@@ -146,4 +125,6 @@ self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   else if (data.type === 'pause') pause(data.reason);
   else if (data.type === 'write') void continuePrompt(data);
 };
-watchSuspension().catch(() => undefined);
+watchSuspension(systemClock, stop.signal, (message) => {
+  if (isPlaying) report({ type: 'notice', message });
+}).catch(() => undefined);

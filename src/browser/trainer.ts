@@ -46,17 +46,20 @@ function openOnDevice(device: Device, opening: Opening): Promise<OpenTrainer> {
 
 async function open(wanted: 'auto' | Device, opening: Opening): Promise<OpenTrainer> {
   if (wanted !== 'auto') return await openOnDevice(wanted, opening);
-  if (!('gpu' in navigator)) return await openOnDevice('cpu', opening);
+  if (!('gpu' in navigator)) return await openOnCpu(opening, 'this browser has no WebGPU');
   try {
     return await openOnDevice('webgpu', opening);
   } catch (error) {
     if (!(error instanceof TrainingError) || error.code !== NO_DEVICE) throw error;
-    return {
-      ...(await openOnDevice('cpu', opening)),
-      notice: `training on the CPU: ${error.message}`,
-    };
+    return await openOnCpu(opening, error.message);
   }
 }
+
+/** Opens a trainer on the CPU for a tab that asked for no device, with a notice that says why. */
+const openOnCpu = async (opening: Opening, reason: string): Promise<OpenTrainer> => ({
+  ...(await openOnDevice('cpu', opening)),
+  notice: `training on the CPU: ${reason}`,
+});
 
 /** Default limit of threads: the page, its browser and other tabs need some too. */
 const MOST_THREADS = 4;
@@ -65,6 +68,13 @@ const usualThreads = (): number =>
   crossOriginIsolated
     ? Math.max(1, Math.min(MOST_THREADS, Math.floor(navigator.hardwareConcurrency / 2)))
     : 1;
+
+/** Says why only one thread trains, and what to do; undefined if several can. */
+export const threadNotice = (): string | undefined =>
+  crossOriginIsolated
+    ? undefined
+    : 'training with one thread: this page is not isolated; for more threads open the link at a ' +
+      'server that sends COOP and COEP headers, as `nostrain page --tab` does';
 
 /** Starts the trainer threads of a tab; more than one only if the page is isolated (COOP and COEP). */
 export const createTabTrainer = (setup: TrainerSetup): Promise<EngineTrainer> => {

@@ -1,23 +1,35 @@
 /** The base model of a run in a tab: its download from untrusted sources, and what is refused in one sentence. */
-import { readFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from 'nostrain/base';
+import { systemClock } from 'nostrain/base';
 import { makeSpec } from 'nostrain/certified';
 import { modelLayout } from 'nostrain/model';
+import { createRelaySet, type RelaySet } from 'nostrain/network';
+import { openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import type { RunSpec } from 'nostrain/run';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { memoryOfTraining, modelInTab, offerBase, openTabBase } from '../../src/browser/base.ts';
 import { type BaseCache, storageFull } from '../../src/browser/base-cache.ts';
 import type { BaseOptions } from '../../src/browser/base-files.ts';
+import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { openBase, startFrom } from '../../src/node/pretrained/base-model.ts';
 import { sourceOf } from '../../src/pretrained/weights.ts';
 import { decoderIn, type Start } from '../../src/run/spec/start.ts';
 import { frozenOf } from '../../src/trainer/setup.ts';
+import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/processes.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';
 
 const CONTEXT = 32;
 const folder = join(temporaryFolder(), 'tiny');
+const noRelays = {
+  relays: [],
+  subscribe: () => ({ close: () => undefined }),
+  query: async () => ({ events: [] }),
+} as unknown as RelaySet;
 const none = { onNotice: () => undefined, signal: new AbortController().signal };
 const settings = { base: folder, context: CONTEXT, rank: 4, alpha: 8, targets: 'qv', seed: 3 };
 const PAGE = 'https://page.example/tab-worker.js';
@@ -86,16 +98,17 @@ const mirror: Serve = (url, from) => {
 };
 
 /** Opens the base and returns what it took. */
-async function open(serve: Serve = mirror, more: Partial<BaseOptions> = {}) {
+async function open(serve: Serve = mirror, more: Partial<BaseOptions> = {}, run = spec) {
   const asked: { readonly url: string; readonly from: number }[] = [];
   const notices: string[] = [];
   const model = modelInTab(spec, CONTEXT, 'q4');
-  const base = await openTabBase(spec, model, CONTEXT, {
+  const base = await openTabBase(run, model, CONTEXT, {
     cache: memoryCache(),
     page: PAGE,
     allowsPrivate: false,
     clock: impatientClock(),
     signal: none.signal,
+    relays: noRelays,
     onProgress: () => undefined,
     onNotice: (message) => notices.push(message),
     fetch: async (url, { headers }) => {
@@ -209,6 +222,7 @@ describe('the base of a tab', () => {
         allowsPrivate,
         clock: impatientClock(),
         ...none,
+        relays: noRelays,
         onProgress: () => undefined,
         fetch: async (url) => {
           urls.push(url);
@@ -219,6 +233,78 @@ describe('the base of a tab', () => {
     expect(urls.filter((url) => url.includes('192.168'))).toEqual([]);
     await expect(ask(true)).rejects.toThrow(/it lacks the file/);
     expect(urls.filter((url) => url.includes('192.168'))).toHaveLength(1);
+  });
+});
+
+describe('a base that sources have in chunks', () => {
+  const out = join(temporaryFolder(), 'chunks');
+  let chunked: typeof spec;
+
+  beforeAll(async () => {
+    const { name, sha256, bytes } = weights();
+    const packing = { chunkBytes: 2 ** 14, erasure: null };
+    const { blake3 } = await packFile(join(folder, name), out, packing);
+    const text = await readFile(join(out, 'manifest.json'));
+    const manifest = createHash('sha256').update(text).digest('hex');
+    await writeFile(join(out, manifest), text);
+    const each = [{ name, sha256, bytes, blake3, manifest }];
+    chunked = { ...spec, files: { at: [MIRROR], each } };
+  });
+
+  /** Serves small files whole, and chunks of the weights. */
+  const inChunks: Serve = async (url, from) => {
+    const name = sha256In(url);
+    if (name !== weights().sha256 && stored.has(name)) return mirror(url, from);
+    const isMirror = url.startsWith(MIRROR) && /^[0-9a-f]{64}$/.test(name);
+    const bytes = isMirror ? await readFile(join(out, name)).catch(() => undefined) : undefined;
+    return bytes ? new Response(bytes) : missing();
+  };
+
+  it('is fetched chunk by chunk, and resumes at a chunk', async () => {
+    let requested = 0;
+    const cache = memoryCache();
+    const stop = new AbortController();
+    const interrupted: Serve = (url, from) => {
+      if (url.startsWith(MIRROR) && !stored.has(sha256In(url)) && ++requested > 12) stop.abort();
+      return inChunks(url, from);
+    };
+    const clock = systemClock;
+    const first = open(interrupted, { cache, clock, signal: stop.signal }, chunked);
+    await expect(first).rejects.toThrow();
+    const kept = await cache.file(weights()).size();
+    expect(kept).toBeGreaterThan(0);
+    const { base, asked } = await open(inChunks, { cache, clock }, chunked);
+    const whole = await open();
+    expect(await frozenOf(base)).toEqual(await frozenOf(whole.base));
+    const chunks = Math.ceil((weights().bytes - kept) / 2 ** 14);
+    const names = asked.map(({ url }) => sha256In(url)).filter((name) => !stored.has(name));
+    // its manifest and the list of a holder come on top
+    expect(names.filter((name) => name.length === 64).length).toBeLessThan(chunks + 3);
+  });
+
+  it('is refused in one sentence when a chunk has other bytes everywhere', async () => {
+    const spoilt: Serve = async (url, from) => {
+      const answer = await inChunks(url, from);
+      const bytes = new Uint8Array(await answer.clone().arrayBuffer());
+      return bytes.length === 2 ** 14 ? new Response(bytes.fill(0)) : answer;
+    };
+    const clock = impatientClock();
+    const ended = open(spoilt, { clock }, chunked);
+    await expect(ended).rejects.toMatchObject({ code: 'tab/base' });
+  });
+
+  it('is fetched from the relays of the run', async () => {
+    const relay = await createRelay();
+    const key = ['--sec-key', '01'.repeat(32)];
+    await runCommand('checkpoint', 'push', out, '--to', relay.url, ...key);
+    const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+    await relays.ready();
+    const smallFiles: Serve = (url, from) =>
+      sha256In(url) === weights().sha256 ? missing() : mirror(url, from);
+    const { base } = await open(smallFiles, { relays, clock: systemClock }, chunked);
+    expect(await frozenOf(base)).toEqual(await frozenOf((await open()).base));
+    await relays.close();
+    await relay.close();
   });
 });
 
@@ -237,7 +323,7 @@ describe('before the download', () => {
   it('refuses a device with 1 GB, and runs that train more than adapters', async () => {
     await expect(offerBase(spec.start, 1.3e9, memoryCache(), 2 ** 30)).rejects.toMatchObject({
       code: 'tab/memory',
-      message: 'training takes about 1.3 GB of memory, and this device has 1.1 GB',
+      message: 'training takes about 1.3 GB of memory, and a tab here has at most 1.1 GB',
       hint: expect.stringContaining('nostrain run join'),
     });
     const full = { ...spec.start, adapter: { ...spec.start.adapter, rank: 0 } };

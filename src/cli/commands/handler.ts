@@ -17,12 +17,13 @@ import {
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { keyFlags } from '../shared/signed-document.ts';
+import { tabFlag } from '../shared/tab-link.ts';
 import { publishEvent, withRelays } from '../shared/with-relays.ts';
 
 const handlerFlags = {
   relay: withDefault(several('<url>', 'relay to publish to, repeatable'), [], 'none'),
   page: text('<url>', 'address at which people open the run page'),
-  tab: text('<url>', 'address of the tab that trains'),
+  tab: tabFlag,
   site: text('<name>', 'name of the Nostr site that `page --publish` wrote under this key'),
   ...keyFlags,
   json: toggle('print the events as JSON'),

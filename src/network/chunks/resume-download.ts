@@ -37,7 +37,7 @@ export async function resumeDownload(download: ResumedDownload): Promise<void> {
   const limit = Math.min(most, of ?? most);
   async function* within(): AsyncGenerator<Uint8Array> {
     try {
-      for await (const piece of piecesOf(answer)) {
+      for await (const piece of bodyOf(answer)) {
         have += piece.length;
         if (have > limit) return;
         yield piece;
@@ -56,7 +56,7 @@ export async function resumeDownload(download: ResumedDownload): Promise<void> {
 }
 
 /** Yields the body; a stream is no async iterable in every browser. Cancels the rest if the caller stops. */
-async function* piecesOf({ body }: Response): AsyncGenerator<Uint8Array> {
+export async function* bodyOf({ body }: Response): AsyncGenerator<Uint8Array> {
   const reader = body?.getReader();
   try {
     for (;;) {

@@ -8,6 +8,7 @@ import { systemClock } from '../../base/async.ts';
 import { toHex, utf8 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
 import type { FetchEvent } from '../../network/chunks/fetch-options.ts';
+import { orBadManifest } from '../../network/chunks/find-manifest.ts';
 import { type FileManifest, manifestDigest, manifestText } from '../../network/chunks/manifest.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -16,7 +17,6 @@ import { takeKeyLock } from '../files/run-folder.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import type { Connection } from '../net/relays.ts';
 import { fetchFolder } from './fetch-folder.ts';
-import { orBadManifest } from './folder.ts';
 import { type NamedSource, openFile } from './sources.ts';
 import { unpackFolder } from './unpack.ts';
 

@@ -7,11 +7,11 @@ import { lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'no
 import { join } from 'node:path';
 import { toHex } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
+import { orBadManifest } from '../../network/chunks/find-manifest.ts';
 import {
   type FileManifest,
   MOST_MANIFEST_BYTES,
   type Piece,
-  parseManifest,
 } from '../../network/chunks/manifest.ts';
 import { type Blob, type ChunkSource, SourceError } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -47,16 +47,6 @@ export async function readManifestFile(file: string): Promise<FileManifest> {
     );
   });
   return orBadManifest(file, text);
-}
-
-/** Parses the manifest that came from `where`. */
-export function orBadManifest(where: string, text: string): FileManifest {
-  const parsed = parseManifest(text);
-  if (parsed.ok) return parsed.value;
-  const { at, message } = parsed.issue;
-  throw new CheckpointError('checkpoint/bad-manifest', `${where}: ${at}: ${message}`, {
-    hint: 'get the manifest from the one who packed the file; its name is its SHA-256',
-  });
 }
 
 async function readShort(file: string): Promise<string> {

@@ -3,22 +3,22 @@
  * file at them. An address that a stranger named must be public; this is checked after every DNS lookup and redirect.
  */
 import { stat } from 'node:fs/promises';
-import { anySignal, firstOf, systemClock } from '../../base/async.ts';
+import { systemClock } from '../../base/async.ts';
 import { isHex32, toHex } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, safeLine } from '../../base/errors.ts';
 import { createRelaySource } from '../../network/attachments/relay-source.ts';
+import { findManifestOf, orBadManifest } from '../../network/chunks/find-manifest.ts';
 import { createHttpSource } from '../../network/chunks/http-source.ts';
 import { type FileManifest, MOST_MANIFEST_BYTES } from '../../network/chunks/manifest.ts';
 import { type ChunkSource, readUpTo } from '../../network/chunks/source.ts';
 import { createSigner } from '../../network/event.ts';
 import { hintProblem, isRelayUrl, withoutSecrets } from '../../network/transport/relay-urls.ts';
-import type { Digest } from '../../run/ids.ts';
 import { createSecretKey } from '../files/keys.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { createAskHttp } from '../net/ask-http.ts';
 import { type Connection, connectRelays } from '../net/relays.ts';
-import { createFolderSource, orBadManifest, readManifest, readManifestFile } from './folder.ts';
+import { createFolderSource, readManifest, readManifestFile } from './folder.ts';
 
 export interface SourcesOptions {
   readonly connection: Connection;
@@ -183,7 +183,10 @@ export async function findManifest(
   sources: readonly ChunkSource[],
   signal: AbortSignal,
 ): Promise<LocatedManifest> {
-  if (isHex32(what)) return { manifest: await ofDigest(what, sources, signal), beside: undefined };
+  if (isHex32(what)) {
+    const options = { signal, sha256: nativeSha256, clock: systemClock };
+    return { manifest: await findManifestOf(what, sources, options), beside: undefined };
+  }
   if (/^https?:\/\//i.test(what)) return ofAddress(what, signal);
   const stats = await stat(what).catch(() => undefined);
   if (stats?.isDirectory()) return { manifest: await readManifest(what), beside: what };
@@ -195,89 +198,6 @@ export async function findManifest(
       hint: 'name a manifest.json, its address, or the digest that `checkpoint pack` printed',
     },
   );
-}
-
-/** Milliseconds that a source may take before the next one is asked too. */
-const NEXT_MS = 1000;
-/** After this many milliseconds, a source slower than `LEAST_RATE` is given up. */
-const LATE_MS = 4000;
-/** Bytes per second. */
-const LEAST_RATE = 16_384;
-/** After this many milliseconds a relay is given up: it sends nothing while it searches. */
-const MOST_MS = 30_000;
-
-/** Asks the sources one after another, the next as soon as one fails or is slow. Parses only bytes with that hash. */
-async function ofDigest(
-  digest: Digest,
-  sources: readonly ChunkSource[],
-  signal: AbortSignal,
-): Promise<FileManifest> {
-  const over = new AbortController();
-  const both = anySignal(signal, over.signal);
-  let turn: Promise<unknown> = Promise.resolve();
-  const tries = sources.map((source) => {
-    const tried = turn.then(() => trySource(source, digest, both.signal));
-    const pause = turn.then(() => systemClock.sleep(NEXT_MS, both.signal));
-    turn = firstOf([tried, pause].map((each) => each.then(ignore, ignore)));
-    return tried;
-  });
-  const failures: string[] = [];
-  const manifest = await Promise.any(tries).catch(({ errors }: AggregateError) => {
-    failures.push(...errors.map(({ message }: Error) => message));
-  });
-  over.abort(new Error('another source was faster'));
-  both.release();
-  if (manifest) return manifest;
-  signal.throwIfAborted();
-  throw new CheckpointError(
-    'checkpoint/no-manifest',
-    `no source has the manifest ${digest}: ${failures.join('; ') || 'none was named'}`,
-    { hint: 'name sources that have it with --from; relays have what `checkpoint push` sent' },
-  );
-}
-
-const ignore = (): void => undefined;
-
-/** Downloads the manifest from one source. Throws if it is absent, wrong or too slow. */
-async function trySource(
-  source: ChunkSource,
-  digest: Digest,
-  signal: AbortSignal,
-): Promise<FileManifest> {
-  const late = new AbortController();
-  const both = anySignal(signal, late.signal);
-  const startedMs = systemClock.now();
-  let received = 0;
-  const timer = setInterval(() => {
-    const ms = systemClock.now() - startedMs;
-    const isLate = source.findManifest
-      ? ms > MOST_MS
-      : ms > LATE_MS && received * 1000 < LEAST_RATE * ms;
-    if (isLate) late.abort(new Error(`${source.name} is too slow`));
-  }, NEXT_MS);
-  try {
-    const bytes = await bytesAt(source, digest, both.signal, (length) => {
-      received = length;
-    });
-    if (bytes === 'absent') throw new Error(`${source.name} does not have it`);
-    if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(source.name, bytes);
-    throw new Error(`${source.name} sends other bytes`);
-  } finally {
-    clearInterval(timer);
-    both.release();
-  }
-}
-
-async function bytesAt(
-  source: ChunkSource,
-  digest: Digest,
-  signal: AbortSignal,
-  onBytes: (length: number) => void,
-) {
-  if (source.findManifest) return source.findManifest(digest, signal);
-  const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
-  const body = await source.read(blob, signal);
-  return body === undefined ? 'absent' : readUpTo(body, MOST_MANIFEST_BYTES, onBytes);
 }
 
 /** Downloads the manifest at an address. A hash in the address (`…/<sha256>` or `#sha256=<hash>`) must match. */

@@ -8,6 +8,7 @@ import {
   toggle,
   whole,
 } from '../../../terminal/flag-table.ts';
+import { tabFlag } from '../../shared/tab-link.ts';
 import type { JoinFlags } from '../run/join.ts';
 
 /** How many people can train together from the start. */
@@ -31,6 +32,7 @@ export const hostFlags = {
   people: whole('<n>', 'people to start with, you included', LEAST_PEOPLE, MOST_PEOPLE),
   ...settingFlags(['relay', 'base', ...namesIn('training', 'adapter', 'input')]),
   lan: toggle('run a relay that machines in your network reach'),
+  tab: tabFlag,
   mirror: text('<url>', 'Blossom server for a text or base too large for the relays'),
   quorum: choice('<rule>', 'share that must agree: more than half (cft), or two thirds (bft)', [
     'cft',

@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import type { Relay } from '../../../../relay/server.ts';
 import { type Scope, systemClock, withScope } from '../../../base/async.ts';
 import type { Made } from '../../../certified/make-spec.ts';
+import { encodeRunAddress } from '../../../certified/wire/runs.ts';
 import { type Invitation, joinLineOf } from '../../../friends/line.ts';
 import type { Signer } from '../../../network/event.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
@@ -13,6 +14,7 @@ import { enterLobby, type InLobby } from '../../../node/friends/in-lobby.ts';
 import { startRun } from '../../../node/friends/lobby-run.ts';
 import { noticeOfWaiting } from '../../../node/net/relays.ts';
 import type { Digest } from '../../../run/ids.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { canAsk } from '../../../terminal/ask.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { addFlags } from '../../../terminal/flag-table.ts';
@@ -25,6 +27,8 @@ import {
 } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
+import { tabLines } from '../../shared/tab-link.ts';
+import { assertWebAddress } from '../handler.ts';
 import { addJoinFlags, type JoinFlags } from '../run/join.ts';
 import { addressOf, packFiles, pushFiles, type SharedFiles, withFiles } from './files.ts';
 import { type HostFlags, hostFlags, isHeadless } from './flags.ts';
@@ -53,6 +57,7 @@ export function hostFriends(): Command {
 }
 
 async function host(name: string, flags: HostFlags, command: Command): Promise<void> {
+  if (flags.tab !== undefined) assertWebAddress(flags.tab);
   const signer = await homeSigner(flags, writeNote);
   const interrupt = onInterrupt();
   try {
@@ -65,7 +70,12 @@ async function host(name: string, flags: HostFlags, command: Command): Promise<v
       const opened = await openLobby({ name, flags, command }, kept, { signer, signal, scope });
       const run = kept.run ?? (await opened.begin());
       const { corpus } = opened;
-      const joined = await trainInLobby(run, opened.inLobby, withCorpus(flags, corpus), command);
+      const { relays } = opened.inLobby.invitation;
+      const naddr = encodeRunAddress({ run, author: signer.publicKey, relays });
+      const tellTab = (spec: RunSpec, notify: (line: string) => void) =>
+        tabLines(spec, naddr, flags.tab).forEach(notify);
+      const typed = withCorpus(flags, corpus);
+      const joined = await trainInLobby(run, opened.inLobby, typed, command, tellTab);
       if (joined !== undefined) await untilOthersAreDone(opened.localRelay, flags, signal);
     });
   } finally {

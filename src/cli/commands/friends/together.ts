@@ -19,6 +19,7 @@ export async function trainInLobby(
   inLobby: InLobby,
   flags: JoinFlags & FriendFlags,
   command: Parameters<typeof trainIn>[2],
+  onOpen?: JoinExtras['onOpen'],
 ): Promise<JoinedRun | undefined> {
   const { invitation, lobby, signal } = inLobby;
   const ended = new AbortController();
@@ -35,6 +36,7 @@ export async function trainInLobby(
         // the host sent the line with the secret
         trustsAddress: invitation.secret !== undefined,
         onOpen(spec, notify) {
+          onOpen?.(spec, notify);
           company = keepCompany(spec, inLobby, { notify, signal: until });
         },
         onEvent: (event) => company?.hear(event),

@@ -1,12 +1,13 @@
 /** `nostrain page`: serves the run page for one run, writes it to a folder for any web server, or publishes it. */
 
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
 import { parseRunName } from '../../../certified/wire/run-names.ts';
+import { encodeRunAddress } from '../../../certified/wire/runs.ts';
 import type { RoundPicture, RunPicture } from '../../../dashboard/run-picture.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import {
@@ -15,7 +16,7 @@ import {
   readKeptSpec,
   withHistory,
 } from '../../../node/files/local-runs.ts';
-import { type PageFiles, readPage, servePage } from '../../../node/net/http-server.ts';
+import { type PageFiles, readPage, readTab, servePage } from '../../../node/net/http-server.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
@@ -33,6 +34,7 @@ import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { eventsIn } from '../../shared/archive-source.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
+import { tabLink } from '../../shared/tab-link.ts';
 import { assertSite, publishSite } from './publish.ts';
 
 const pageFlags = {
@@ -43,6 +45,7 @@ const pageFlags = {
   ),
   events: text('<file>', 'archive (file or folder) to show instead of asking relays'),
   drand: withDefault(several('<url>', 'drand endpoint, for runs with a drand beacon'), [], 'none'),
+  tab: toggle('also serve the tab that trains in the run (needs onnxruntime-web)'),
   out: text('<folder>', 'write the page to this folder for any web server, and do not serve it'),
   publish: withDefault(
     several(
@@ -92,16 +95,18 @@ export const page = (): Command =>
         },
       ]);
       if (isPublished) assertPublishable(flags);
-      const { files, address } = await contentOf(run, flags);
-      if (isPublished) await publish(files, address, flags);
-      else if (out !== undefined) await write(out, files, address, flags);
-      else await serve(files, address, flags);
+      const content = await contentOf(run, flags);
+      if (isPublished) await publish(content, flags);
+      else if (out !== undefined) await write(out, content, flags);
+      else await serve(content, flags);
     });
 
 interface Content {
   readonly files: PageFiles;
   /** The URL fragment, with its #. */
   readonly address: string;
+  /** With --tab: the path and fragment that open the tab. */
+  readonly tab: string | undefined;
 }
 
 /** Returns the files of the page, those it opens, and the URL fragment that opens them. */
@@ -111,8 +116,8 @@ async function contentOf(run: string | undefined, flags: PageFlags): Promise<Con
   const name = run === undefined ? undefined : parseRunName(run);
   const isKept = run !== undefined && name === undefined;
   const kept = isKept ? await findLocalRun(run, undefined, { anyWorker: true }) : undefined;
-  if (kept !== undefined) await addLocal(kept, files, query);
-  else if (name !== undefined) query.set('run', name.run);
+  const spec = kept && (await addLocal(kept, files, query));
+  if (name !== undefined) query.set('run', name.run);
   if (flags.events !== undefined) {
     files.set('events.jsonl', await readEvents(flags.events));
     query.set('events', 'events.jsonl');
@@ -120,16 +125,34 @@ async function contentOf(run: string | undefined, flags: PageFlags): Promise<Con
   const relays = flags.relay.length > 0 ? flags.relay : (kept?.relays ?? name?.relays ?? []);
   if (flags.events === undefined) for (const url of relays) query.append('relay', url);
   for (const url of flags.drand) query.append('drand', url);
-  return { files, address: query.size === 0 ? '' : `#${query}` };
+  const address = query.size === 0 ? '' : `#${query}`;
+  if (flags.tab !== true) return { files, address, tab: undefined };
+  const naddr = spec
+    ? encodeRunAddress({ run: runIdOf(spec), author: spec.author, relays })
+    : name?.run;
+  if (naddr?.startsWith('naddr1')) {
+    for (const [path, bytes] of await readTab(new Map())) files.set(path, bytes);
+    return { files, address, tab: tabLink(TAB_PAGE, naddr) };
+  }
+  throw new ConfigError('page/tab', 'a tab needs the address of a certified run', {
+    hint: 'name the run by its naddr1…, or by its name on this machine',
+  });
 }
 
-/** Adds the losses and texts of a local run; for a certified run also its id, so that the page finds the events. */
+/** Name of the page of the tab among the files. */
+const TAB_PAGE = 'tab.html';
+
+/**
+ * Adds the losses and texts of a local run; for a certified run also its id, so that the page finds the events. Returns
+ * the spec of a certified run.
+ */
 async function addLocal(kept: LocalRun, files: Map<string, Uint8Array>, query: URLSearchParams) {
   const spec = await readKeptSpec(kept.worker);
   const id = spec && runIdOf(spec);
   files.set('local.json', utf8(JSON.stringify(localPicture(await withHistory(kept), id))));
   query.set('local', 'local.json');
   if (id !== undefined) query.set('run', id);
+  return spec;
 }
 
 /** Reads an archive file, or the archive in a folder that `archive --folder` wrote. */
@@ -143,11 +166,11 @@ const readEvents = (path: string): Promise<Uint8Array> =>
       });
     });
 
-async function serve(files: PageFiles, address: string, { host, port, json }: PageFlags) {
-  const server = await servePage(files, { host, port });
+async function serve({ files, address, tab }: Content, { host, port, json }: PageFlags) {
+  const server = await servePage(files, { host, port, isolated: tab !== undefined });
   const url = `${server.url}${address}`;
   const interrupted = untilInterrupted();
-  writeOut(json ? asJson({ url }) : `${url}\n`);
+  printLinks({ url, tab: tab && `${server.url}${tab}` }, json);
   writeNote('open it in a browser; press Ctrl-C to stop');
   await interrupted;
   await server.close();
@@ -162,7 +185,7 @@ function assertPublishable({ relay, site }: PageFlags): void {
   });
 }
 
-async function publish(files: PageFiles, address: string, flags: PageFlags): Promise<void> {
+async function publish({ files, address, tab }: Content, flags: PageFlags): Promise<void> {
   const { relay: relays, publish: servers, site, source, json } = flags;
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, writeNote);
@@ -175,14 +198,17 @@ async function publish(files: PageFiles, address: string, flags: PageFlags): Pro
         ? asJson({ site: label, event, snapshot, address, files: sent, relays: accepting })
         : `${label}\n`,
     );
-    writeNote(`hosts of Nostr sites serve it at https://${label}.HOST/${address}`);
+    for (const path of [address, tab ?? []].flat()) {
+      writeNote(`hosts of Nostr sites serve it at https://${label}.HOST/${path}`);
+    }
   });
 }
 
-async function write(folder: string, files: PageFiles, address: string, { json }: PageFlags) {
-  await mkdir(folder, { recursive: true });
+async function write(folder: string, { files, address, tab }: Content, { json }: PageFlags) {
   for (const [name, bytes] of files) {
-    await writeFile(join(folder, name), bytes).catch((cause: unknown) => {
+    const path = join(folder, name);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, bytes).catch((cause: unknown) => {
       throw new ConfigError('output/file', `cannot write ${name} in ${folder}`, {
         hint: 'name a writable folder',
         cause,
@@ -190,7 +216,17 @@ async function write(folder: string, files: PageFiles, address: string, { json }
     });
   }
   const url = `index.html${address}`;
-  writeOut(json ? asJson({ url, folder, files: [...files.keys()] }) : `${join(folder, url)}\n`);
+  if (json) writeOut(asJson({ url, tab, folder, files: [...files.keys()] }));
+  else printLinks({ url: join(folder, url), tab: tab && join(folder, tab) });
+}
+
+interface Links {
+  readonly url: string;
+  readonly tab: string | undefined;
+}
+
+function printLinks({ url, tab }: Links, isJson = false): void {
+  writeOut(isJson ? asJson({ url, tab }) : `${[url, tab ?? []].flat().join('\n')}\n`);
 }
 
 /** Returns the view of a local run; `run` is the id of a certified run. */

@@ -39,6 +39,7 @@ import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { openSource, sourceFlags, sourceOf } from '../../shared/archive-source.ts';
 import { keyFlags } from '../../shared/signed-document.ts';
+import { tabFlag } from '../../shared/tab-link.ts';
 import { publishEvent, withRelays } from '../../shared/with-relays.ts';
 import { assertWebAddress } from '../handler.ts';
 
@@ -60,7 +61,7 @@ const announceFlags = {
   ),
   card: toggle('publish a model card (NIP-23) instead of a note; a later one replaces it'),
   page: text('<url>', 'address of a run page to link to'),
-  tab: text('<url>', 'address of a tab that trains, to link to'),
+  tab: tabFlag,
   blossom: text(
     '<url>',
     'Blossom server for a picture of the loss; without one it is drawn in text',

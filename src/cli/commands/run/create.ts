@@ -5,10 +5,9 @@ import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { isObject, type Untyped } from '../../../base/shape.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
-import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
-import { encodeRunAddress, publishRun } from '../../../certified/wire/runs.ts';
+import { securityReportOf } from '../../../certified/security-report.ts';
+import { publishRun } from '../../../certified/wire/runs.ts';
 import type { Signer } from '../../../network/event.ts';
-import { hintProblem } from '../../../network/transport/relay-urls.ts';
 import { sealedInSpec, sealedManifest } from '../../../node/data/sealed-data.ts';
 import { dataOfSpec, withPacked } from '../../../node/data/spec-data.ts';
 import { readDocument } from '../../../node/files/documents.ts';
@@ -21,10 +20,9 @@ import { fields } from '../../../run/options.ts';
 import { namesIn, type Settings } from '../../../run/settings.ts';
 import { describeAdaptation } from '../../../run/spec/adaptation.ts';
 import { presets } from '../../../run/spec/presets.ts';
-import { type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake/stake-snapshot.ts';
 import { fullName } from '../../../run/worker-names.ts';
-import { quoteWords } from '../../../terminal/command-line.ts';
 import {
   connectionFlagNames,
   connectionFlags,
@@ -51,13 +49,15 @@ import {
   settingRules,
   settingsFromFlags,
 } from '../../../terminal/options.ts';
-import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { writeNote } from '../../../terminal/output.ts';
 import { pushChunks } from '../../shared/chunks.ts';
 import { measuring } from '../../shared/estimate.ts';
 import { readBytes, writeSpec } from '../../shared/files.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
+import { tabFlag } from '../../shared/tab-link.ts';
 import { withRelays } from '../../shared/with-relays.ts';
-import { summarizeReport } from './inspect.ts';
+import { assertWebAddress } from '../handler.ts';
+import { printCreated } from './print-created.ts';
 
 export const dataFlags = {
   corpus: text('<file>', 'text or data that all workers train on (default: by model)'),
@@ -82,6 +82,7 @@ const createFlags = {
       'that stores files by SHA-256',
   ),
   sealed: text('<folder>', 'encrypted data to train on, from `nostrain shard seal`'),
+  tab: tabFlag,
   packed: several('<folder>', 'folder with chunks of the corpus or base, for joiners'),
   packedAt: several('<source>', 'source of those chunks in addition to the relays'),
   workers: whole('<n>', 'workers to plan for (default: founders)', 1, 100_000),
@@ -163,6 +164,7 @@ export async function createFrom(
       measure: measuring(onNotice),
     });
     const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
+    if (flags.tab !== undefined) assertWebAddress(flags.tab);
     if (relays.length > 0) assertAuthor(made.spec, signer);
     if (stakes) assertFounderHasSeat(made.spec, stakes);
     await writeSpec(output, made.spec);
@@ -170,7 +172,14 @@ export async function createFrom(
     const sending = { flags, relays, signal };
     const published = relays.length === 0 ? [] : await publish(made, signer, sending);
     if (relays.length > 0) await pushModel(chunks, signer, sending);
-    const created = { ...made, securityReport, output, published, stakeFile: flags.stake };
+    const created = {
+      ...made,
+      securityReport,
+      output,
+      published,
+      stakeFile: flags.stake,
+      tab: flags.tab,
+    };
     printCreated(created, flags.json === true);
   });
 }
@@ -224,6 +233,7 @@ function createRules(
       goesWith: '--relay',
       holds: relays.length > 0,
     },
+    { flags: ['tab'], goesWith: '--relay', holds: relays.length > 0 },
   ];
 }
 
@@ -330,71 +340,4 @@ async function publish(
       });
     },
   );
-}
-
-interface CreatedRun extends Made {
-  readonly securityReport: SecurityReport;
-  readonly output: string;
-  readonly published: readonly string[];
-  readonly stakeFile: string | undefined;
-}
-
-/** Maximum lines of report and warnings, so that at most eight lines precede the command to send. */
-const MOST_REPORTED = 5;
-
-function printCreated(
-  { spec, adaptations, securityReport, output, published, stakeFile }: CreatedRun,
-  isJson: boolean,
-): void {
-  const run = runIdOf(spec);
-  const isPublished = published.length > 0;
-  const naddr = isPublished
-    ? encodeRunAddress({ run, author: spec.author, relays: published })
-    : undefined;
-  // joiners refuse private relay addresses in an naddr unless they opt in, so the command carries the flag
-  const isPrivate = isPublished && published.every((url) => hintProblem(url) !== undefined);
-  const line = quoteWords([
-    'nostrain',
-    'run',
-    'join',
-    naddr ?? output,
-    ...(isPrivate ? ['--allow-private-relays'] : []),
-    // the relays of the run also have the snapshot
-    ...(stakeFile === undefined || isPublished ? [] : ['--stake', stakeFile]),
-  ]);
-  if (isJson) {
-    const address = naddr === undefined ? {} : { naddr };
-    writeOut(
-      asJson({
-        run,
-        file: output,
-        ...address,
-        relays: published,
-        join: line,
-        adaptations,
-        securityReport,
-      }),
-    );
-    return;
-  }
-  const files = stakeFile === undefined || isPublished ? 'the file' : 'both files';
-  const lines = [
-    `run id   ${run}`,
-    `file     ${output}; every field: nostrain run inspect ${quoteWords([output])}`,
-    ...summarizeReport(securityReport, MOST_REPORTED),
-    isPublished
-      ? 'send this command to your friends:'
-      : `send your friends ${files} and this command:`,
-    `  ${line}`,
-    nextStep(spec),
-  ];
-  writeOut(`${lines.join('\n')}\n`);
-}
-
-/** Returns what the creator of a run does next: a run waits for its founders. */
-function nextStep({ founders }: RunSpec): string {
-  return founders.length > 1
-    ? `run it yourself too: the run starts when most of its ${founders.length} founders have joined`
-    : 'run it yourself last: you are the only founder, so the run starts as soon as you join; ' +
-        'with friends, `nostrain host` waits for them';
 }

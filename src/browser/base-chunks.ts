@@ -1,0 +1,142 @@
+/**
+ * Downloads a file of a base model chunk by chunk, from holders and servers that store chunks by their hash, and from
+ * the relays of the run. The chunks are written in order, so that an interrupted download resumes at a chunk.
+ */
+
+import { concatBytes } from '../base/bytes.ts';
+import { sha256, sha256Hex } from '../base/hash.ts';
+import { createRelaySource } from '../network/attachments/relay-source.ts';
+import { fetchChunks } from '../network/chunks/fetch.ts';
+import type { ChunkSink } from '../network/chunks/fetch-options.ts';
+import { findManifestOf } from '../network/chunks/find-manifest.ts';
+import { type AskHttp, createHttpSource } from '../network/chunks/http-source.ts';
+import { type FileManifest, type Piece, piecesOf } from '../network/chunks/manifest.ts';
+import { bodyOf, type PartFile } from '../network/chunks/resume-download.ts';
+import type { ChunkSource } from '../network/chunks/source.ts';
+import type { ChunkedFile } from '../run/chunked-files.ts';
+import type { Digest } from '../run/ids.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
+import {
+  type BaseOptions,
+  type BaseSource,
+  type Bringing,
+  serversIn,
+  UselessSource,
+} from './base-files.ts';
+
+/** Chunks that are in memory at once; they have up to 64 MiB each, and 4 MiB unless the packer chose otherwise. */
+const CHUNKS_AT_ONCE = 8;
+
+/** Returns the chunks of the run's files as one source; none if the spec names no chunks. */
+export function chunkSources(spec: RunSpec, options: BaseOptions): readonly BaseSource[] {
+  if (spec.files === null) return [];
+  const { each } = spec.files;
+  const servers = serversIn(spec, options);
+  const resume: BaseSource['resume'] = (wanted, part, bringing) => {
+    const file = each.find(({ sha256: hash }) => hash === wanted.sha256);
+    if (file === undefined) throw new UselessSource('the run names no chunks of the file');
+    return resumeByChunks(file, part, servers, bringing);
+  };
+  return [{ name: 'chunks', urlOf: () => undefined, resume }];
+}
+
+/** Completes the part. Throws if no source has the manifest or one of the chunks; what arrived before stays. */
+async function resumeByChunks(
+  file: ChunkedFile,
+  part: PartFile,
+  servers: readonly string[],
+  options: Bringing,
+): Promise<void> {
+  const manifest = await manifestOf(file, sourcesFor(undefined, servers, options), options);
+  const { chunkBytes, bytes } = manifest;
+  if (bytes !== file.bytes) throw new UselessSource('its manifest is of another file');
+  const sources = sourcesFor(manifest, servers, options);
+  const wanted = piecesOf(manifest)
+    .map((piece, index) => ({ piece, index }))
+    .filter(({ piece }) => piece.offset !== undefined);
+  const first = Math.floor((await part.size()) / chunkBytes);
+  async function* inOrder(): AsyncGenerator<Uint8Array> {
+    for (let at = first; at < wanted.length; at += CHUNKS_AT_ONCE) {
+      const some = wanted.slice(at, at + CHUNKS_AT_ONCE);
+      const received = await fetchAll(file.manifest, some, sources, options);
+      for (const { piece } of some) yield received.get(piece)!;
+      options.onBytes(Math.min(bytes, (at + some.length) * chunkBytes));
+    }
+  }
+  await part.write(first * chunkBytes, inOrder());
+}
+
+/** Returns the manifest. It throws a plain error, since another source or a later attempt may have it. */
+const manifestOf = (
+  { manifest }: ChunkedFile,
+  sources: readonly ChunkSource[],
+  { clock, signal }: BaseOptions,
+): Promise<FileManifest> =>
+  findManifestOf(manifest, sources, { clock, signal, sha256 }).catch((cause: Error) => {
+    throw new Error(cause.message, { cause });
+  });
+
+function sourcesFor(
+  manifest: FileManifest | undefined,
+  servers: readonly string[],
+  { fetch, relays, clock }: BaseOptions,
+): readonly ChunkSource[] {
+  const payload = manifest?.root ? { root: manifest.root, bytes: manifest.bytes } : undefined;
+  const ask = askWith(fetch);
+  return [
+    ...servers.map((url) => createHttpSource(url, { ask, clock })),
+    createRelaySource({ name: 'relays', relays, clock, sha256, payload }),
+  ];
+}
+
+const askWith =
+  (fetch: BaseOptions['fetch']): AskHttp =>
+  async (url, { headers = {}, signal }) => {
+    const answer = await fetch(url, { headers, signal });
+    return {
+      status: answer.status,
+      header: (name) => answer.headers.get(name) ?? undefined,
+      body: bodyOf(answer),
+      cancel: () => void answer.body?.cancel().catch(() => undefined),
+    };
+  };
+
+interface IndexedPiece {
+  readonly piece: Piece;
+  readonly index: number;
+}
+
+/** Returns the bytes of these chunks, each with its hash. Throws if no source has one of them. */
+async function fetchAll(
+  digest: Digest,
+  wanted: readonly IndexedPiece[],
+  sources: readonly ChunkSource[],
+  { clock, signal }: BaseOptions,
+): Promise<ReadonlyMap<Piece, Uint8Array>> {
+  const received = new Map<Piece, Uint8Array>();
+  const openSink = async (piece: Piece) => sinkInto(received, piece);
+  const { missing } = await fetchChunks<Piece>({
+    digest,
+    wanted,
+    sources,
+    clock,
+    signal,
+    openSink,
+  });
+  if (missing[0] === undefined) return received;
+  throw new Error(`no source has ${missing[0].name}`);
+}
+
+function sinkInto(received: Map<Piece, Uint8Array>, piece: Piece): ChunkSink {
+  const parts: Uint8Array[] = [];
+  return {
+    write: (bytes) => void parts.push(bytes.slice()),
+    finish: async () => {
+      const bytes = concatBytes(...parts);
+      if (sha256Hex(bytes) !== piece.sha256) return false;
+      received.set(piece, bytes);
+      return true;
+    },
+    discard: async () => undefined,
+  };
+}
