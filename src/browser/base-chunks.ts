@@ -24,8 +24,8 @@ import {
   UselessSource,
 } from './base-files.ts';
 
-/** Chunks that are in memory at once; they have up to 64 MiB each, and 4 MiB unless the packer chose otherwise. */
-const CHUNKS_AT_ONCE = 8;
+/** Maximum chunks in memory at once; the packer chose their length, up to 64 MiB. */
+const CHUNKS_AT_ONCE = 4;
 
 /** Returns the chunks of the run's files as one source; none if the spec names no chunks. */
 export function chunkSources(spec: RunSpec, options: BaseOptions): readonly BaseSource[] {

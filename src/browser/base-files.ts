@@ -64,9 +64,7 @@ export function sourcesOf(
 }
 
 const addressesIn = ({ start, places, files }: RunSpec): readonly string[] => [
-  ...(start?.from ?? []),
-  ...places,
-  ...(files?.at ?? []),
+  ...new Set([...(start?.from ?? []), ...places, ...(files?.at ?? [])]),
 ];
 
 /** Returns the addresses of servers that store files or chunks by their hash, without a slash at the end. */

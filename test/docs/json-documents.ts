@@ -40,9 +40,9 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain model inspect --json', 'model-inspect'],
     ],
     'page/page.ts': [
-      ['nostrain page --json', 'page'],
       ['nostrain page --publish --json', 'page-publish'],
       ['', ''],
+      ['nostrain page --json', 'page'],
     ],
     'placement/placement.ts': [['nostrain placement check --json', 'placement-check']],
     'plan/plan.ts': [['nostrain plan --json', 'plan']],
@@ -53,7 +53,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     ],
     'relays.ts': [['nostrain relays check --json', 'relays-check']],
     'replay.ts': [['nostrain replay --json', 'replay']],
-    'run/create.ts': [['nostrain run create --json', 'run-create']],
+    'run/print-created.ts': [['nostrain run create --json', 'run-create']],
     'shared/files.ts': [['', '']],
     'run/inspect.ts': [
       ['nostrain run inspect --json', 'run-inspect'],

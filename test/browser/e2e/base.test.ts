@@ -28,18 +28,6 @@ itInChromium(
     const corpus = join(home, 'text.txt');
     writeFileSync(corpus, 'To be, or not to be: that is the question. '.repeat(200));
     const relay = await createRelay();
-    const made = await runProgram([
-      ...['run', 'create', '--relay', relay.url, '-o', join(home, 'run.json'), '--json'],
-      ...['--base', base, '--corpus', corpus, '--rank', '4', '--context', '32'],
-      ...['--batch-size', '2', '--rounds', `${ROUNDS}`, '--inner-steps', '2'],
-      ...['--set', 'admission.kind=open', '--set', 'joinsPerRound=4', ...FOUNDER],
-    ]);
-    const { naddr } = JSON.parse(made.stdout);
-    const founder = startProgram([
-      ...['run', 'join', naddr, '--allow-private-relays', '--report', 'ndjson', ...FOUNDER],
-      ...['--dir', join(home, 'founder'), '--corpus', corpus, '--base', base],
-      ...['--set', 'waitFor=2', '--heartbeat-interval', '5', '--threads', '1', '--device', 'cpu'],
-    ]);
     const names = ['config.json', 'tokenizer.json', 'model.safetensors'];
     const files = names.map((name) => join(base, name));
     const server = await servePage(
@@ -49,6 +37,19 @@ itInChromium(
       ),
       { host: '127.0.0.1', port: 0, isolated: true },
     );
+    const made = await runProgram([
+      ...['run', 'create', '--relay', relay.url, '-o', join(home, 'run.json'), '--json'],
+      ...['--base', base, '--corpus', corpus, '--rank', '4', '--context', '32'],
+      ...['--batch-size', '2', '--rounds', `${ROUNDS}`, '--inner-steps', '2'],
+      ...['--set', 'admission.kind=open', '--set', 'joinsPerRound=4', ...FOUNDER],
+      ...['--tab', `${server.url}tab.html`],
+    ]);
+    const { naddr, tab } = JSON.parse(made.stdout);
+    const founder = startProgram([
+      ...['run', 'join', naddr, '--allow-private-relays', '--report', 'ndjson', ...FOUNDER],
+      ...['--dir', join(home, 'founder'), '--corpus', corpus, '--base', base],
+      ...['--set', 'waitFor=2', '--heartbeat-interval', '5', '--threads', '1', '--device', 'cpu'],
+    ]);
     const browser = await chromium.launch({
       executablePath: '/usr/bin/chromium',
       args: ['--no-sandbox'],
@@ -60,7 +61,7 @@ itInChromium(
       context.on('request', (request) => asked.push(request.url()));
       const weights = `base/${hashOf(files[2]!)}`;
       const { restore } = await spoil(context, weights, readFileSync(files[2]!));
-      await page.goto(`${server.url}tab.html#${naddr}&device=wasm&threads=2`);
+      await page.goto(`${tab}&device=wasm&threads=2`);
       await page.locator('#promise', { hasText: /downloads 1 MB once: the model/ }).waitFor();
       expect(asked.filter((url) => url.includes('/base/'))).toEqual([]);
       await page.click('#begin');
