@@ -55,7 +55,7 @@ export function modelInTab(
 /** Memory that a WebAssembly program addresses, in GiB: the engine of a tab has no more on any device. */
 const MOST_MEMORY = 4;
 
-/** Returns the memory that a tab of this device has at most, in bytes; browsers round what the device has, or hide it. */
+/** Returns the most memory of a tab on this device, in bytes; browsers round what the device has, or hide it. */
 export function memoryOfTab(): number {
   const { deviceMemory = MOST_MEMORY } = navigator as { readonly deviceMemory?: number };
   return Math.min(MOST_MEMORY, deviceMemory) * 2 ** 30;

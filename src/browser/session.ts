@@ -1,6 +1,6 @@
 /** Runs one worker of a certified run in a tab, from the link to the last round; its data stays in the browser. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
-import { onAbort, type Scope, systemClock, withScope } from '../base/async.ts';
+import { type Clock, onAbort, type Scope, systemClock, withScope } from '../base/async.ts';
 import { ConfigError, RelayError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
 import { type CertifiedWorker, joinCertifiedRun } from '../certified/join.ts';
@@ -343,4 +343,27 @@ async function findStakes(id: string, relaySession: RelaySession) {
   throw new RelayError('run/stakes', `no relay has the stakes ${id}: ${result.issue.message}`, {
     hint: 'add &relay=wss://… of a relay that has them',
   });
+}
+
+/** Interval of the check for suspensions, in milliseconds. */
+const WATCH_MS = 5000;
+/** A check that comes this much later, in milliseconds, is explained; shorter delays are a busy machine. */
+const SUSPENDED_MS = 30_000;
+
+/** Calls back with one sentence after each suspension. Rejects when the signal aborts. */
+export async function watchSuspension(
+  clock: Clock,
+  signal: AbortSignal,
+  onNotice: (message: string) => void,
+): Promise<void> {
+  for (let seenMs = clock.now(); ; ) {
+    await clock.sleep(WATCH_MS, signal);
+    const awayMs = clock.now() - seenMs - WATCH_MS;
+    seenMs += awayMs + WATCH_MS;
+    if (awayMs < SUSPENDED_MS) continue;
+    onNotice(
+      `the browser suspended this tab for ${Math.round(awayMs / 1000)} s (closed lid, sleep or ` +
+        'power saving); nothing is lost: it follows the rounds that it missed',
+    );
+  }
 }

@@ -10,8 +10,7 @@ import type { RunEvent } from '../certified/rounds/events.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
 import { openSocket } from '../network/transport/socket.ts';
 import { type FromWorker, parseLink, type TabLink, type ToWorker } from './link.ts';
-import { runTab } from './session.ts';
-import { watchSuspension } from './suspension.ts';
+import { runTab, watchSuspension } from './session.ts';
 import type { Write } from './writer.ts';
 
 const say = (message: FromWorker): void => self.postMessage(message);

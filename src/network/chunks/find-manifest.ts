@@ -7,7 +7,7 @@ import type { Sha256 } from '../event-crypto.ts';
 import { type FileManifest, MOST_MANIFEST_BYTES, parseManifest } from './manifest.ts';
 import { type ChunkSource, readUpTo } from './source.ts';
 
-export interface FindOptions {
+export interface ManifestSearch {
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly signal: AbortSignal;
@@ -23,13 +23,13 @@ const LEAST_RATE = 16_384;
 const MOST_MS = 30_000;
 
 /**
- * Asks the sources one after another, the next as soon as one fails or is slow. Parses only bytes with that hash. Throws
- * a CheckpointError if no source has it.
+ * Asks the sources one after another, the next as soon as one fails or is slow. Parses only bytes with that hash.
+ * Throws a CheckpointError if no source has it.
  */
 export async function findManifestOf(
   digest: Digest,
   sources: readonly ChunkSource[],
-  { signal, ...options }: FindOptions,
+  { signal, ...options }: ManifestSearch,
 ): Promise<FileManifest> {
   const over = new AbortController();
   const both = anySignal(signal, over.signal);
@@ -62,7 +62,7 @@ const ignore = (): void => undefined;
 async function trySource(
   source: ChunkSource,
   digest: Digest,
-  { clock, sha256, signal }: FindOptions,
+  { clock, sha256, signal }: ManifestSearch,
 ): Promise<FileManifest> {
   const late = new AbortController();
   const both = anySignal(signal, late.signal);

@@ -42,8 +42,7 @@ export function printCreated(
     ...(stakeFile === undefined || isPublished ? [] : ['--stake', stakeFile]),
   ]);
   if (isJson) {
-    const link = naddr && tab && { tab: tabLink(tab, naddr) };
-    const address = naddr === undefined ? {} : { naddr, ...link };
+    const address = naddr === undefined ? {} : { naddr, tab: tab && tabLink(tab, naddr) };
     writeOut(
       asJson({
         run,
