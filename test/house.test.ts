@@ -21,7 +21,7 @@ const VARIANTS = [
   /^src\/(cli|python)\/commands\//,
   /^src\/model\/(architectures|optimizers|graph\/ops|forms|imported\/operators)\//,
   /^src\/consensus\/aggregate\//,
-  /^src\/network\/codec\/values\//,
+  /^src\/network\/codec\//,
   /^src\/python\/regression\//,
 ];
 

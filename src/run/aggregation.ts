@@ -3,18 +3,22 @@
  * aggregation rules. The rules themselves are in `consensus/aggregate`.
  */
 
-/** Aggregation rules. */
-export const ruleNames = [
-  'clipped-mean',
-  'mean',
-  'trimmed-mean',
-  'coordinate-median',
-  'krum',
-  'multi-krum',
-  'geometric-median',
-  'centered-clip',
-] as const;
-export type RuleName = (typeof ruleNames)[number];
+/**
+ * What each aggregation rule works on: sums only, each value separately, or whole contributions and the distances
+ * between them.
+ */
+export const ruleForms = {
+  'clipped-mean': 'mean',
+  mean: 'mean',
+  'trimmed-mean': 'values',
+  'coordinate-median': 'values',
+  krum: 'rows',
+  'multi-krum': 'rows',
+  'geometric-median': 'rows',
+  'centered-clip': 'rows',
+} as const satisfies Readonly<Record<string, 'mean' | 'values' | 'rows'>>;
+export type RuleName = keyof typeof ruleForms;
+export const ruleNames = Object.keys(ruleForms) as readonly RuleName[];
 
 /** Preprocessing of the contributions before the rule. */
 export const beforeNames = ['nothing', 'nnm', 'bucketing'] as const;
@@ -43,18 +47,6 @@ export const usualAggregation: Aggregation = {
 
 /** Default rule of a verified run: the lowest loss over all attacks of the lab (decision 0021). */
 export const verifiedAggregation = { rule: 'trimmed-mean', before: 'nnm' } as const;
-
-/** What a rule works on: sums only, each value separately, or whole contributions and the distances between them. */
-export const ruleForms = {
-  'clipped-mean': 'mean',
-  mean: 'mean',
-  'trimmed-mean': 'values',
-  'coordinate-median': 'values',
-  krum: 'rows',
-  'multi-krum': 'rows',
-  'geometric-median': 'rows',
-  'centered-clip': 'rows',
-} as const satisfies Readonly<Record<RuleName, 'mean' | 'values' | 'rows'>>;
 
 /** Contributions that bucketing merges into one. */
 export const BUCKET_ROWS = 2;
