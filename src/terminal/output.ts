@@ -15,17 +15,18 @@ export const noteStream: NodeJS.WriteStream = process.stderr;
 
 /** Writes the main result of a command to the file of -o, or to stdout. */
 export async function writeResult(text: string, output: string | undefined): Promise<void> {
-  if (output === undefined) {
-    writeOut(text);
-    return;
-  }
-  await writeFile(output, text).catch((cause: unknown) => {
-    throw new ConfigError('output/file', `cannot write ${output}`, {
+  if (output === undefined) writeOut(text);
+  else await writeOutput(output, text);
+}
+
+/** Writes a file that the user named. Throws a ConfigError (`output/file`) if it cannot be written. */
+export const writeOutput = (file: string, content: string | Uint8Array): Promise<void> =>
+  writeFile(file, content).catch((cause: unknown) => {
+    throw new ConfigError('output/file', `cannot write ${file}`, {
       hint: 'name a file in an existing, writable folder',
       cause,
     });
   });
-}
 
 /** Returns JSON as every command prints it: two spaces, newline at the end. */
 export const asJson = (value: unknown): string => `${safeJson(value, 2)}\n`;

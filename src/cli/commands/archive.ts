@@ -1,6 +1,6 @@
 /** `nostrain archive`: writes all events of a certified run to a file from which the run can be replayed. */
 
-import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
+import { mkdir, rename } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { createSlowReporter, whileSlow } from '../../base/slow.ts';
@@ -8,6 +8,7 @@ import { specsOf } from '../../certified/history/gather.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/records/archive.ts';
 import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../network/chunks/manifest.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { kindOf } from '../../node/files/atomic-file.ts';
 import type { Digest } from '../../run/ids.ts';
 import {
   commandWith,
@@ -19,7 +20,7 @@ import {
 } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
-import { exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
+import { exitCodes, writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
 import {
   eventsIn,
   type RecordOptions,
@@ -180,11 +181,7 @@ const NO_BEACON = { beacon: { kind: 'none' } } as const;
  * overwritten.
  */
 async function readKept(file: string): Promise<Archive> {
-  const exists = await stat(file).then(
-    () => true,
-    () => false,
-  );
-  if (!exists) return { events: [], beacons: [] };
+  if ((await kindOf(file)) === undefined) return { events: [], beacons: [] };
   const { bad, ...kept } = await readArchiveFile(file);
   if (bad.length === 0) return kept;
   const { line, reason } = bad[0]!;
@@ -197,13 +194,6 @@ async function readKept(file: string): Promise<Archive> {
 
 /** Replaces a file atomically. */
 async function replaceFile(file: string, text: string): Promise<void> {
-  const temporary = `${file}.part`;
-  await writeFile(temporary, text)
-    .then(() => rename(temporary, file))
-    .catch((cause: unknown) => {
-      throw new ConfigError('output/file', `cannot write ${file}`, {
-        hint: 'name a writable file with --out FILE',
-        cause,
-      });
-    });
+  await writeOutput(`${file}.part`, text);
+  await rename(`${file}.part`, file);
 }

@@ -36,10 +36,9 @@ import {
   toggle,
   whole,
 } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import { type HistorySource, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
+import { type HistorySource, onHistory, sourceFlags } from '../shared/archive-source.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
 import { workerNamed } from '../shared/worker-flag.ts';
@@ -81,12 +80,10 @@ export const challenge = (): Command =>
     challengeFlags,
   ).action(async (flags: ChallengeFlags, command: Command) => {
     refuseUnused(command, []);
-    await interruptibly((signal) => run(flags, signal));
+    await onHistory(flags, (archive, source) => run(flags, archive, source));
   });
 
-async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
-  const source = await sourceOf(flags, signal);
-  const archive = await openSource(flags, source);
+async function run(flags: ChallengeFlags, archive: Opened, source: HistorySource): Promise<void> {
   const { document, requested } = await challengeRun(archive, flags, {
     ...source,
     sign: (name, verdict) => signedDocument(flags, name, verdict),

@@ -1,5 +1,5 @@
 /** `nostrain corpus`: makes a corpus of the notes of Nostr authors, and fetches one that another user defined. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
@@ -29,7 +29,7 @@ import {
   withDefault,
 } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
-import { writeNote, writeOut } from '../../terminal/output.ts';
+import { writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
 import { readText } from '../shared/files.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
@@ -77,8 +77,8 @@ const defineCorpus = (): Command =>
           hint: 'name the relays that they write to with --relay',
         });
       }
-      await writeFile(flags.output, writeNotes(opened.corpus));
-      await writeFile(flags.text, opened.text);
+      await writeOutput(flags.output, writeNotes(opened.corpus));
+      await writeOutput(flags.text, opened.text);
       writeOut(describe(opened.corpus));
     }),
   );
@@ -111,7 +111,7 @@ const fetchCorpus = (): Command =>
               hint: 'name more relays with --relay, or define the corpus again',
             });
           }
-          await writeFile(flags.text, opened.value.text);
+          await writeOutput(flags.text, opened.value.text);
           writeOut(describe(opened.value.corpus));
         });
       }),

@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { whileSlow } from '../../base/slow.ts';
+import type { Opened } from '../../certified/records/archive.ts';
 import {
   explainRound,
   explainWorkers,
@@ -18,17 +19,15 @@ import {
   text,
   toggle,
 } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
+import { askingRule, historySourceFlags, onHistory } from '../shared/archive-source.ts';
 import { workerNamed } from '../shared/worker-flag.ts';
 
 const explainFlags = {
-  ...sourceFlags,
+  ...historySourceFlags,
   round: required(roundFlag('<n>', 'the round')),
   worker: text('<npub>', 'author of the contribution (default: all of the round)'),
-  events: text('<file>', 'archive to read instead of asking relays'),
   json: toggle('print JSON'),
 };
 
@@ -44,10 +43,8 @@ export const explain = (): Command =>
     .action(async (run: string | undefined, typed: ExplainFlags, command: Command) => {
       const flags = run === undefined ? typed : { ...typed, run };
       refuseUnused(command, [askingRule(flags)]);
-      await interruptibly(async (signal) => {
-        const source = await sourceOf(flags, signal);
-        const archive = await openSource(flags, source);
-        const question = { ...source.options, round: flags.round };
+      await onHistory(flags, async (archive, { options }) => {
+        const question = { ...options, round: flags.round };
         const print = flags.worker === undefined ? printAll : printOne;
         const isThere = await whileSlow('replaying the run', writeNote, () =>
           print(archive, question, flags),
@@ -61,11 +58,9 @@ export const explain = (): Command =>
       });
     });
 
-type Archive = Awaited<ReturnType<typeof openSource>>;
-
 /** Prints the answer about one worker; returns false if the archive does not reach the round. */
 async function printOne(
-  archive: Archive,
+  archive: Opened,
   question: RoundQuestion,
   flags: ExplainFlags,
 ): Promise<boolean> {
@@ -80,7 +75,7 @@ async function printOne(
 
 /** Prints the answers about all members of the round; returns false if the archive does not reach it. */
 async function printAll(
-  archive: Archive,
+  archive: Opened,
   question: RoundQuestion,
   flags: ExplainFlags,
 ): Promise<boolean> {

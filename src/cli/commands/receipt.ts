@@ -3,7 +3,6 @@
  * `nostrain scores`: prints the certified scores and the weight vector that follows from them.
  */
 
-import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -26,10 +25,9 @@ import type { Digest } from '../../run/ids.ts';
 import { runIdOf } from '../../run/spec/run-spec.ts';
 import type { NotesCorpus } from '../../social/notes.ts';
 import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
-import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
+import { asJson, exitCodes, writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
+import { askingRule, historySourceFlags, onHistory } from '../shared/archive-source.ts';
 import { readText } from '../shared/files.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { workerNamed } from '../shared/worker-flag.ts';
@@ -45,8 +43,7 @@ interface ReceiptDocument extends Receipt {
 }
 
 const receiptFlags = {
-  ...sourceFlags,
-  events: text('<file>', 'archive to read instead of asking relays'),
+  ...historySourceFlags,
   worker: text('<npub>', 'only this key, with a proof of each round that counts it'),
   verify: text('<file>', 'check whether the events confirm this signed receipt'),
   notes: text('<file>', 'definition of the notes that the run trains on: lists their authors'),
@@ -68,15 +65,15 @@ export const receipt = (): Command =>
       askingRule(flags),
       { flags: ['output'], goesWith: '--sign', holds: flags.sign === true },
     ]);
-    await interruptibly((signal) => printReceipt(flags, signal));
+    await onHistory(flags, (archive, { options }) => printReceipt(flags, archive, options));
   });
 
-async function printReceipt(flags: ReceiptFlags, signal: AbortSignal): Promise<void> {
-  const source = await sourceOf(flags, signal);
-  const archive = await openSource(flags, source);
-  const made = await whileSlow('replaying the run', writeNote, () =>
-    receiptOf(archive, source.options),
-  );
+async function printReceipt(
+  flags: ReceiptFlags,
+  archive: Opened,
+  options: HistoryOptions,
+): Promise<void> {
+  const made = await whileSlow('replaying the run', writeNote, () => receiptOf(archive, options));
   if (made === undefined) {
     throw new ConfigError('receipt/empty', 'no round of this run is decided yet', {
       hint: '`nostrain replay` with the same flags shows which events are available',
@@ -88,9 +85,9 @@ async function printReceipt(flags: ReceiptFlags, signal: AbortSignal): Promise<v
   const workers = made.receipt.rows.map((row) => row.worker);
   const worker = flags.worker === undefined ? undefined : workerNamed(flags.worker, workers);
   const event = await signedDocument(flags, `nostrain/receipt/${made.receipt.run}`, made.receipt);
-  if (event && flags.output) await writeFile(flags.output, asJson(event));
+  if (event && flags.output) await writeOutput(flags.output, asJson(event));
   const rows = made.receipt.rows.filter((row) => worker === undefined || row.worker === worker);
-  const authors = flags.notes && (await authorsOf(archive, source.options, flags.notes));
+  const authors = flags.notes && (await authorsOf(archive, options, flags.notes));
   const document: ReceiptDocument = {
     ...made.receipt,
     ...(authors && { authors }),
@@ -161,8 +158,7 @@ interface ScoresDocument {
 }
 
 const scoresFlags = {
-  ...sourceFlags,
-  events: text('<file>', 'archive to read instead of asking relays'),
+  ...historySourceFlags,
   ...signingFlags,
   json: toggle('print JSON'),
 };
@@ -174,16 +170,15 @@ export const scores = (): Command =>
     scoresFlags,
   ).action(async (flags: FlagValues<typeof scoresFlags>, command: Command) => {
     refuseUnused(command, [askingRule(flags)]);
-    await interruptibly((signal) => printScores(flags, signal));
+    await onHistory(flags, (archive, { options }) => printScores(flags, archive, options));
   });
 
 async function printScores(
   flags: FlagValues<typeof scoresFlags>,
-  signal: AbortSignal,
+  archive: Opened,
+  options: HistoryOptions,
 ): Promise<void> {
-  const source = await sourceOf(flags, signal);
-  const { options } = source;
-  const { spec, gathered } = await openHistory(await openSource(flags, source), options);
+  const { spec, gathered } = await openHistory(archive, options);
   if (!spec.scores) {
     throw new ConfigError('run/no-scores', 'members of this run do not score contributions', {
       hint: 'create a run with scores: `nostrain run create --scores`',

@@ -1,5 +1,5 @@
 /** `nostrain shard`: encrypts training data for chosen workers, and opens it again. */
-import { stat, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { sealKey } from '../../../kinds/seal-key.ts';
@@ -19,6 +19,7 @@ import {
   sealParts,
 } from '../../node/data/sealed-data.ts';
 import { filesIn } from '../../node/data/sources.ts';
+import { kindOf } from '../../node/files/atomic-file.ts';
 import { readDocument } from '../../node/files/documents.ts';
 import { homeSigner, loadSealKeys, toNpub } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
@@ -112,7 +113,7 @@ async function plainData(paths: readonly string[]) {
 
 /** Reads one file or folder; the header of a table is apart. */
 async function plainFile(path: string) {
-  const isFolder = (await stat(path).catch(() => undefined))?.isDirectory();
+  const isFolder = (await kindOf(path)) === 'folder';
   const form = isFolder ? 'images' : (FORMS[extname(path).toLowerCase()] ?? 'text');
   const bytes = isFolder ? await linesOf(await filesIn(path)) : await bytesOf(path);
   const start = form === 'csv' ? bytes.indexOf(NEWLINE) + 1 : 0;

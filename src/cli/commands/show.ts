@@ -1,15 +1,15 @@
 /** `nostrain show`: shows one run on this machine: loss curve, rounds, model file, and a sample of its text. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { ConfigError, safe, safeLine } from '../../base/errors.ts';
+import { safe, safeLine } from '../../base/errors.ts';
 import { formatBytes, formatCount, formatLoss, formatShare } from '../../base/numbers.ts';
 import { findLocalRun, type LocalRun, withHistory } from '../../node/files/local-runs.ts';
 import { type Scalar, tensorboardFile } from '../../node/files/tensorboard.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
 import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
-import { asJson, writeNote, writeOut, writeResult } from '../../terminal/output.ts';
+import { asJson, writeNote, writeOut, writeOutput, writeResult } from '../../terminal/output.ts';
 import { plot } from '../../terminal/render/forecast.ts';
 import { clip, widthOf, wrap } from '../../terminal/render/text.ts';
 import {
@@ -211,14 +211,9 @@ async function writeTensorboard(run: LocalRun, folder: string): Promise<string> 
     );
   });
   const file = join(folder, `events.out.tfevents.${wallTime}.nostrain`);
-  await mkdir(folder, { recursive: true })
-    .then(() => writeFile(file, tensorboardFile(scalars)))
-    .catch((cause: unknown) => {
-      throw new ConfigError('output/file', `cannot write ${file}`, {
-        hint: 'name a writable folder',
-        cause,
-      });
-    });
+  // a problem with the folder is reported when the file is written
+  await mkdir(folder, { recursive: true }).catch(() => undefined);
+  await writeOutput(file, tensorboardFile(scalars));
   return file;
 }
 

@@ -3,12 +3,10 @@
  * `archive` wrote.
  */
 
-import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { pipeline } from 'node:stream/promises';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createSlowReporter } from '../../base/slow.ts';
@@ -33,7 +31,7 @@ import { bytesRoot } from '../../consensus/roots.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';
 import { packFile } from '../../node/checkpoint/pack.ts';
-import { writeAtomically } from '../../node/files/atomic-file.ts';
+import { hashFile, kindOf, writeAtomically } from '../../node/files/atomic-file.ts';
 import { readDocument } from '../../node/files/documents.ts';
 import { type FinishedRounds, readFinishedRounds } from '../../node/files/finished-rounds.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
@@ -45,6 +43,7 @@ import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-snapshot.ts';
 import { connectionFlagNames, connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import { type FlagValues, several, text, withDefault } from '../../terminal/flag-table.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
 import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { beaconSource } from './beacon.ts';
@@ -63,6 +62,12 @@ export const sourceFlags = {
   allowPrivateRelays: privateRelaysFlag,
   ...connectionFlags,
   ...endpointFlags,
+};
+
+/** Those of a command that also reads an archive. */
+export const historySourceFlags = {
+  ...sourceFlags,
+  events: text('<file>', 'archive to read instead of asking relays'),
 };
 
 export type SourceFlags = FlagValues<typeof sourceFlags> & { readonly events?: string };
@@ -131,11 +136,7 @@ export async function openSource(
 ): Promise<Opened> {
   const { run } = options;
   if (file !== undefined) {
-    const isFolder = await stat(file).then(
-      (stats) => stats.isDirectory(),
-      () => false,
-    );
-    return readArchiveFile(isFolder ? eventsIn(file) : file);
+    return readArchiveFile((await kindOf(file)) === 'folder' ? eventsIn(file) : file);
   }
   if (run === undefined || reach.relays.length === 0) {
     throw new ConfigError('flag/events', 'no run to read', {
@@ -149,6 +150,16 @@ export async function openSource(
     archiveRun(run, { ...options, relays, onProgress, signal }),
   );
 }
+
+/** Reads the events that the flags name, and runs a command on them; Ctrl-C stops it. */
+export const onHistory = (
+  flags: SourceFlags,
+  run: (archive: Opened, source: HistorySource) => Promise<void>,
+): Promise<void> =>
+  interruptibly(async (signal) => {
+    const source = await sourceOf(flags, signal);
+    await run(await openSource(flags, source), source);
+  });
 
 /** Reads an archive file. Throws `events/file` if it cannot be read. */
 export function readArchiveFile(file: string): Promise<ArchiveFile> {
@@ -205,7 +216,7 @@ export async function writeRecord(
   const keep = (state: RecordedState, bytes: Uint8Array) =>
     writeAtomically(join(folder, stateIn(state)), bytes);
   const { record: replayed, report } = await recordRun(archive, options, { every, keep });
-  const record = { ...replayed, eventsSha256: await sha256Of(eventsIn(folder)) };
+  const record = { ...replayed, eventsSha256: await hashFile(eventsIn(folder)) };
   await writeAtomically(join(folder, RECORD), utf8(recordText(record)));
   const files = [
     { file: eventsIn(folder), name: 'run' },
@@ -237,8 +248,7 @@ export interface OpenedRecord {
  * Reads and checks a run folder; undefined if the path is not a folder. Throws `events/record` if there is no record.
  */
 export async function openRecord(folder: string): Promise<OpenedRecord | undefined> {
-  const stats = await stat(folder).catch(() => undefined);
-  if (!stats?.isDirectory()) return undefined;
+  if ((await kindOf(folder)) !== 'folder') return undefined;
   const file = join(folder, RECORD);
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new ConfigError('events/record', `${folder} is not a run folder: it has no ${RECORD}`, {
@@ -248,7 +258,7 @@ export async function openRecord(folder: string): Promise<OpenedRecord | undefin
   });
   const record = orRefuse(file, parseRecord(text));
   const changed: string[] = [];
-  const events = await sha256Of(eventsIn(folder)).catch(() => undefined);
+  const events = await hashFile(eventsIn(folder)).catch(() => undefined);
   if (events !== record.eventsSha256) changed.push(EVENTS);
   const states = new Map<Digest, Uint8Array>();
   for (const state of record.states) {
@@ -263,10 +273,4 @@ export async function openRecord(folder: string): Promise<OpenedRecord | undefin
     else changed.push(stateIn(state));
   }
   return { record, states: ({ root }) => states.get(root), changed };
-}
-
-async function sha256Of(file: string): Promise<Digest> {
-  const hash = createHash('sha256');
-  await pipeline(createReadStream(file), hash);
-  return hash.digest('hex');
 }

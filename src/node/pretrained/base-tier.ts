@@ -1,5 +1,4 @@
 /** Opens a worker's tier of a published model, from a slice on disk or cut out of the full model; and identifies it. */
-import { stat } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sliceWidths } from '../../model/architectures/slices.ts';
@@ -11,6 +10,7 @@ import { schemaHash, tierOf } from '../../pretrained/tiers/tier.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { DecoderSpec, Tiers } from '../../run/spec/model-spec.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
+import { kindOf } from '../files/atomic-file.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
 import { openLocalModel } from './model-files.ts';
 import { findTier, type TierLoad } from './tier-files.ts';
@@ -45,7 +45,7 @@ export async function openBaseTier(
     signal,
     onNotice,
   };
-  const isFolder = (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
+  const isFolder = (await kindOf(path)) === 'folder';
   const load = isFolder ? await findTier(path, wanted) : ofFile(path, wanted);
   if (load.notice !== undefined && tier !== 'auto') onNotice(load.notice);
   if (helper && load.tier > 0) {

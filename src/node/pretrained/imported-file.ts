@@ -26,7 +26,7 @@ import type { Settings } from '../../run/settings.ts';
 import { importedFiles } from '../../run/spec/imported-shape.ts';
 import { assertSameBase, type BaseIdentity, hashBase, type Start } from '../../run/spec/start.ts';
 import { packFile } from '../checkpoint/pack.ts';
-import { writeAtomically } from '../files/atomic-file.ts';
+import { kindOf, writeAtomically } from '../files/atomic-file.ts';
 import { dataHome } from '../files/data-home.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import {
@@ -104,7 +104,7 @@ export async function openImportedTask(
   { base, model: name, context }: ImportedSettings,
   start?: Start | null,
 ): Promise<ImportedTask> {
-  const isFolder = (await stat(base).catch(() => undefined))?.isDirectory();
+  const isFolder = (await kindOf(base)) === 'folder';
   const imported = isFolder ? await openFolder(base) : await openImported(base);
   const packed = packImported(imported);
   const identity = identityOf(packed);

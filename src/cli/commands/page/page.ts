@@ -1,6 +1,6 @@
 /** `nostrain page`: serves the run page for one run, writes it to a folder for any web server, or publishes it. */
 
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
@@ -9,6 +9,7 @@ import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
 import { parseRunName } from '../../../certified/wire/run-names.ts';
 import { encodeRunAddress } from '../../../certified/wire/runs.ts';
 import type { RoundPicture, RunPicture } from '../../../dashboard/run-picture.ts';
+import { kindOf } from '../../../node/files/atomic-file.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import {
   findLocalRun,
@@ -31,8 +32,9 @@ import {
 } from '../../../terminal/flag-table.ts';
 import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
-import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { asJson, writeNote, writeOut, writeOutput } from '../../../terminal/output.ts';
 import { eventsIn } from '../../shared/archive-source.ts';
+import { readBytes } from '../../shared/files.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
 import { tabLink } from '../../shared/tab-link.ts';
 import { assertSite, publishSite } from './publish.ts';
@@ -156,15 +158,12 @@ async function addLocal(kept: LocalRun, files: Map<string, Uint8Array>, query: U
 }
 
 /** Reads an archive file, or the archive in a folder that `archive --folder` wrote. */
-const readEvents = (path: string): Promise<Uint8Array> =>
-  stat(path)
-    .then((stats) => readFile(stats.isDirectory() ? eventsIn(path) : path))
-    .catch((cause: unknown) => {
-      throw new ConfigError('events/file', `cannot read the events in ${path}`, {
-        hint: 'give a file or a folder that `nostrain archive` wrote',
-        cause,
-      });
-    });
+const readEvents = async (path: string): Promise<Uint8Array> =>
+  readBytes(
+    (await kindOf(path)) === 'folder' ? eventsIn(path) : path,
+    'events/file',
+    'give a file or a folder that `nostrain archive` wrote',
+  );
 
 async function serve({ files, address, tab }: Content, { host, port, json }: PageFlags) {
   const server = await servePage(files, { host, port, isolated: tab !== undefined });
@@ -208,12 +207,7 @@ async function write(folder: string, { files, address, tab }: Content, { json }:
   for (const [name, bytes] of files) {
     const path = join(folder, name);
     await mkdir(dirname(path), { recursive: true });
-    await writeFile(path, bytes).catch((cause: unknown) => {
-      throw new ConfigError('output/file', `cannot write ${name} in ${folder}`, {
-        hint: 'name a writable folder',
-        cause,
-      });
-    });
+    await writeOutput(path, bytes);
   }
   const url = `index.html${address}`;
   if (json) writeOut(asJson({ url, tab, folder, files: [...files.keys()] }));

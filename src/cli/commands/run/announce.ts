@@ -37,13 +37,13 @@ import {
 } from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { openSource, sourceFlags, sourceOf } from '../../shared/archive-source.ts';
+import { historySourceFlags, openSource, sourceOf } from '../../shared/archive-source.ts';
 import { keyFlags } from '../../shared/signed-document.ts';
 import { tabFlag } from '../../shared/tab-link.ts';
 import { publishEvent, withRelays } from '../../shared/with-relays.ts';
 import { assertWebAddress } from '../handler.ts';
 
-const { run: _, ...readingFlags } = sourceFlags;
+const { run: _, ...readingFlags } = historySourceFlags;
 
 /** Flags for the key that signs, here or in a remote signer. */
 const userFlags = {
@@ -53,7 +53,6 @@ const userFlags = {
 
 const announceFlags = {
   ...readingFlags,
-  events: text('<file>', 'archive to read instead of asking relays'),
   to: withDefault(
     several('<url>', 'relay to post to, repeatable; best those of your relay list'),
     [],

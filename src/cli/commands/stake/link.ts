@@ -1,6 +1,6 @@
 /** `nostrain stake link`: links a Solana account to a Nostr key, signed with both keys, and adds the link to a list. */
 
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -27,7 +27,7 @@ import {
   whole,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { asJson, writeNote, writeOut, writeOutput } from '../../../terminal/output.ts';
 import { orRefuse, readText } from '../../shared/files.ts';
 
 const DAY = 86_400;
@@ -130,11 +130,6 @@ async function keep(made: SignedLink, output: string | undefined): Promise<void>
   }
   const before = await readFile(output, 'utf8').catch(() => undefined);
   const links = before === undefined ? [] : orRefuse(output, parseLinks(before));
-  await writeFile(output, asJson([...links, made])).catch((cause: unknown) => {
-    throw new ConfigError('output/file', `cannot write ${output}`, {
-      hint: 'name a writable file with -o FILE',
-      cause,
-    });
-  });
+  await writeOutput(output, asJson([...links, made]));
   writeNote(`linked ${made.account} to ${fullName(made.key)} in ${made.run}: ${output}`);
 }

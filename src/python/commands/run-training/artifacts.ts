@@ -2,14 +2,14 @@
  * Writes the files of `--artifact-dir`, `--checkpoint-out` and `--summary-out`: the results of each round, named as in
  * the Python reference.
  */
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { ConfigError } from '../../../base/errors.ts';
 import { difference } from '../../../formats/arithmetic.ts';
 import { indentedJson, type PythonJson, type PythonObject } from '../../../formats/python-json.ts';
 import { stateToJson } from '../../../formats/state-json.ts';
 import type { Tracked } from '../../../network/transport/delivery.ts';
 import { stateDigest, type Vector } from '../../../tensor/params.ts';
+import { writeOutput } from '../../../terminal/output.ts';
 import { type ForeignNstrLimits, readNstr } from '../../codec/payload.ts';
 import { flipped } from '../../wire/messages.ts';
 import { publishingMembers, reportPublishing } from '../../wire/publishing.ts';
@@ -60,16 +60,9 @@ async function writeAll(dir: string, files: Files): Promise<void> {
   for (const [name, json] of Object.entries(files)) {
     if (json === undefined) continue;
     const file = join(dir, name);
-    const write = async () => {
-      await mkdir(dirname(file), { recursive: true });
-      await writeFile(file, jsonText(json));
-    };
-    await write().catch((cause: unknown) => {
-      throw new ConfigError('output/file', `cannot write ${file}`, {
-        hint: 'free disk space, or name another folder',
-        cause,
-      });
-    });
+    // a problem with the folder is reported when the file is written
+    await mkdir(dirname(file), { recursive: true }).catch(() => undefined);
+    await writeOutput(file, jsonText(json));
   }
 }
 
