@@ -15,7 +15,7 @@ export interface Place {
 
 export type Flaw = 'bad-level' | 'bad-value';
 
-/** A code for the values of one chunk. */
+/** A code for the values of one chunk: a level in bfloat16, then codes of the values. */
 export interface ChunkCode {
   /** Returns the exact number of bytes of n >= 1 values; `kept` is the rate in the header. */
   bytes(n: number, kept: number): number;
