@@ -42,6 +42,7 @@ const demoRooms = {
   ],
   certified: ['certified', 'chain', 'consensus', 'network'],
   elastic: [],
+  experts: [],
   finetune: ['model/data', 'trainer'],
   gpt: ['dashboard'],
   linear: ['formats', 'model/data', 'python/regression'],

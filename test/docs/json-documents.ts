@@ -26,6 +26,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'demos/byzantine/run.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
     'demos/certified/run.ts': [['nostrain demo certified --json', 'demo-certified']],
     'demos/elastic/run.ts': [['nostrain demo elastic --json', 'demo-elastic']],
+    'demos/experts/run.ts': [['nostrain demo experts --json', 'demo-experts']],
     'demos/sealed/run.ts': [['nostrain demo sealed --json', 'demo-sealed']],
     'demos/shared/stage.ts': [['', '']],
     'directory.ts': [['nostrain directory find --json', 'directory-find']],

@@ -69,6 +69,10 @@ const demos: Readonly<Record<string, Demo>> = {
     takes: ['dir', 'rounds', 'innerSteps'],
     run: async (flags) => (await import('../../../demos/sealed/run.ts')).runSealedDemo(flags),
   },
+  experts: {
+    takes: ['dir', 'innerSteps', 'corpus'],
+    run: async (flags) => (await import('../../../demos/experts/run.ts')).runExpertsDemo(flags),
+  },
   elastic: {
     takes: [
       'dir',
