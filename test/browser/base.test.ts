@@ -305,8 +305,9 @@ describe('a base that sources have in chunks', () => {
       return bytes.length === 2 ** 14 ? new Response(bytes.fill(0)) : answer;
     };
     const clock = impatientClock();
+    const message = expect.stringContaining('chunks: no source has chunk');
     const ended = open(spoilt, { clock }, chunked);
-    await expect(ended).rejects.toMatchObject({ code: 'tab/base' });
+    await expect(ended).rejects.toMatchObject({ code: 'tab/base', message });
   });
 
   it('is fetched from the relays of the run', async () => {
