@@ -18,6 +18,7 @@ export const ruleForms = {
   'centered-clip': 'rows',
 } as const satisfies Readonly<Record<string, 'mean' | 'values' | 'rows'>>;
 export type RuleName = keyof typeof ruleForms;
+/** Names of the rules, in the order of their forms. */
 export const ruleNames = Object.keys(ruleForms) as readonly RuleName[];
 
 /** Preprocessing of the contributions before the rule. */
