@@ -1,4 +1,12 @@
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
@@ -66,6 +74,11 @@ it('verify names the data, a damaged shard and another manifest', async () => {
   damaged[5]! ^= 1;
   writeFileSync(chunk, damaged);
   expect((await as('eve', 'verify', file('sealed'))).stderr).toContain('shard 0 is damaged');
+  rmSync(chunk);
+  const missing = await as('alice', 'open', file('sealed'), '-o', file('missing.txt'));
+  expect(missing.exitCode).toBe(1);
+  expect(missing.stderr).toContain('is not in');
+  expect(existsSync(file('missing.txt'))).toBe(false);
 });
 
 it('several files are sealed as one for the recipients of a run, each once', async () => {

@@ -66,8 +66,8 @@ function createHandler(api: Api, token: string) {
 
   async function stream(run: string, response: ServerResponse): Promise<void> {
     if (!take(1)) return refuse(response, 429, 'too fast');
-    const opening = Promise.resolve(run).then((name) => api.runs.get(runParam.read(name, 'run')));
-    const followed = await opening.catch((error: unknown) => {
+    const follow = async () => api.runs.get(runParam.read(run, 'run'));
+    const followed = await follow().catch((error: unknown) => {
       if (error instanceof NostrainError) return undefined;
       throw error;
     });
