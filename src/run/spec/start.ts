@@ -211,7 +211,8 @@ export function readFiles<G extends Group & Pick<typeof fileFields, 'name'>>(
   group: G,
   at: string,
 ): readonly Values<G>[] {
-  if (!listOf(isObject, MOST_FILES, 1)(value)) throw wrong(at, value, FILES);
+  if (!Array.isArray(value) || value.length < 1 || value.length > MOST_FILES)
+    throw wrong(at, value, FILES);
   const files = value.map((file, i) => readGroup({ [i]: file }, String(i), group, `${at}.`));
   if (new Set(files.map(({ name }) => name)).size === files.length) return files;
   throw wrong(at, value, FILES);
