@@ -251,8 +251,9 @@ export function strangersWarning({
 const MAX_WORKERS = 1024;
 const QUESTION = 'How many workers train in this run (1 to train alone)?';
 
-const isCounted = ({ sync, waitFor }: PartialSettings): boolean =>
-  sync !== undefined || waitFor !== undefined;
+/** Reports whether something says how many workers to wait for; rounds of validators end by the clock. */
+const isCounted = ({ sync, waitFor, validators = [] }: PartialSettings): boolean =>
+  sync !== undefined || waitFor !== undefined || validators.length > 0;
 
 /** Returns settings with some number of workers, to check the others before anything is asked. */
 const assumingCount = (requested: PartialSettings): PartialSettings =>
