@@ -35,7 +35,7 @@ const verifyByWebAssembly =
 
 /** The part of `secp256k1/bindings.js` that is used. */
 interface Compiled {
-  /** Returns the public key (33 bytes) that signed the hash; throws an Error if there is none. */
+  /** Returns the public key (33 bytes) that signed the hash; throws an Error if no key did. */
   ecdsaRecover(
     sig: Uint8Array,
     recovery: number,

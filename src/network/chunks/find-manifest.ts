@@ -107,7 +107,7 @@ async function bytesAt(
 const parseBytes = (where: string, bytes: Uint8Array): FileManifest =>
   orBadManifest(where, new TextDecoder().decode(bytes));
 
-/** Parses the manifest that came from `where`. Throws a CheckpointError if it is none. */
+/** Parses the manifest that came from `where`. Throws a CheckpointError for other bytes. */
 export function orBadManifest(where: string, text: string): FileManifest {
   const parsed = parseManifest(text);
   if (parsed.ok) return parsed.value;
