@@ -8,6 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { createRelay } from 'nostrain/relay';
 import { beforeAll, expect, it } from 'vitest';
 import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
 import { runCommand } from '../support/command-line.ts';
@@ -48,6 +49,24 @@ it('recipients open their shards, which together are the data', async () => {
   const parts = ['alice', 'bob'].map((person) => readFileSync(file(`${person}.txt`), 'utf8'));
   expect(parts.join('')).toBe(lines);
   expect(parts.every((part) => part.length > 0)).toBe(true);
+});
+
+it('a recipient is named by the key that it published', async () => {
+  const relay = await createRelay();
+  try {
+    const reach = ['--relay', relay.url];
+    const { pubkey } = JSON.parse(readFileSync(file('alice.json'), 'utf8'));
+    const to = ['--to', pubkey, ...reach, '-o', file('named')];
+    const early = await as('owner', 'seal', file('data.txt'), ...to);
+    expect(early.stderr).toContain('no relay has a sealing key of npub1');
+    expect((await as('alice', 'key', ...reach)).exitCode).toBe(0);
+    expect((await as('owner', 'seal', file('data.txt'), ...to)).exitCode).toBe(0);
+    const opened = await as('alice', 'open', file('named'), '-o', file('named.txt'));
+    expect(opened.exitCode).toBe(0);
+    expect(readFileSync(file('named.txt'), 'utf8')).toBe(lines);
+  } finally {
+    await relay.close();
+  }
 });
 
 it('others open nothing, and nothing is readable', async () => {

@@ -7,6 +7,7 @@ import { concatBytes, toHex, utf8 } from '../../base/bytes.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
+import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import { parseEvent, verifyEvent } from '../../network/event.ts';
 import { unixSeconds } from '../../node/checkpoint/directory.ts';
 import { linesOf } from '../../node/data/picture-lines.ts';
@@ -25,9 +26,12 @@ import { homeSigner, loadSealKeys, toNpub } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { SEALED_FILE } from '../../run/chunked-files.ts';
+import { readKey } from '../../run/field.ts';
+import type { WorkerId } from '../../run/ids.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { manifestHash, type SealedForm, type SealedManifest } from '../../sealed/manifest.ts';
 import { splitLines } from '../../sealed/shard.ts';
+import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
   commandWith,
   type FlagValues,
@@ -37,8 +41,10 @@ import {
   whole,
   withDefault,
 } from '../../terminal/flag-table.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { readBytes, readText } from '../shared/files.ts';
+import { publishEvent, withRelays } from '../shared/with-relays.ts';
 
 export const shard = (): Command =>
   new Command('shard')
@@ -53,19 +59,41 @@ const MOST_PARTS = 4096;
 
 const keyFlags = { keyFile: text('<file>', 'key file of the worker (default: the data folder)') };
 
+const USE = 'shards';
+const WAIT_MS = 5000;
+
+const reachFlags = {
+  relay: withDefault(several('<url>', 'relay with keys of recipients, repeatable'), [], 'none'),
+  ...connectionFlags,
+};
+type ReachFlags = FlagValues<typeof reachFlags>;
+
+const publishingFlags = { ...keyFlags, ...reachFlags };
+
 const key = (): Command =>
-  commandWith('key', 'print the key to which others may encrypt data for you', keyFlags).action(
-    async ({ keyFile }: FlagValues<typeof keyFlags>) => {
-      const signer = await homeSigner({ keyFile }, writeNote);
-      const { publicKey: x25519 } = await loadSealKeys(signer.publicKey);
-      const event = signer.sign(sealKey.build({ use: 'shards', x25519 }, unixSeconds()));
-      writeOut(`${JSON.stringify(event)}\n`);
-      writeNote('give this line to the owner of the data; the secret part stays here');
-    },
-  );
+  commandWith(
+    'key',
+    'print or publish the key to which others may encrypt data for you',
+    publishingFlags,
+  ).action(async ({ keyFile, ...reach }: FlagValues<typeof publishingFlags>) => {
+    const signer = await homeSigner({ keyFile }, writeNote);
+    const { publicKey: x25519 } = await loadSealKeys(signer.publicKey);
+    const event = signer.sign(sealKey.build({ use: USE, x25519 }, unixSeconds()));
+    writeOut(`${JSON.stringify(event)}\n`);
+    if (reach.relay.length > 0)
+      await overRelays(reach, (session) => publishEvent(event, 'sealing key', session));
+    else writeNote('give this line to the owner of the data; the secret part stays here');
+  });
+
+const overRelays = <T>(
+  { relay, ...flags }: ReachFlags,
+  work: (session: RelaySession) => Promise<T>,
+): Promise<T> =>
+  interruptibly((signal) => withRelays(relay, { connection: connectionOf(flags), signal }, work));
 
 const sealFlags = {
-  to: several('<file>', 'what `nostrain shard key` printed for a recipient'),
+  to: several('<who>', 'npub of a recipient, or a file with what `nostrain shard key` printed'),
+  ...reachFlags,
   run: text('<file>', 'spec of a run on sealed data: encrypt for the same recipients'),
   shards: withDefault(
     whole('<n>', 'parts, of which each recipient gets its share', 1, MOST_PARTS),
@@ -123,20 +151,55 @@ async function plainFile(path: string) {
 
 const NEWLINE = 10;
 
-/** Returns the recipients in files, or those of a run. Throws a ConfigError (`shard/recipient`) if there are none. */
+/**
+ * Returns the recipients that are named, and those of a run. Throws a ConfigError (`shard/recipient`) if nothing names
+ * one, or if a file or the relays lack its key.
+ */
 async function recipientsOf({
   to = [],
   run,
-}: FlagValues<typeof sealFlags>): Promise<readonly Recipient[]> {
+  ...reach
+}: Pick<FlagValues<typeof sealFlags>, 'to' | 'run'> & ReachFlags): Promise<readonly Recipient[]> {
   const listed = run === undefined ? [] : readSpec(await readDocument(run)).sealed.recipients;
   const known = listed.map((pair) => pair.split(':') as [worker: string, sealKey: string]);
-  const named = await Promise.all(to.map(recipientIn));
-  const recipients = [...named, ...known.map(([worker, sealKey]) => ({ worker, sealKey }))];
+  const published = await publishedKeys(
+    to.flatMap((who) => readKey(who) ?? []),
+    reach,
+  );
+  const files = to.filter((who) => readKey(who) === undefined);
+  const named = await Promise.all(files.map(recipientIn));
+  const ofRun = known.map(([worker, sealKey]) => ({ worker, sealKey }));
+  const recipients = [...published, ...named, ...ofRun];
   // a key may be named twice
   if (recipients.length > 0)
     return [...new Map(recipients.map((each) => [each.worker, each])).values()];
   throw new ConfigError('shard/recipient', 'the data has no recipient', {
-    hint: 'name keys with --to FILE, or a run on sealed data with --run FILE',
+    hint: 'name keys with --to npub1… or --to FILE, or a run on sealed data with --run FILE',
+  });
+}
+
+/** Returns the newest sealing key of each worker that the relays have. */
+async function publishedKeys(
+  workers: readonly WorkerId[],
+  reach: ReachFlags,
+): Promise<readonly Recipient[]> {
+  if (workers.length === 0) return [];
+  const filter = sealKey.filter({ use: USE }, { authors: workers });
+  const events =
+    reach.relay.length === 0
+      ? []
+      : await overRelays(reach, async ({ relays, signal }) =>
+          (await relays.query([filter], { waitMs: WAIT_MS, signal })).events.toSorted(
+            (a, b) => b.created_at - a.created_at,
+          ),
+        );
+  return workers.map((worker) => {
+    const event = events.find(({ pubkey }) => pubkey === worker);
+    const parsed = event && sealKey.parse(event);
+    if (parsed?.ok) return { worker, sealKey: parsed.value.x25519 };
+    throw new ConfigError('shard/recipient', `no relay has a sealing key of ${toNpub(worker)}`, {
+      hint: `let its owner run \`nostrain shard key --relay URL\`, and name that relay`,
+    });
   });
 }
 
