@@ -25,6 +25,7 @@ const worlds: readonly World[] = [
   worldOf({ scores: true, screening: true }),
   worldOf({ jury: 2, rerun: { permille: 1000, relays: ['wss://relay0.example'] } }),
   worldOf({ training: { model: 'mlp', hidden: [12_000], packing: 'int8' } }),
+  { ...worldOf({ machines: 'simulated' }), workers: 5 },
 ];
 
 /** Draws of a fault; at least one of them has to happen before the run is over. */
