@@ -24,7 +24,7 @@ const missing = existsSync(new URL('../../node_modules/secp256k1', import.meta.u
   ? undefined
   : 'the optional package is not here: npm install --no-save secp256k1@5.0.2';
 
-itWith(missing)('a signature is verified by compiled code where it is present', () => {
+itWith(missing)('a signature is verified by compiled code where it is present', async () => {
   const named: string[] = [];
   const verify = loadVerify((name) => {
     named.push(name);
