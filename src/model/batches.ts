@@ -4,7 +4,7 @@
  */
 import { below, type Key, philox } from '../base/rng.ts';
 import type { AnyModel } from './architectures/table.ts';
-import { tokensPerRow } from './forms/table.ts';
+import { workPerRow } from './forms/table.ts';
 import { countParameters } from './parameters.ts';
 
 /** Minimum tokens of a microbatch; in smaller ones the fixed cost dominates. */
@@ -64,7 +64,7 @@ const sizeOf = (tensors: readonly { readonly shape: readonly number[] }[]): numb
  * tokens. It depends on model and batch alone, so the bits do not depend on the number of threads.
  */
 export function countParts(model: AnyModel, batch: number): number {
-  const tokens = batch * tokensPerRow(model);
+  const tokens = batch * workPerRow(model);
   if (isLarge(model)) return 1;
   let parts = 1;
   while (

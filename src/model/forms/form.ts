@@ -69,6 +69,8 @@ export interface FormRules<D> {
   readonly says: string;
   /** Tokens per row, for throughput; 1 for forms other than text. */
   readonly tokensPerRow: number;
+  /** Work of a row, in tokens, for dividing batches between threads; `tokensPerRow` where undefined. */
+  readonly workPerRow?: number;
   /** Returns the names of the data inputs. */
   inputs(masked: boolean): readonly string[];
   /** Declares the inputs. Returns a function from row offsets to a batch. */

@@ -162,8 +162,8 @@ export interface OpAttributes {
   conv: SlidingWindow & { readonly group: number };
   /** `sizes`: the spatial sizes of the result. */
   convTranspose: SlidingWindow & { readonly group: number; readonly sizes: Shape };
-  /** Returns the elements under each position of a window as columns: (C K, N L). */
-  patches: SlidingWindow & { readonly kernel: Shape };
+  /** Returns the elements under each position of a window as rows, for each group of channels: (g, N L, K C/g). */
+  patches: SlidingWindow & { readonly group: number; readonly kernel: Shape };
   maxPool: SlidingWindow & { readonly kernel: Shape };
   /** Returns the first input; its derivative moves the statistic (second input) towards the third one. */
   track: Plain;

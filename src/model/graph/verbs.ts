@@ -271,7 +271,7 @@ export const convTranspose = (
 };
 
 export const patches = (x: Value, how: OpAttributes['patches']): Value =>
-  apply('patches', [x], windowed(how, { kernel: how.kernel }));
+  apply('patches', [x], windowed(how, { group: how.group, kernel: how.kernel }));
 
 export const maxPool = (x: Value, how: OpAttributes['maxPool']): Value =>
   apply('maxPool', [x], windowed(how, { kernel: how.kernel }));

@@ -131,7 +131,8 @@ export const windowCases = {
     {
       title: 'patches, as values without a gradient',
       shapes: [[1, 2, 5, 4]],
-      build: (x: Value) => v.mul(v.reduceSum(x), v.patches(v.filled(x, [1, 2, 5, 4], 0.5), pooled)),
+      build: (x: Value) =>
+        v.mul(v.reduceSum(x), v.patches(v.filled(x, [1, 2, 5, 4], 0.5), { ...pooled, group: 1 })),
     },
   ],
   maxPool: [

@@ -19,6 +19,7 @@ const sgd: OptimizerSpec = {
 function feedsOf(
   { data, targets }: ExportedCase,
   { data: form }: CustomModel,
+  dtype: 'f32' | 'f64' = 'f32',
 ): Record<string, TestTensor> {
   const elements = typeof data === 'string' ? floats(data) : data;
   const rows = { dtype: 'i32', shape: [batch], elements: [0, 1, 2, 3] } as const;
@@ -37,19 +38,22 @@ function feedsOf(
       const stride = form.context + form.horizon;
       const shape = [batch * stride, form.channels];
       const starts = rows.elements.map((row) => row * stride);
-      return { rows: { ...rows, elements: starts }, series: { dtype: 'f32', shape, elements } };
+      return { rows: { ...rows, elements: starts }, series: { dtype, shape, elements } };
     }
     case 'rows':
       return {
         rows,
-        inputs: { dtype: 'f32', shape: [batch, form.features], elements },
-        targets: { dtype: 'f32', shape: [batch], elements: targets! },
+        inputs: { dtype, shape: [batch, form.features], elements },
+        targets: { dtype, shape: [batch], elements: targets! },
       };
   }
 }
 
-const vector = (elements: ArrayLike<number>) =>
-  ({ dtype: 'f32', shape: [elements.length], elements }) as const;
+const vector = (elements: ArrayLike<number>, dtype: 'f32' | 'f64' = 'f32') =>
+  ({ dtype, shape: [elements.length], elements }) as const;
+
+/** Models with operators that onnxruntime runs in f32 only: erf, and convolutions in groups. */
+const SINGLE = /^(mlp, optimized|activations|mobilenet|vit|decoder|series)/;
 
 /** Returns the parameters of the file in the order of the layout. */
 function valuesOf({
@@ -95,20 +99,24 @@ describe.each(cases)('$name ($exporter, opset $opset)', (each) => {
 
   test('learns as PyTorch does', async () => {
     const { model, imported } = opened(each);
-    const program = compileTraining(model, sgd, batch);
+    // in f32 two implementations part where an input of ReLU is next to 0
+    const isSingle = SINGLE.test(each.name);
+    const dtype = isSingle ? 'f32' : 'f64';
+    const margin = isSingle ? 1e-3 : 1e-6;
+    const program = compileTraining(model, sgd, batch, { dtype });
     const step = await load(program.step());
     let values: ArrayLike<number> = valuesOf({ imported, model });
     for (const wanted of each.steps) {
-      const rates = vector([0.05]);
-      const feeds = { ...feedsOf(each, model), params: vector(values), rates };
+      const rates = vector([0.05], dtype);
+      const feeds = { ...feedsOf(each, model, dtype), params: vector(values, dtype), rates };
       const { loss, 'params.next': next } = await step(feeds);
-      expect(Math.abs(loss![0]! - wanted)).toBeLessThan(1e-3);
+      expect(Math.abs(loss![0]! - wanted)).toBeLessThan(margin);
       values = next!;
     }
     for (const [name, wanted] of Object.entries(each.statistics)) {
       const slot = program.layout.slots.find((one) => one.name === name)!;
       const own = Array.from({ length: slot.size }, (_, i) => values[slot.offset + i]!);
-      expect(distance(own, floats(wanted)) / norm(floats(wanted)), name).toBeLessThan(1e-3);
+      expect(distance(own, floats(wanted)) / norm(floats(wanted)), name).toBeLessThan(margin);
     }
   });
 });
