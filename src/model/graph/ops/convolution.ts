@@ -138,34 +138,30 @@ function emitRows(
 const SWAP_LAST = { attributes: { perm: { ints: [0, 2, 1] } } };
 
 /**
- * Emits a convolution as one product of the rows under its window (N L, K C) and the weights (K C, M): as fast as other
- * products of onnxruntime, whose convolutions make a product for each sample. `wide` says which axis of the weights
- * (..., K) has the channels of x.
+ * Emits a convolution, or its transpose, as one product of the rows under its window (N L, K C) and the weights. That
+ * is faster than the convolutions of onnxruntime, which make a product for each sample. Weights are (M, C, K), and
+ * (C, M, K) for the transpose.
  */
 function emitProduct(
   { inputs: [x, w, bias], outputs: [y], to }: Emission<unknown>,
-  wide: 0 | 1,
+  isTransposed: boolean,
   reach: Reach,
 ): void {
   const [batch, results, ...sizes] = y!.shape as [number, number, ...number[]];
-  const [, channels] = x!.shape as [number, number];
-  const kernel = w!.shape.slice(2);
-  const [count, places] = [sizeOf(kernel), sizeOf(sizes)];
-  const rows = emitRows(to, x!, [sizes, kernel], reach);
-  const left = to.node('Reshape', [rows, integers(to, [batch * places, count * channels])]);
-  const flat = to.node('Reshape', [w!.name, integers(to, [w!.shape[0]!, w!.shape[1]!, count])]);
-  const perm = { ints: wide === 1 ? [0, 2, 1] : [2, 0, 1] };
-  const turned = to.node('Transpose', [flat], { attributes: { perm } });
-  const inner = count * channels;
-  const right = to.node('Reshape', [
-    turned,
-    integers(to, wide === 1 ? [results, inner] : [inner, results]),
-  ]);
-  const product = to.node('Gemm', bias ? [left, right, bias.name] : [left, right], {
-    attributes: { transB: { int: wide } },
+  const [first, second, ...kernel] = w!.shape as [number, number, ...number[]];
+  const [places, count] = [sizeOf(sizes), sizeOf(kernel)];
+  const width = count * x!.shape[1]!;
+  const as = (name: string, ...shape: number[]) => to.node('Reshape', [name, integers(to, shape)]);
+  const rows = as(emitRows(to, x!, [sizes, kernel], reach), batch * places, width);
+  const perm = { ints: isTransposed ? [2, 0, 1] : [0, 2, 1] };
+  const weights = to.node('Transpose', [as(w!.name, first, second, count)], {
+    attributes: { perm },
   });
-  const stacked = to.node('Reshape', [product, integers(to, [batch, places, results])]);
-  const planes = to.node('Transpose', [stacked], SWAP_LAST);
+  const matrix = isTransposed ? as(weights, width, results) : as(weights, results, width);
+  const product = to.node('Gemm', bias ? [rows, matrix, bias.name] : [rows, matrix], {
+    attributes: { transB: { int: Number(!isTransposed) } },
+  });
+  const planes = to.node('Transpose', [as(product, batch, places, results)], SWAP_LAST);
   to.node('Reshape', [planes, integers(to, y!.shape)], { outputs: [y!.name] });
 }
 
@@ -248,7 +244,7 @@ export const convolution = {
     },
     emit: (e) => {
       const { group, ...window } = e.attributes;
-      if (isProduct(e)) return emitProduct(e, 1, forwards(window));
+      if (isProduct(e)) return emitProduct(e, false, forwards(window));
       emitWindow('Conv', e, { group: { int: group }, ...attributesOf(window) });
     },
     derive: (d) => {
@@ -274,7 +270,7 @@ export const convolution = {
       // with larger strides most rows of the product are zeros; onnxruntime transposes no convolution in f64
       const isDense =
         window.strides.every((stride) => stride === 1) || e.inputs[0]!.dtype === 'f64';
-      if (isDense && isProduct(e)) return emitProduct(e, 0, backwards(window));
+      if (isDense && isProduct(e)) return emitProduct(e, true, backwards(window));
       const [, , ...kernel] = e.inputs[1]!.shape;
       const [, , ...spatial] = e.inputs[0]!.shape;
       const extra = sizes.map((size, i) => {
@@ -315,10 +311,10 @@ export const convolution = {
       const outputs = [y!.name];
       if (group === 1) return void to.node('Reshape', [rows, shape], { outputs });
       const split = integers(to, [y!.shape[1]!, sizeOf(kernel), group, channels / group]);
-      const turned = to.node('Transpose', [to.node('Reshape', [rows, split])], {
+      const groups = to.node('Transpose', [to.node('Reshape', [rows, split])], {
         attributes: { perm: { ints: [2, 0, 1, 3] } },
       });
-      to.node('Reshape', [turned, shape], { outputs });
+      to.node('Reshape', [groups, shape], { outputs });
     },
     derive: 'only used as a derivative',
   },
