@@ -200,7 +200,12 @@ async function drive(
   const { isReturning, isBehind } = member.attendance;
   const memory = await member.memory.of(state, isReturning);
   // arrival times are restored from disk too
-  const local = { me, since: state.time * 1000, delays: member.memory.delays.recent };
+  const local = {
+    me,
+    since: state.time * 1000,
+    delays: member.memory.delays.recent,
+    returned: member.attendance.returned(electorate, state.round, wire.heartbeats),
+  };
   const context = contextOf(state, electorate, local);
   const sent = sentBefore(before);
   for (const id of [...sent, ...signedIn(memory.entry)]) member.keyWatch.signed(id);
@@ -314,20 +319,22 @@ export interface LocalContext {
   readonly since: number;
   /** Arrival times of manifests in recent rounds, in milliseconds. */
   readonly delays: readonly number[];
+  /** Members that are online again: it waits for them too. */
+  readonly returned?: readonly WorkerId[];
 }
 
 /** Builds the context of the round machine from certified state and this worker's own clock data. */
 export function contextOf(
   { spec, run, round, parent }: Chain,
   electorate: Electorate,
-  local: LocalContext,
+  { returned = [], ...local }: LocalContext,
 ): RoundContext {
   const voidView = Math.max(1, Math.min(spec.timing.voidView, electorate.committee.size));
   const timing = { ...spec.timing, voidView };
   return {
     ...local,
     ...electorate,
-    live: electorate.awaited,
+    live: [...electorate.awaited, ...returned],
     run,
     round,
     parent,

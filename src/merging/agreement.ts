@@ -17,8 +17,9 @@ import { shortName } from '../run/worker-names.ts';
 import { bytesOfVector, stateDigest, type Vector } from '../tensor/params.ts';
 import type { Session } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
-import { type AgreedState, agreeOn, phasesOf, roundAt, type Timing } from './decide.ts';
-import type { ValidatorLink, ValidatorMessage } from './link.ts';
+import { type AgreedState, agreeOn, phasesOf, roundAt } from './decide.ts';
+import type { MergingOptions } from './exchange.ts';
+import type { ValidatorMessage } from './link.ts';
 
 /** Answers to one key about one state; more requests are ignored. */
 const MOST_ANSWERS = 4;
@@ -29,9 +30,8 @@ interface Announced {
 }
 
 export class StateAgreement {
-  readonly #link: ValidatorLink;
-  readonly #timing: Timing;
   readonly #session: Session;
+  readonly #options: Pick<MergingOptions, 'link' | 'timing'>;
   readonly #changed = createNotifier();
   readonly #announced = new Map<WorkerId, Announced>();
   readonly #digests = new WeakMap<Vector, Digest>();
@@ -40,10 +40,9 @@ export class StateAgreement {
   #state: WorkerState | undefined;
   #lonely = '';
 
-  constructor(link: ValidatorLink, timing: Timing, session: Session) {
-    this.#link = link;
-    this.#timing = timing;
+  constructor(session: Session, options: Pick<MergingOptions, 'link' | 'timing'>) {
     this.#session = session;
+    this.#options = options;
   }
 
   /** Returns the digest of parameters and momentum. */
@@ -62,9 +61,7 @@ export class StateAgreement {
       this.#announced.set(key, { round, digest });
       this.#changed.notify();
     }
-    if (step === 'ask-state' && to === this.#link.me) {
-      void this.#answer(message).catch(() => undefined);
-    }
+    if (step === 'ask-state' && to === this.#options.link.me) this.#answer(message);
     if (step === 'answer') this.#requests.get(to!)?.settle(message);
   }
 
@@ -73,19 +70,22 @@ export class StateAgreement {
    * start from, whose round is the one in progress: the same one, or the one that most validators have.
    */
   async settle(state: WorkerState): Promise<WorkerState> {
-    const { plan, ports } = this.#session;
+    const { plan, ports, signal } = this.#session;
+    const { link, timing } = this.#options;
     const { clock } = ports;
     this.#state = state;
     this.#answered.clear();
-    const round = Math.min(plan.rounds, Math.max(state.round, roundAt(this.#timing, clock.now())));
-    const { beginMs } = phasesOf(this.#timing, round);
+    const current = Math.max(state.round, roundAt(timing, clock.now()));
+    const round = Math.min(plan.rounds, current);
+    const { beginMs } = phasesOf(timing, round);
     const isLate = round > state.round || clock.now() >= beginMs;
-    const untilMs = isLate ? clock.now() + this.#timing.timeoutMs : beginMs;
-    void this.#announce();
+    const untilMs = isLate ? clock.now() + timing.timeoutMs : beginMs;
+    this.#announce();
     // others announced theirs before: a request for a state that they do not have makes them repeat it
     if (isLate) this.#askAll(this.digestOf(state));
-    while (clock.now() < untilMs && !(isLate && this.#allAnnounced(round))) {
-      await notifiedOrDeadline(this.#changed, clock, untilMs, this.#session.signal);
+    const isKnown = (key: WorkerId) => this.#announced.get(key)?.round === round;
+    while (clock.now() < untilMs && !(isLate && link.others.every(isKnown))) {
+      await notifiedOrDeadline(this.#changed, clock, untilMs, signal);
     }
     const agreed = this.#agreedAt(round, state);
     const adopted = agreed && (await this.#adopt(agreed, round, state));
@@ -94,20 +94,15 @@ export class StateAgreement {
     return next;
   }
 
-  #allAnnounced(round: number): boolean {
-    const { validators, me } = this.#link;
-    return validators.every((key) => key === me || this.#announced.get(key)?.round === round);
-  }
-
   /** Returns what most validators have at the start of a round; reports those that differ when they change. */
   #agreedAt(round: number, state: WorkerState): AgreedState | undefined {
     const { plan, ports } = this.#session;
-    const { me, validators } = this.#link;
+    const { me, isValidator } = this.#options.link;
     const states = new Map<WorkerId, Digest>();
     for (const [key, announced] of this.#announced) {
       if (announced.round === round) states.set(key, announced.digest);
     }
-    if (state.round === round && validators.includes(me)) states.set(me, this.digestOf(state));
+    if (state.round === round && isValidator) states.set(me, this.digestOf(state));
     const agreed = agreeOn(
       states,
       (key) => deriveKey('nostrain/merging/tie', plan.run, round, key)[0],
@@ -129,14 +124,16 @@ export class StateAgreement {
     round: number,
     state: WorkerState,
   ): Promise<WorkerState | undefined> {
-    const { clock, report } = this.#session.ports;
+    const { signal, ports } = this.#session;
+    const { link, timing } = this.#options;
+    const { timeoutMs, retries } = timing;
+    const { clock, report } = ports;
     if (digest === this.digestOf(state)) return { ...state, round };
     this.#requests.clear();
-    for (const to of agreeing.slice(0, this.#timing.retries)) {
-      const untilMs = clock.now() + this.#timing.timeoutMs;
-      const asking = this.#ask(to, digest, round);
-      const answer = await within(asking, this.#timing.timeoutMs, clock, this.#session.signal);
-      const payload = answer && (await this.#link.pull(answer, untilMs - clock.now()));
+    for (const to of agreeing.slice(0, retries)) {
+      const untilMs = clock.now() + timeoutMs;
+      const answer = await within(this.#ask(to, digest, round), timeoutMs, clock, signal);
+      const payload = answer && (await link.pull(answer, untilMs - clock.now()));
       const adopted = payload && stateFrom(payload, state);
       if (adopted && this.digestOf(adopted) === digest) {
         report({ type: 'notice', message: `adopted the state of ${shortName(to)}` });
@@ -150,7 +147,7 @@ export class StateAgreement {
 
   async #ask(to: WorkerId, digest: Digest, round: number): Promise<ValidatorMessage | undefined> {
     const answer = deferred<ValidatorMessage>();
-    const { id } = await this.#link.send({ step: 'ask-state', round, digest, to });
+    const { id } = await this.#options.link.send({ step: 'ask-state', round, digest, to });
     this.#requests.set(id, answer);
     const sent = await answer.promise;
     this.#requests.delete(id);
@@ -158,28 +155,29 @@ export class StateAgreement {
   }
 
   #askAll(digest: Digest): void {
-    const { validators, me } = this.#link;
-    const round = this.#state!.round;
-    for (const to of validators.filter((key) => key !== me)) {
-      void this.#link.send({ step: 'ask-state', round, digest, to }).catch(() => undefined);
-    }
+    const { round } = this.#state!;
+    const { link } = this.#options;
+    for (const to of link.others) link.tell({ step: 'ask-state', round, digest, to });
   }
 
-  async #announce(): Promise<void> {
+  #announce(): void {
     const state = this.#state!;
-    if (!this.#link.validators.includes(this.#link.me)) return;
-    const fields = { step: 'state', round: state.round, digest: this.digestOf(state) };
-    await this.#link.send(fields).catch(() => undefined);
+    const { link } = this.#options;
+    if (!link.isValidator) return;
+    link.tell({ step: 'state', round: state.round, digest: this.digestOf(state) });
   }
 
-  async #answer({ key, digest, id }: ValidatorMessage): Promise<void> {
+  #answer({ key, digest, id }: ValidatorMessage): void {
     const state = this.#state;
     const answers = this.#answered.get(key) ?? 0;
     if (state === undefined || answers >= MOST_ANSWERS) return;
     this.#answered.set(key, answers + 1);
-    if (digest !== this.digestOf(state)) return this.#announce();
+    if (digest !== this.digestOf(state)) {
+      this.#announce();
+      return;
+    }
     const payload = concatBytes(bytesOfVector(state.params.values), bytesOfVector(state.momentum));
-    await this.#link.send({ step: 'answer', round: state.round, digest, to: id }, payload);
+    this.#options.link.tell({ step: 'answer', round: state.round, digest, to: id }, payload);
   }
 }
 

@@ -75,7 +75,6 @@ export class Exchange {
   readonly #merges = new Map<WorkerId, Contribution>();
   readonly #judging = new Set<WorkerId>();
   readonly #resent = new Map<WorkerId, number>();
-  readonly #others: readonly WorkerId[];
   readonly #drawn: WorkerId;
   readonly #prepared = deferred<void>();
   #contributions: readonly Contribution[] = [];
@@ -87,11 +86,9 @@ export class Exchange {
     this.#start = start;
     this.#session = session;
     this.#options = options;
-    const { validators, me } = options.link;
     const draw = (key: WorkerId) =>
       deriveKey('nostrain/merging/draw', session.plan.run, start.round, key)[0];
-    this.#others = validators.filter((key) => key !== me);
-    this.#drawn = [...validators].sort((a, b) => draw(a) - draw(b))[0]!;
+    this.#drawn = [...options.link.validators].sort((a, b) => draw(a) - draw(b))[0]!;
   }
 
   /** Takes a message of this round from another validator. */
@@ -114,26 +111,28 @@ export class Exchange {
     const resent = this.#resent.get(key) ?? 0;
     if (step === 'ask-merge' && to === link.me && this.#local && resent < timing.retries) {
       this.#resent.set(key, resent + 1);
-      void this.#send(this.#local).catch(() => undefined);
+      this.#send(this.#local);
     }
   }
 
   /** Scores, merges and exchanges; ends within the exchange phase. */
   async play(contributions: readonly Contribution[]): Promise<Exchanged> {
-    const { link } = this.#options;
+    const { isValidator } = this.#options.link;
     this.#contributions = contributions;
-    const isValidator = link.validators.includes(link.me);
     try {
-      this.#rows = await this.#drawRows(isValidator);
+      this.#rows = await this.#drawRows();
       if (isValidator) this.#local = await this.#mergeBest();
     } finally {
       this.#prepared.settle();
     }
     if (isValidator && this.#local === undefined) return { merges: new Map(), missing: [] };
-    if (this.#local) void this.#send(this.#local).catch(() => undefined);
+    if (this.#local) this.#send(this.#local);
     await this.#wait();
-    const missing = this.#others.filter((key) => !this.#merges.has(key));
-    return { merges: new Map(this.#merges), missing };
+    return { merges: new Map(this.#merges), missing: this.#missing };
+  }
+
+  get #missing(): readonly WorkerId[] {
+    return this.#options.link.others.filter((key) => !this.#merges.has(key));
   }
 
   async #wait(): Promise<void> {
@@ -141,8 +140,7 @@ export class Exchange {
     const { round, base, phases } = this.#start;
     const { link, timing } = this.#options;
     for (let requests = 0; ; ) {
-      const missing = this.#others.filter((key) => !this.#merges.has(key));
-      const counts = { arrived: 0, expected: missing.length, requests };
+      const counts = { arrived: 0, expected: this.#missing.length, requests };
       const move = nextMove(counts, phases, timing, clock.now());
       if (move.type === 'step') return;
       if (move.type === 'wait') {
@@ -150,20 +148,18 @@ export class Exchange {
         continue;
       }
       requests++;
-      for (const to of missing) {
-        void link.send({ step: 'ask-merge', round, digest: base, to }).catch(() => undefined);
-      }
+      for (const to of this.#missing) link.tell({ step: 'ask-merge', round, digest: base, to });
     }
   }
 
   /** Draws the rows that all validators measure on; undefined if the trainer cannot measure. */
-  async #drawRows(isValidator: boolean): Promise<Rows | undefined> {
+  async #drawRows(): Promise<Rows | undefined> {
     const { plan, signal } = this.#session;
     const { clock, trainer } = this.#session.ports;
-    const { round, base, phases } = this.#start;
     const { link, timing } = this.#options;
+    const { round, base, phases } = this.#start;
     const untilMs = phases.trainedMs + timing.scoreMs * DRAW_SHARE;
-    if (isValidator && link.me === this.#drawn) {
+    if (link.me === this.#drawn) {
       const sent = link.send({ step: 'draw', round, digest: base });
       this.#nonce = (await within(sent, untilMs - clock.now(), clock, signal))?.nonce;
     }
@@ -248,9 +244,9 @@ export class Exchange {
     return gainOf(values, { delta }, await losses(values), losses);
   }
 
-  async #send({ payload, codec, merged }: Merge): Promise<void> {
+  #send({ payload, codec, merged }: Merge): void {
     const { round, base } = this.#start;
-    await this.#options.link.send({ step: 'merge', round, digest: base, codec, merged }, payload);
+    this.#options.link.tell({ step: 'merge', round, digest: base, codec, merged }, payload);
   }
 
   /** Pulls, decodes and checks a merge; it counts unless it is refused. */

@@ -59,6 +59,9 @@ const MOST_REPORTED = 100;
 export class ValidatorLink {
   readonly me: WorkerId;
   readonly validators: readonly WorkerId[];
+  readonly isValidator: boolean;
+  /** The validators other than this one. */
+  readonly others: readonly WorkerId[];
   onMessage: (message: ValidatorMessage) => void = () => undefined;
   onRefused: (rejection: Rejection) => void = () => undefined;
   readonly #options: LinkOptions;
@@ -73,6 +76,8 @@ export class ValidatorLink {
     const { run, relays, clock, validators, workers, signer } = options;
     this.me = signer.publicKey;
     this.validators = validators;
+    this.isValidator = validators.includes(this.me);
+    this.others = validators.filter((key) => key !== this.me);
     this.#options = options;
     this.#gate = new Gate(validators, workers);
     this.#attachments = new Attachments(options);
@@ -123,6 +128,11 @@ export class ValidatorLink {
       old.abort(new Error('the message is too old'));
     });
     return { id: event.id, nonce };
+  }
+
+  /** Sends a message in the background; other validators ask again for one that is lost. */
+  tell(fields: MessageFields, payload?: Uint8Array): void {
+    void this.send(fields, payload).catch(() => undefined);
   }
 
   /** Returns the payload of a message; undefined if it does not arrive in time. */

@@ -37,7 +37,7 @@ export function createMerging(
 ): RoundStrategy {
   const { plan, ports } = session;
   const { link, timing } = options;
-  const agreement = new StateAgreement(link, timing, session);
+  const agreement = new StateAgreement(session, options);
   let exchange: Exchange | undefined;
   let round = 0;
   link.onMessage = (message) => {

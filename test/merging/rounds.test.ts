@@ -56,6 +56,34 @@ it('C-05 merges of one group leave every other tensor as it was, and another gro
   expect(refusalsOf(members[0]!).join()).toContain('other-roster');
 });
 
+it('C-05 two groups merge in one run: each moves its own tensors, and together they are one model', async () => {
+  const { url } = relay();
+  const timing = timingFrom(stage.clock.now());
+  const groups = [
+    { name: 'a', trains: [{ from: 0, to: 4096 }] },
+    { name: 'b', trains: [{ from: 4096, to: 8192 }] },
+  ];
+  const members = [0, 1, 2, 3].map((index) => {
+    const of = index < 2 ? 0 : 1;
+    const validators = of === 0 ? [0, 1] : [2, 3];
+    return start({ index, validators, group: groups[of]!, relays: [url], timing, rounds: 2 });
+  });
+  const [a, a2, b, b2] = await Promise.all(members.map(({ finished }) => finished));
+  expect(a!.params.values).toEqual(a2!.params.values);
+  expect(b!.params.values).toEqual(b2!.params.values);
+  const [left, right] = [a!.params.values, b!.params.values];
+  expect([left[0], right[4096]].every((value) => value! > 0.1)).toBe(true);
+  expect([...left.slice(4096), ...right.slice(0, 4096)].every((v) => Object.is(v, 0))).toBe(true);
+  const accepted = [a!, b!].map(({ rounds }) => rounds.map((each) => each.accepted.length));
+  expect(accepted).toEqual([
+    [2, 2],
+    [2, 2],
+  ]);
+  // messages and contributions of the other group are refused
+  expect(refusalsOf(members[0]!).join()).toMatch(/unauthorized.*not a validator/);
+  expect(refusalsOf(members[0]!).join()).toContain('other-roster');
+});
+
 it('C-06 without its peers a validator steps alone in time; the two others average; it adopts their state afterwards (C-07)', async () => {
   const [own, common] = [relay(), relay()];
   const timing = timingFrom(stage.clock.now());

@@ -1,7 +1,8 @@
 /** Groups of experts in a run spec and on a command line. */
 import { ConfigError } from 'nostrain/base';
-import { fields, type Untyped } from 'nostrain/run';
+import { combineSettings, fields, type PartialSettings, presets, type Untyped } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
+import { assertAgreeable } from '../../src/run/settings-rules.ts';
 import { groupedSpec } from '../support/groups.ts';
 
 const cases: readonly (readonly [string, Untyped])[] = [
@@ -62,4 +63,32 @@ describe('the option groups', () => {
     'refuses %j',
     (value) => expect(() => read(value)).toThrow(ConfigError),
   );
+});
+
+describe('experts in a run without a spec', () => {
+  const validators = ['0'.repeat(64)];
+  const mixture = { experts: 4, groups: ['a=0,1', 'b=2,3'] };
+  const merging = { ...mixture, validators, mergeStart: 1, group: 'a' };
+  const judge = (asked: PartialSettings) => () =>
+    assertAgreeable(
+      combineSettings(presets['char-gpt'], { run: 'run', relay: [], model: 'char-gpt', ...asked }),
+    );
+
+  it('go with validators that merge, or without groups', () => {
+    expect(judge(merging)).not.toThrow();
+    expect(judge({ experts: 4, owners: 0 })).not.toThrow();
+  });
+
+  it.each<[string, PartialSettings, string]>([
+    ['groups that no spec assigns', { ...mixture, owners: 0 }, 'flag/groups'],
+    ['an unknown group', { ...merging, group: 'c' }, 'flag/group'],
+    ['no group', { ...merging, group: '' }, 'flag/group'],
+    ['overlapping groups', { ...merging, groups: ['a=0,1', 'b=1,2,3'] }, 'flag/group'],
+    ['an expert without a group', { ...merging, groups: ['a=0,1', 'b=2'] }, 'flag/group'],
+    ['no beginning', { ...merging, mergeStart: 0 }, 'flag/validators'],
+    ['owned chunks', { ...merging, owners: 2 }, 'flag/validators'],
+    ['tiers', { experts: 4, tiers: 2 }, 'flag/experts'],
+  ])('do not go with %s', (_, asked, code) => {
+    expect(judge(asked)).toThrow(expect.objectContaining({ code }));
+  });
 });

@@ -18,6 +18,7 @@ import type { ModelState } from '../../consensus/roots.ts';
 import {
   completeLedger,
   firstLedger,
+  keysOf,
   liveOf,
   type MembershipRules,
   nextLedger,
@@ -159,6 +160,8 @@ export interface Electorate extends Election {
   readonly live: readonly WorkerId[];
   /** Keys whose contributions a member waits for: live(r) and newcomers in their first rounds, if they have weight. */
   readonly awaited: readonly WorkerId[];
+  /** Keys whose contributions have weight. */
+  readonly senders: readonly WorkerId[];
 }
 
 /** A round whose entropy and stakes are known, so it can be opened. */
@@ -206,13 +209,12 @@ function bySession(ledger: Ledger, stakes: ReadonlyMap<WorkerId, bigint>): Stake
 /** Rounds during which members wait for a newcomer's first contribution. */
 const NEWCOMER_ROUNDS = 3;
 
-/** Returns the keys that members wait for, ascending. */
-function awaitedIn(
+/** Returns the keys whose contributions have weight, and those of them that members wait for, ascending. */
+function sendersIn(
   { ledger, spec, run, round }: Situation,
   live: readonly WorkerId[],
   stakes: Stakes,
-): readonly WorkerId[] {
-  const isLive = new Set(live);
+): Pick<Electorate, 'senders' | 'awaited'> {
   // a key without stake sends nothing; it counts as new from the first table that lists it
   const isNew = ({ joined, lastSeen, seenBefore, seatFrom }: Member) => {
     if (joined === 0) return false;
@@ -221,10 +223,10 @@ function awaitedIn(
     return stakes === null ? lastSeen < 0 && round - joined < NEWCOMER_ROUNDS : seatFrom < 0;
   };
   const drawn = drawnOf(membershipOf(spec, run), ledger);
-  const isAwaited = (member: Member) =>
-    (isLive.has(member.key) || isNew(member)) && drawn?.has(member.key) !== false;
-  const eligible = ledger.members.filter(isAwaited).map(({ key }) => key);
-  return weigh({ eligible, stakes, rules: spec.committee }).map(({ key }) => key);
+  const eligible = keysOf(ledger.members, ({ key }) => drawn?.has(key) !== false);
+  const senders = weigh({ eligible, stakes, rules: spec.committee }).map(({ key }) => key);
+  const expected = new Set([...live, ...keysOf(ledger.members, isNew)]);
+  return { senders, awaited: senders.filter((key) => expected.has(key)) };
 }
 
 /** Electorates by ledger: a draw hashes every key, and each judged outcome of a round asks for it. */
@@ -264,7 +266,7 @@ function draw(situation: Situation, stakes: Stakes): Electorate {
       drawCommittee({ ...about, attempt, parent, eligible, leastQuorum }),
   });
   const roster = ledger.members.map(({ key }) => key);
-  return { ...election, roster, live, awaited: awaitedIn(situation, live, stakes) };
+  return { ...election, roster, live, ...sendersIn(situation, live, stakes) };
 }
 
 /** Returns the state with the entropy of its round filled in; lacking while the beacon value is unknown. */

@@ -4,6 +4,7 @@
  */
 import { ConfigError } from '../../base/errors.ts';
 import { groupOfMember, tierOfMember } from '../../consensus/round/seats.ts';
+import type { Heartbeat } from '../../run/contribution.ts';
 import { groupsOf } from '../../run/groups.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Ledger, Member } from '../../run/ledger.ts';
@@ -12,7 +13,7 @@ import { principalOf } from '../../run/spec/feature-fields.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { FindCredentials } from '../decisions/admission.ts';
-import type { Certified } from '../decisions/chain.ts';
+import type { Certified, Electorate } from '../decisions/chain.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 import type { RunReporter } from './events.ts';
@@ -73,6 +74,9 @@ function assertGroup(member: Member, group: number, { mixture }: RunSpec): void 
   });
 }
 
+/** Rounds during which this worker waits for a member that is back: a slow one must not delay all rounds. */
+const RETURN_ROUNDS = 3;
+
 export class Attendance {
   /** Others may have decided rounds that this worker does not know. */
   isBehind = true;
@@ -91,6 +95,8 @@ export class Attendance {
   published: EventId | undefined;
   #mayRest = true;
   #announced: { readonly parent: Digest; readonly wants: 0 | 1 } | undefined;
+  /** Members that were online in the last round but not awaited, and since which round. */
+  #online: ReadonlyMap<WorkerId, number> = new Map();
   readonly #ports: AttendancePorts;
 
   constructor(ports: AttendancePorts) {
@@ -111,6 +117,27 @@ export class Attendance {
     this.isResting = isLate && this.#mayRest && result === 'final' && late === 'discard';
     if (isLate) this.#mayRest = false;
     else if (!isOver && !hasRested) this.#mayRest = true;
+  }
+
+  /**
+   * Returns the senders that are not awaited, but report this round or the last one. A member that comes back skips its
+   * first round to begin the next one with the others, so the result has it from the second round on.
+   */
+  returned(
+    { senders, awaited }: Pick<Electorate, 'senders' | 'awaited'>,
+    round: number,
+    heartbeats: ReadonlyMap<WorkerId, Pick<Heartbeat, 'round' | 'leaving'>>,
+  ): readonly WorkerId[] {
+    const expected = new Set(awaited);
+    const online = senders.filter((key) => {
+      const { leaving = true, round: reported = -1 } = heartbeats.get(key) ?? {};
+      return !expected.has(key) && !leaving && reported >= round - 1;
+    });
+    this.#online = new Map(online.map((key) => [key, this.#online.get(key) ?? round]));
+    return online.filter((key) => {
+      const rounds = round - this.#online.get(key)!;
+      return rounds >= 1 && rounds <= RETURN_ROUNDS;
+    });
   }
 
   /** Sends joins until an outcome lists one; with seat wishes also sends a new join when the wish changes. */
