@@ -190,7 +190,7 @@ function roundStart(
 
 /** Opens the round for listening and voting, resuming what was signed before a restart. */
 async function drive(
-  { state, electorate }: ReadyRound,
+  { state, electorate: elected }: ReadyRound,
   before: CertifiedState,
   member: RunMember,
   session: CertifiedSession,
@@ -198,14 +198,10 @@ async function drive(
   const { wire, clock } = session.ports;
   const { me } = wire;
   const { isReturning, isBehind } = member.attendance;
+  const electorate = member.attendance.withReturned(elected, state.round, wire.heartbeats);
   const memory = await member.memory.of(state, isReturning);
   // arrival times are restored from disk too
-  const local = {
-    me,
-    since: state.time * 1000,
-    delays: member.memory.delays.recent,
-    returned: member.attendance.returned(electorate, state.round, wire.heartbeats),
-  };
+  const local = { me, since: state.time * 1000, delays: member.memory.delays.recent };
   const context = contextOf(state, electorate, local);
   const sent = sentBefore(before);
   for (const id of [...sent, ...signedIn(memory.entry)]) member.keyWatch.signed(id);
@@ -319,22 +315,20 @@ export interface LocalContext {
   readonly since: number;
   /** Arrival times of manifests in recent rounds, in milliseconds. */
   readonly delays: readonly number[];
-  /** Members that are online again: it waits for them too. */
-  readonly returned?: readonly WorkerId[];
 }
 
 /** Builds the context of the round machine from certified state and this worker's own clock data. */
 export function contextOf(
   { spec, run, round, parent }: Chain,
   electorate: Electorate,
-  { returned = [], ...local }: LocalContext,
+  local: LocalContext,
 ): RoundContext {
   const voidView = Math.max(1, Math.min(spec.timing.voidView, electorate.committee.size));
   const timing = { ...spec.timing, voidView };
   return {
     ...local,
     ...electorate,
-    live: [...electorate.awaited, ...returned],
+    live: electorate.awaited,
     run,
     round,
     parent,

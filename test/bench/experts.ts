@@ -32,15 +32,13 @@ import { meanDelta } from '../support/mean.ts';
 
 /** Bytes of each text: one pass of a run. */
 const TEXT_BYTES = 500_000;
-/** Workers of each group. */
-const WORKERS = 2;
 const RUN = 'bench';
 const small = {
   ...{ width: 64, layers: 2, heads: 2, context: 64, ffn: 124, batchSize: 8, tokens: 'bytes' },
-  ...{ experts: 4, groups: ['shakespeare=0,1', 'code=2,3'], on: 'groups' },
+  ...{ experts: 4, groups: ['shakespeare=0,1', 'code=2,3'], on: 'groups', workers: 2 },
 };
 
-type Asked = Record<string, unknown> & { readonly on: string };
+type Asked = Record<string, unknown> & { readonly on: string; readonly workers: number };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -66,22 +64,22 @@ function textOf(bytes: Uint8Array) {
 }
 
 function readSetup(label: string) {
-  const { on, ...asked } = { ...small, ...JSON.parse(label) } as Asked;
+  const { on, workers, ...asked } = { ...small, ...JSON.parse(label) } as Asked;
   const mixture = on === 'groups' ? {} : { experts: 0, groups: [] };
   const settings = combineSettings(presets['char-gpt'], {
     ...{ run: RUN, relay: [], model: 'char-gpt' },
     ...readSettings({ owners: 0, ...asked, ...mixture }, 'settings'),
   });
   const names = [...texts.keys()].filter((name) => ['groups', 'all', name].includes(on));
-  return { on, settings, names };
+  return { on, workers, settings, names };
 }
 
-async function openWorkers(settings: Settings, names: readonly string[]) {
+async function openWorkers({ settings, names, workers }: ReturnType<typeof readSetup>) {
   const { context, batchSize } = settings;
   const model = gptSpec(settings, tokenizers.bytes.vocabulary);
   const open = async (name: string, i: number) => {
     const { training, validation } = texts.get(name)!;
-    const part = { index: (i % WORKERS) + 1, count: WORKERS };
+    const part = { index: (i % workers) + 1, count: workers };
     const shard = shardText(training, part, { form: 'interleaved', context });
     const data = { kind: 'tokens', shard, validation } as const;
     const setup = { model, optimizer: optimizerOf(settings), batch: batchSize, data };
@@ -89,7 +87,7 @@ async function openWorkers(settings: Settings, names: readonly string[]) {
     const moments: readonly Float32Array[] = [];
     return { name, key: `${i}`.repeat(64), trainer, moments };
   };
-  const all = names.flatMap((name) => Array<string>(WORKERS).fill(name));
+  const all = names.flatMap((name) => Array<string>(workers).fill(name));
   return Promise.all(all.map(open));
 }
 
@@ -123,10 +121,11 @@ function partsIn(
 }
 
 async function simulate(label: string): Promise<void> {
-  const { on, settings, names } = readSetup(label);
+  const setup = readSetup(label);
+  const { on, settings } = setup;
   const { rounds, seed, packing, eventBudget } = settings;
   const started = performance.now();
-  const workers = await openWorkers(settings, names);
+  const workers = await openWorkers(setup);
   const { layout } = workers[0]!.trainer;
   const partsOf = partsIn(settings, layout.size, workers);
   const packer = createPacker({ run: RUN, layout, packing, eventBudget, sha256: nativeSha256 });

@@ -120,24 +120,26 @@ export class Attendance {
   }
 
   /**
-   * Returns the senders that are not awaited, but report this round or the last one. A member that comes back skips its
-   * first round to begin the next one with the others, so the result has it from the second round on.
+   * Returns the electorate with members awaited that are online again: their heartbeats name this round or the last
+   * one. They are awaited from their second round on, since most skip the first to begin the next with the others.
    */
-  returned(
-    { senders, awaited }: Pick<Electorate, 'senders' | 'awaited'>,
+  withReturned(
+    electorate: Electorate,
     round: number,
     heartbeats: ReadonlyMap<WorkerId, Pick<Heartbeat, 'round' | 'leaving'>>,
-  ): readonly WorkerId[] {
+  ): Electorate {
+    const { senders, awaited } = electorate;
     const expected = new Set(awaited);
     const online = senders.filter((key) => {
       const { leaving = true, round: reported = -1 } = heartbeats.get(key) ?? {};
       return !expected.has(key) && !leaving && reported >= round - 1;
     });
     this.#online = new Map(online.map((key) => [key, this.#online.get(key) ?? round]));
-    return online.filter((key) => {
+    const returned = online.filter((key) => {
       const rounds = round - this.#online.get(key)!;
       return rounds >= 1 && rounds <= RETURN_ROUNDS;
     });
+    return { ...electorate, awaited: [...awaited, ...returned] };
   }
 
   /** Sends joins until an outcome lists one; with seat wishes also sends a new join when the wish changes. */
