@@ -36,7 +36,7 @@ const notesOf = (author: number): readonly string[] =>
 export async function runNotesDemo(flags: DemoFlags): Promise<number> {
   const folder = join(dataHome(), 'demos', 'notes-corpus');
   await mkdir(folder, { recursive: true });
-  const file = join(folder, 'notes.txt');
+  const file = join(folder, 'notes.jsonl');
   await writeFile(file, await postAndFetch());
   return runTrainingDemo('finetune', { ...flags, corpus: file });
 }
@@ -79,7 +79,7 @@ const postAndFetch = (): Promise<string> =>
       throw new ConfigError('demo/notes', rebuilt.issue.message, { hint: 'run the demo again' });
     }
     writeNote(
-      `${corpus.ids.length} of ${posted.length} notes of ${corpus.authors.length} authors, ` +
+      `${corpus.notes.length} of ${posted.length} notes of ${corpus.authors.length} authors, ` +
         `one deleted; root ${corpus.root.slice(0, 12)}…`,
     );
     return rebuilt.value.text;

@@ -185,14 +185,19 @@ async function attest(
   });
 }
 
+/** Maximum keys named to ask for an invitation. */
+const MOST_HOSTS = 3;
+
 function missingProof(spec: RunSpec, name: WorkerId): string {
   const { admission } = spec;
   const isInviting = admission.kind === 'trust' && admission.by === 'assertions';
+  const keys = admission.kind === 'trust' ? admission.anchors : spec.founders;
+  const hosts = keys.slice(0, MOST_HOSTS).map(npubEncode).join(' or ');
   const how = isInviting
     ? `run: nostrain run invite ${runIdOf(spec)} ${npubEncode(name)}`
     : `follow ${npubEncode(name)}`;
   return (
-    'this key is not invited, so its work does not count yet. Ask a founder to ' +
+    `this key is not invited, so its work does not count yet. Ask ${hosts} to ` +
     `${how}; the worker joins as soon as its relays have that`
   );
 }

@@ -26,7 +26,7 @@ import { groupNamed } from './decisions/groups.ts';
 import { pathOf } from './decisions/replay.ts';
 import { slicesOfRun, tierOf } from './decisions/slices.ts';
 import { memoryStates, unknownOrigin } from './features/disclosure.ts';
-import type { RecomputationTrainers } from './features/feature.ts';
+import type { FeatureMachine, RecomputationTrainers } from './features/feature.ts';
 import { statesOn } from './features/rerun.ts';
 import type { RefreshPort } from './features/stakes.ts';
 import { createHistory } from './history/branches.ts';
@@ -60,6 +60,7 @@ export interface CertifiedOptions extends Hashing, Pick<CredentialSearch, 'machi
   readonly chunks?: CheckpointChunks | undefined;
   /** Opens trainers that reproduce those of others; without it this worker checks nothing in a run with a jury. */
   readonly recomputation?: RecomputationTrainers | undefined;
+  readonly deletedNotes?: FeatureMachine['deletedNotes'];
   /** If the run has forked: an outcome on the branch to follow. */
   readonly branch?: Digest | undefined;
   /** Outcome known from a trusted source: the worker refuses every history without it. */
@@ -327,6 +328,7 @@ function memberOf(
     wantsSeats: options.wantsSeats,
     machine: {
       sha256,
+      deletedNotes: options.deletedNotes,
       measuring: measure && { measure, secret: toHex(secretKey) },
       disclosure: {
         relays,

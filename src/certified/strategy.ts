@@ -8,6 +8,7 @@ import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
 import { type Beginning, beginLate, comeBack, graceOf } from '../consensus/round/timing.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { deletedOf } from '../run/ledger.ts';
 import { publish } from '../worker/publish.ts';
 import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
@@ -183,6 +184,7 @@ function roundStart(
     roster: electorate.eligible,
     assignment,
     trains: trainedIn(state.spec, state.round, assignment.chunksOf(me)),
+    without: deletedOf(state.ledger),
     keepsDelta: true,
     ...(committing && { commit: (made) => committing.commit!(made) }),
   };

@@ -162,3 +162,18 @@ export function signedEventBytes(draft: EventDraft): number {
   const placeholders = { id: '0'.repeat(64), pubkey: '0'.repeat(64), sig: '0'.repeat(128) };
   return utf8(JSON.stringify({ ...draft, ...placeholders })).length;
 }
+
+/** Returns the newest event of each slot, by default of each author. Of two of one second the lower id wins (NIP-01). */
+export function newestOf(
+  events: readonly SignedEvent[],
+  slotOf: (event: SignedEvent) => string = ({ pubkey }) => pubkey,
+): ReadonlyMap<string, SignedEvent> {
+  const newest = new Map<string, SignedEvent>();
+  for (const event of events) {
+    const slot = slotOf(event);
+    const known = newest.get(slot);
+    const later = event.created_at - (known?.created_at ?? Number.NEGATIVE_INFINITY);
+    if (later > 0 || (later === 0 && event.id < known!.id)) newest.set(slot, event);
+  }
+  return newest;
+}

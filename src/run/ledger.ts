@@ -65,6 +65,9 @@ export const nextSnapshotOf = ({ features }: Ledger): Digest | null => features.
 /** Returns the workers whose contribution to the last round may still be listed, late; ascending. */
 export const lateOf = ({ features }: Ledger): readonly WorkerId[] => features.defer?.late ?? [];
 
+/** Returns the positions of deleted notes that workers leave out in the coming round; ascending. */
+export const deletedOf = ({ features }: Ledger): readonly number[] => features.notes?.deleted ?? [];
+
 /** Maximum roster size: an outcome refers to keys by u16. */
 const MOST_MEMBERS = 65_536;
 /** Maximum size of a ledger that is parsed. */

@@ -5,6 +5,7 @@ import { safeLine } from '../base/errors.ts';
 import { formatLoss, plural } from '../base/numbers.ts';
 import type { EventDraft } from '../network/event.ts';
 import type { Filter } from '../network/transport/frames.ts';
+import { NAMED_SITE } from './sites.ts';
 import { type Contributor, type Share, type Split, zapShares, zapTags } from './zaps.ts';
 
 const NOTE = 1;
@@ -157,9 +158,9 @@ export function drawLosses(losses: readonly number[]): string {
     .join('');
 }
 
-/** Returns a filter for notes and model cards about a run. */
+/** Returns a filter for notes, model cards and sites about a run. */
 export const notesFilter = (address: string): Filter => ({
-  kinds: [NOTE, CARD],
+  kinds: [NOTE, CARD, NAMED_SITE],
   '#a': [address],
   limit: MOST_NOTES,
 });

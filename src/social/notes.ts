@@ -1,36 +1,46 @@
 /**
- * A corpus of notes: events of chosen authors, as ids under one Merkle root, so that all who fetch them train on the
- * same bytes. Events that their authors deleted (NIP-09), or that a request to vanish covers (NIP-62), are left out.
+ * A corpus of notes: events of chosen authors under one Merkle root, so that all who fetch them train on the same
+ * bytes. Events that their authors deleted (NIP-09), or that a request to vanish covers (NIP-62), are left out.
  */
 
 import { fromHex, utf8 } from '../base/bytes.ts';
-import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';
+import { canonicalJson, parseJson } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { merkleTree } from '../base/merkle.ts';
-import { isHash, isWithin, listOf, shape } from '../base/shape.ts';
-import type { SignedEvent } from '../network/event.ts';
+import { isCount, isHash, isWithin, listOf } from '../base/shape.ts';
+import { newestOf, type SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/frames.ts';
 import { JsonReader } from '../run/json-reader.ts';
+import { MOST_NOTES } from '../run/spec/feature-fields.ts';
 
 const DELETION = 5;
 const VANISH = 62;
-const FORMAT = 'nostrain/notes/1';
-/** Maximum authors and notes of a corpus; a definition with as many is below 8 MiB. */
+const FORMAT = 'nostrain/notes/2';
+/** Maximum authors of a corpus. */
 export const MOST_AUTHORS = 256;
-export const MOST_NOTES = 100_000;
-const LONGEST_DEFINITION = 8 << 20;
+/** Maximum characters of a definition with as many notes as allowed. */
+const LONGEST_DEFINITION = 32 << 20;
+/** Maximum characters of the name (`d`) of a note. */
+const LONGEST_NAME = 256;
 /** Maximum characters of one note. */
 const LONGEST_NOTE = 65_536;
 /** Maximum ids in one request. */
 export const IDS_PER_REQUEST = 64;
 
+/** What a definition says about a note: enough to see whether an event deletes it. */
+export interface NoteEntry extends Pick<SignedEvent, 'id' | 'pubkey' | 'created_at' | 'kind'> {
+  /** Value of the `d` tag; empty without one. */
+  readonly name: string;
+}
+
 export interface NotesCorpus {
-  /** Merkle root over the ids, in the order of the text. */
+  /** Merkle root over the entries. */
   readonly root: string;
   /** SHA-256 of the text, as a run spec names its corpus. */
   readonly text: string;
-  readonly ids: readonly string[];
+  /** In the order of the text. */
+  readonly notes: readonly NoteEntry[];
   /** Authors with notes in it, and how many, ascending by key. */
   readonly authors: readonly { readonly key: string; readonly notes: number }[];
 }
@@ -53,11 +63,8 @@ export const deletionsFilter = (authors: readonly string[]): Filter => ({
   authors,
 });
 
-/** Reports whether an event asks to delete others. */
-export const isDeletion = ({ kind }: SignedEvent): boolean => kind === DELETION || kind === VANISH;
-
 /** Returns a test for notes that none of these verified events deletes. Only the author of a note can delete it. */
-export function notDeletedBy(events: readonly SignedEvent[]): (note: SignedEvent) => boolean {
+export function notDeletedBy(events: readonly SignedEvent[]): (note: NoteEntry) => boolean {
   const targets = new Map<string, number>();
   const vanished = new Map<string, number>();
   const keepLatest = (times: Map<string, number>, key: string, at: number) =>
@@ -69,8 +76,8 @@ export function notDeletedBy(events: readonly SignedEvent[]): (note: SignedEvent
       if (name === 'e' || name === 'a') keepLatest(targets, `${pubkey} ${target}`, at);
     }
   }
-  return ({ id, pubkey, kind, created_at: at, tags }) => {
-    const address = `${kind}:${pubkey}:${tags.find(([name]) => name === 'd')?.[1] ?? ''}`;
+  return ({ id, pubkey, kind, created_at: at, name }) => {
+    const address = `${kind}:${pubkey}:${name}`;
     const isNamed = targets.has(`${pubkey} ${id}`);
     const isOlder = (until: number | undefined) => until !== undefined && at <= until;
     return (
@@ -79,76 +86,109 @@ export function notDeletedBy(events: readonly SignedEvent[]): (note: SignedEvent
   };
 }
 
-/** Reports whether of several events with one address only the newest counts (NIP-01). */
-const isAddressable = (kind: number): boolean => kind >= 30_000 && kind < 40_000;
-
-/** Returns the newest version of each note: an addressable one replaces those before it; ties go to the lowest id. */
-function newestOf(notes: readonly SignedEvent[]): readonly SignedEvent[] {
-  const newest = new Map<string, SignedEvent>();
-  for (const note of notes) {
-    const { id, kind, pubkey, tags, created_at: at } = note;
-    const name = tags.find(([first]) => first === 'd')?.[1] ?? '';
-    const slot = isAddressable(kind) ? `${kind}:${pubkey}:${name}` : id;
-    const known = newest.get(slot);
-    const isNewer = !known || at > known.created_at || (at === known.created_at && id < known.id);
-    if (isNewer) newest.set(slot, note);
-  }
-  return [...newest.values()];
+/** Returns the notes that these verified events delete, by position in the text, ascending. */
+export function deletedNotes(
+  { notes }: NotesCorpus,
+  events: readonly SignedEvent[],
+): readonly number[] {
+  const isKept = notDeletedBy(events);
+  return notes.flatMap((note, at) => (isKept(note) ? [] : [at]));
 }
+
+const entryOf = ({ id, pubkey, created_at, kind, tags }: SignedEvent): NoteEntry => {
+  const name = tags.find(([first]) => first === 'd')?.[1] ?? '';
+  return { id, pubkey, created_at, kind, name };
+};
+
+/** Returns what a note shares with those that it replaces: the address of an addressable note, else its own id. */
+function slotOf(note: SignedEvent): string {
+  const { id, kind, pubkey, name } = entryOf(note);
+  return kind >= 30_000 && kind < 40_000 ? `${kind}:${pubkey}:${name}` : id;
+}
+
+/** Form of the text: a JSON object a line, which divides into notes for any tokenizer, or plain text. */
+export type NotesForm = 'lines' | 'plain';
 
 /** Defines a corpus from verified events: notes of the kinds, without deleted ones, oldest first, ties by id. */
 export function defineNotes(
   events: readonly SignedEvent[],
   kinds: readonly number[],
+  form: NotesForm = 'lines',
 ): OpenedCorpus {
   const isKept = notDeletedBy(events);
-  const notes = newestOf(events.filter((event) => kinds.includes(event.kind)))
-    .filter((event) => isKept(event) && isReadable(event))
+  const ofKinds = events.filter(({ kind }) => kinds.includes(kind));
+  const notes = [...newestOf(ofKinds, slotOf).values()]
+    .filter((event) => isKept(entryOf(event)) && isReadable(event))
     .sort((a, b) => a.created_at - b.created_at || (a.id < b.id ? -1 : 1))
     .slice(-MOST_NOTES);
-  return openedFrom(notes);
+  return openedFrom(notes, form);
 }
 
-const isReadable = ({ content }: SignedEvent): boolean =>
-  content.trim() !== '' && content.length <= LONGEST_NOTE;
+const isReadable = (event: SignedEvent): boolean =>
+  event.content.trim() !== '' &&
+  event.content.length <= LONGEST_NOTE &&
+  entryOf(event).name.length <= LONGEST_NAME;
 
-function openedFrom(notes: readonly SignedEvent[]): OpenedCorpus {
-  const text = notes.map(({ content }) => `${content.trim()}\n\n`).join('');
+const texts: Readonly<Record<NotesForm, (content: string) => string>> = {
+  lines: (content) => `${JSON.stringify({ text: content.trim() })}\n`,
+  plain: (content) => `${content.trim()}\n\n`,
+};
+
+function openedFrom(events: readonly SignedEvent[], form: NotesForm): OpenedCorpus {
+  const text = events.map(({ content }) => texts[form](content)).join('');
+  const notes = events.map(entryOf);
+  const authors = authorsOf(notes);
+  return { text, corpus: { root: rootOf(notes), text: sha256Hex(utf8(text)), notes, authors } };
+}
+
+function authorsOf(notes: readonly NoteEntry[]): NotesCorpus['authors'] {
   const counts = new Map<string, number>();
   for (const { pubkey } of notes) counts.set(pubkey, (counts.get(pubkey) ?? 0) + 1);
-  const authors = [...counts]
+  return [...counts]
     .map(([key, count]) => ({ key, notes: count }))
     .sort((a, b) => (a.key < b.key ? -1 : 1));
-  const ids = notes.map(({ id }) => id);
-  return { text, corpus: { root: rootOf(ids), text: sha256Hex(utf8(text)), ids, authors } };
 }
 
-/** Returns the Merkle root over ids. */
-const rootOf = (ids: readonly string[]): string => merkleTree(ids.map((id) => fromHex(id)!)).root;
+type NoteRow = readonly [id: string, key: string, at: number, kind: number, name: string];
+
+const rowOf = ({ id, pubkey, created_at, kind, name }: NoteEntry): NoteRow => [
+  id,
+  pubkey,
+  created_at,
+  kind,
+  name,
+];
+
+/** Returns the Merkle root over the hashes of entries. */
+const rootOf = (notes: readonly NoteEntry[]): string =>
+  merkleTree(notes.map((note) => fromHex(sha256Hex(utf8(canonicalJson(rowOf(note)))))!)).root;
 
 /**
  * Rebuilds the text from verified events in any order. Refuses with the number of notes that are missing, or if the
  * events do not give the text that the definition names.
  */
 export function rebuildNotes(
-  { ids, root, text }: NotesCorpus,
+  { notes, root, text }: NotesCorpus,
   events: readonly SignedEvent[],
-): Result<OpenedCorpus> {
+): Result<OpenedCorpus & { readonly form: NotesForm }> {
   const byId = new Map(events.map((event) => [event.id, event]));
-  const notes = ids.flatMap((id) => byId.get(id) ?? []);
-  const missing = ids.length - notes.length;
+  const found = notes.flatMap(({ id }) => byId.get(id) ?? []);
+  const missing = notes.length - found.length;
   if (missing > 0)
-    return refuse('notes-missing', 'ids', `${missing} of ${ids.length} notes are missing`);
-  const opened = openedFrom(notes);
-  const isSame = opened.corpus.root === root && opened.corpus.text === text;
-  return isSame ? ok(opened) : refuse('notes-other', 'text', 'the notes give another text');
+    return refuse('notes-missing', 'notes', `${missing} of ${notes.length} notes are missing`);
+  for (const form of ['lines', 'plain'] as const) {
+    const opened = openedFrom(found, form);
+    const { corpus } = opened;
+    if (corpus.root === root && corpus.text === text) return ok({ ...opened, form });
+  }
+  return refuse('notes-other', 'text', 'the notes give another text');
 }
 
 /** Formats a definition as canonical JSON. */
-export const writeNotes = (corpus: NotesCorpus): string =>
-  `${canonicalJson({ format: FORMAT, ...corpus } as unknown as Json)}\n`;
+export const writeNotes = ({ root, text, notes }: NotesCorpus): string =>
+  `${canonicalJson({ format: FORMAT, root, text, notes: notes.map(rowOf) })}\n`;
 
-/** Parses an untrusted definition, and checks the ids against the root. */
+/** Parses an untrusted definition, and checks the notes against the root. */
 export function parseNotes(text: string): Result<NotesCorpus> {
   if (text.length > LONGEST_DEFINITION)
     return refuse('too-large', 'notes', `${text.length} characters`);
@@ -156,20 +196,28 @@ export function parseNotes(text: string): Result<NotesCorpus> {
   if (!json.ok) return json;
   const reader = new JsonReader(json.value);
   reader.text('format', (format) => format === FORMAT);
-  const corpus: NotesCorpus = {
-    root: reader.hex32('root'),
-    text: reader.hex32('text'),
-    ids: reader.guarded('ids', areIds, []),
-    authors: reader.guarded('authors', areAuthors, []).map(({ key, notes }) => ({ key, notes })),
-  };
+  const notes = reader
+    .guarded('notes', areRows, [])
+    .map(([id, pubkey, created_at, kind, name]) => ({ id, pubkey, created_at, kind, name }));
+  const corpus = { root: reader.hex32('root'), text: reader.hex32('text'), notes };
   const at = reader.problem;
   if (at !== undefined) return refuse('bad-notes', at, `\`${at}\` is malformed`);
-  return rootOf(corpus.ids) === corpus.root
-    ? ok(corpus)
-    : refuse('bad-notes', 'root', 'the root is not that of the ids');
+  return rootOf(notes) === corpus.root
+    ? ok({ ...corpus, authors: authorsOf(notes) })
+    : refuse('bad-notes', 'root', 'the root is not that of the notes');
 }
 
-const areIds = (value: unknown): value is readonly string[] =>
-  listOf(isHash, MOST_NOTES, 1)(value) && new Set(value).size === value.length;
+const isRow = (row: unknown): row is NoteRow =>
+  Array.isArray(row) &&
+  row.length === 5 &&
+  isHash(row[0]) &&
+  isHash(row[1]) &&
+  isCount(row[2]) &&
+  isWithin(0, 65_535)(row[3]) &&
+  typeof row[4] === 'string' &&
+  row[4].length <= LONGEST_NAME;
 
-const areAuthors = listOf(shape({ key: isHash, notes: isWithin(0, MOST_NOTES) }), MOST_AUTHORS);
+const areRows = (value: unknown): value is readonly NoteRow[] =>
+  listOf(isRow, MOST_NOTES, 1)(value) &&
+  new Set(value.map(([id]) => id)).size === value.length &&
+  new Set(value.map(([, key]) => key)).size <= MOST_AUTHORS;

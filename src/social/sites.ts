@@ -7,9 +7,10 @@ import { run } from '../../kinds/run.ts';
 import { utf8 } from '../base/bytes.ts';
 import { sha256Hex } from '../base/hash.ts';
 import type { EventDraft } from '../network/event.ts';
+import { type Share, zapTags } from './zaps.ts';
 
 /** Kind of a named site: other sites of the key, and its root site, stay unchanged. */
-const NAMED_SITE = 35_128;
+export const NAMED_SITE = 35_128;
 const SNAPSHOT = 5128;
 
 export interface SiteFile {
@@ -29,6 +30,8 @@ export interface Site {
   readonly source?: string | undefined;
   /** Relay that has the handler event of this key. */
   readonly relay: string;
+  /** How a zap of the site is split: the address of the run that it shows, which is over, and its contributors. */
+  readonly split?: { readonly run: string; readonly shares: readonly Share[] } | undefined;
 }
 
 /** Returns the aggregate hash of NIP-5A: equal files have equal hashes, independent of the signer. */
@@ -51,7 +54,7 @@ const HANDLER = 31_990;
 
 /** Returns the drafts of the manifest and of its snapshot. */
 export function buildSite(site: Site, createdAt: number): readonly [EventDraft, EventDraft] {
-  const { name, title, author, files, servers, source, relay } = site;
+  const { name, title, author, files, servers, source, relay, split } = site;
   const about = [
     ...files.map(({ path, sha256 }) => ['path', path, sha256]),
     ['x', siteHash(files), 'aggregate'],
@@ -59,6 +62,7 @@ export function buildSite(site: Site, createdAt: number): readonly [EventDraft, 
     ['title', title],
     ...(source === undefined ? [] : [['source', source]]),
     ['app', `${HANDLER}:${author}:${HANDLER_ID}`, relay],
+    ...(split === undefined ? [] : [['a', split.run, relay], ...zapTags(split.shares, relay)]),
   ];
   const draft = { created_at: createdAt, content: '' };
   return [

@@ -4,7 +4,7 @@
  */
 import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, parseJson } from '../base/canonical-json.ts';
-import type { SignedEvent } from '../network/event.ts';
+import { newestOf, type SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/frames.ts';
 
 /** What the certified rounds say about a worker; `WorkerPicture` is one. */
@@ -112,11 +112,7 @@ export const profilesFilter = (shares: readonly Share[]): Filter => ({
 
 /** Divides contributors by whether their newest profile among verified events names a Lightning address. */
 export function splitZaps(shares: readonly Share[], profiles: readonly SignedEvent[]): Split {
-  const newest = new Map<string, SignedEvent>();
-  for (const event of profiles) {
-    const known = newest.get(event.pubkey);
-    if (known === undefined || known.created_at < event.created_at) newest.set(event.pubkey, event);
-  }
+  const newest = newestOf(profiles);
   const takes = ({ key }: Share): boolean => {
     const profile = newest.get(key);
     return profile !== undefined && takesZaps(profile);

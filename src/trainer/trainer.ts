@@ -314,11 +314,12 @@ function beginningOf(
 /** Draws the rows of the next steps. */
 function rowsOf(
   { checked, batch }: OpenedSetup,
-  { batchKey: key, round }: TrainTask,
+  { batchKey: key, round, without }: TrainTask,
   { done: firstStep, count: steps }: { readonly done: number; readonly count: number },
 ): Int32Array {
   const bound = checked.bound('shard');
-  return checked.offsetsOf('shard', drawRows({ key, round, firstStep, steps, batch, bound }));
+  const drawn = drawRows({ key, round, firstStep, steps, batch, bound });
+  return checked.offsetsOf('shard', drawn, without);
 }
 
 /** Returns the optimizer's moments and the steps they have seen; zeros before the first step. */

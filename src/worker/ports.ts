@@ -46,6 +46,8 @@ export interface TrainTask {
   readonly batchKey: Key;
   /** Ranges of the parameters to train, in a model with experts; default all. The others keep their bits. */
   readonly trains?: readonly Range[] | undefined;
+  /** Documents of the corpus that no batch may read, by position, ascending; default none. */
+  readonly without?: readonly number[] | undefined;
   /** Returns how many more steps may follow; called between steps. At 0 the phase ends, after at least one step. */
   remainingSteps?(done: number): number;
   /** Saves the phase in progress; an engine that ignores it restarts the phase after a crash. */

@@ -18,6 +18,8 @@ export interface RoundStart {
   readonly assignment: ChunkAssignment;
   /** Ranges of the parameters that this worker trains, in a run with groups of experts; default all. */
   readonly trains?: readonly Range[] | undefined;
+  /** Documents of the corpus that this round leaves out, by position, ascending; default none. */
+  readonly without?: readonly number[] | undefined;
   /** Digest of the previous outcome, in certified runs. */
   readonly parent?: Digest | undefined;
   /** Keeps the full delta in the state until the round is over, so that chunks that did not count can return. */

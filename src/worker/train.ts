@@ -44,6 +44,7 @@ export interface InnerStart {
   /** Number of steps; default from the plan. */
   readonly steps?: number;
   readonly trains?: TrainTask['trains'];
+  readonly without?: TrainTask['without'];
 }
 
 export interface InnerEnd {
@@ -64,6 +65,7 @@ const taskOf = (start: InnerStart, plan: Pick<Plan, 'innerSteps' | 'seed'>): Tra
   params: start.params.slice(),
   moments: start.moments,
   trains: start.trains,
+  without: start.without,
   ...stepsOf(start, plan),
 });
 
@@ -71,7 +73,7 @@ const taskOf = (start: InnerStart, plan: Pick<Plan, 'innerSteps' | 'seed'>): Tra
 export const stepsOf = (
   { round, worker, steps }: Pick<InnerStart, 'round' | 'worker' | 'steps'>,
   { innerSteps, seed }: Pick<Plan, 'innerSteps' | 'seed'>,
-): Omit<TrainTask, 'params' | 'moments' | 'trains'> => ({
+): Omit<TrainTask, 'params' | 'moments' | 'trains' | 'without'> => ({
   round,
   steps: steps ?? innerSteps,
   firstStep: round * innerSteps,
@@ -133,12 +135,13 @@ async function trainAndSeal<S extends WorkerState>(
   session: Session,
   keeper: PhaseKeeper,
 ): Promise<SealedState<S>> {
-  const { base, sliceDigests, roster, assignment, trains, parent, keepsDelta, commit } = start;
+  const { base, sliceDigests, roster, assignment, parent, keepsDelta, commit } = start;
+  const { trains, without } = start;
   const { plan, ports, signal } = session;
   const { trainer, wire, report } = ports;
   const { round } = state;
   const { trained, delta } = await innerPhase(
-    { ...innerStart(state, wire.me), trains },
+    { ...innerStart(state, wire.me), trains, without },
     plan,
     trainer,
     (progress) => report({ type: 'progress', round, ...progress }),

@@ -5,7 +5,7 @@ import { createRelay } from 'nostrain/relay';
 import { describe, expect, it } from 'vitest';
 import {
   defineNotes,
-  notDeletedBy,
+  deletedNotes,
   parseNotes,
   rebuildNotes,
   writeNotes,
@@ -33,7 +33,10 @@ const remove = (signer: typeof anna, tags: string[][], at = 10, kind = 5) =>
 describe('a corpus of notes', () => {
   it('N-67: is the same in any order of events, and lists its authors', () => {
     const { corpus, text } = defineNotes(notes, [1]);
-    expect(text).toBe('one\n\ntwo\n\nthree\n\n');
+    expect(text).toBe('{"text":"one"}\n{"text":"two"}\n{"text":"three"}\n');
+    const plain = defineNotes(notes, [1], 'plain');
+    expect(plain.text).toBe('one\n\ntwo\n\nthree\n\n');
+    expect(rebuildNotes(plain.corpus, notes)).toMatchObject({ ok: true, value: plain });
     expect(defineNotes([...notes, ...notes].reverse(), [1]).corpus).toEqual(corpus);
     expect(corpus.authors.map(({ notes: count }) => count).sort()).toEqual([1, 2]);
     const parsed = parseNotes(writeNotes(corpus));
@@ -42,27 +45,33 @@ describe('a corpus of notes', () => {
   });
 
   it('N-67: leaves out what its author deleted or vanished with, and nothing that another key names', () => {
-    const texts = (...more: SignedEvent[]) => defineNotes([...notes, ...more], [1]).text;
+    const texts = (...more: SignedEvent[]) => defineNotes([...notes, ...more], [1], 'plain').text;
     expect(texts(remove(anna, [['e', notes[0]!.id]]))).toBe('two\n\nthree\n\n');
     expect(texts(remove(bea, [['e', notes[0]!.id]]))).toBe('one\n\ntwo\n\nthree\n\n');
     expect(texts(remove(anna, [['relay', 'ALL_RELAYS']], 2, 62))).toBe('two\n\nthree\n\n');
     const old = post(anna, 'draft', 4, { kind: 30_023, tags: [['d', 'x']] });
     const article = post(anna, 'article', 5, { kind: 30_023, tags: [['d', 'x']] });
-    expect(defineNotes([article, old], [30_023]).text).toBe('article\n\n');
+    expect(defineNotes([article, old], [30_023], 'plain').text).toBe('article\n\n');
     const gone = remove(anna, [['a', `30023:${anna.publicKey}:x`]]);
-    expect(notDeletedBy([gone])(article)).toBe(false);
-    expect(notDeletedBy([remove(bea, [['a', `30023:${anna.publicKey}:x`]])])(article)).toBe(true);
+    const { corpus } = defineNotes([article, ...notes], [1, 30_023]);
+    expect(deletedNotes(corpus, [gone])).toEqual([3]);
+    expect(deletedNotes(corpus, [remove(bea, [['a', `30023:${anna.publicKey}:x`]])])).toEqual([]);
+    expect(deletedNotes(corpus, [remove(bea, [['e', notes[0]!.id]])])).toEqual([]);
+    expect(deletedNotes(corpus, [remove(anna, [], 3, 62)])).toEqual([0, 2]);
   });
 
   it('N-67: that lacks a note, or whose definition is altered, is refused', () => {
     const { corpus } = defineNotes(notes, [1]);
     expect(rebuildNotes(corpus, notes.slice(1))).toMatchObject({ ok: false });
     expect(rebuildNotes({ ...corpus, text: 'a'.repeat(64) }, notes)).toMatchObject({ ok: false });
-    const ids = [...corpus.ids].reverse();
-    expect(parseNotes(writeNotes({ ...corpus, ids }))).toMatchObject({ ok: false });
+    const reversed = { ...corpus, notes: [...corpus.notes].reverse() };
+    expect(parseNotes(writeNotes(reversed))).toMatchObject({ ok: false });
+    const [first, ...others] = corpus.notes;
+    const stolen = { ...corpus, notes: [{ ...first!, pubkey: bea.publicKey }, ...others] };
+    expect(parseNotes(writeNotes(stolen))).toMatchObject({ ok: false });
     expect(parseNotes('{}')).toMatchObject({ ok: false });
     expect(parseNotes('x'.repeat(9 << 20))).toMatchObject({ ok: false });
-    const twice = { ...corpus, ids: [corpus.ids[0]!, corpus.ids[0]!] };
+    const twice = { ...corpus, notes: [first!, first!] };
     expect(parseNotes(writeNotes(twice))).toMatchObject({ ok: false });
   });
 });

@@ -94,6 +94,7 @@ export function rosterChange(
     snapshot,
     seen: [...new Set([...keys(accepted), ...voters.value.keys])],
     scores: voters.value.scores,
+    deleted: voters.value.deleted,
     accepted: keys(accepted.filter(({ late }) => !late)),
     contributed: keys(accepted.filter(({ empty }) => !empty)),
     joins: outcome.joins.map((join) => rosterJoin(chain, join)),
@@ -115,6 +116,8 @@ interface Voters {
   readonly keys: readonly WorkerId[];
   /** Weighted medians of the scores in their votes, by contributor to the round before theirs. */
   readonly scores: ReadonlyMap<WorkerId, number> | null;
+  /** Deleted notes that at least one honest voter names. */
+  readonly deleted: readonly number[];
 }
 
 /**
@@ -129,7 +132,7 @@ function votersOf(
 ): Ruling<Voters> {
   if (before === null) {
     return votes === null
-      ? valid({ keys: [], scores: null })
+      ? valid({ keys: [], scores: null, deleted: [] })
       : invalid('no-quorum', 'votes', 'votes before round 0');
   }
   const situation: Situation = { spec, run, ...before };
@@ -137,7 +140,17 @@ function votersOf(
   if (!certificate.ok) return certificate;
   const out = new Set([...ledger.faulted, ...culprits]);
   const scores = spec.scores ? scoresOf(before, certificate.value, out) : null;
-  return valid({ keys: certificate.value.commits.map(({ key }) => key), scores });
+  const keys = certificate.value.commits.map(({ key }) => key);
+  return valid({ keys, scores, deleted: deletedIn(certificate.value) });
+}
+
+/** Returns the notes that more of the listed commits name than the committee may have liars. */
+function deletedIn({ committee, commits }: JudgedCertificate): readonly number[] {
+  const counts = new Map<number, number>();
+  for (const note of commits.flatMap(({ features }) => features?.notes?.deleted ?? [])) {
+    counts.set(note, (counts.get(note) ?? 0) + 1);
+  }
+  return [...counts.keys()].filter((note) => counts.get(note)! > committee.size - committee.quorum);
 }
 
 /**

@@ -63,6 +63,8 @@ export interface FeatureMachine {
         readonly sign: (draft: EventDraft) => SignedEvent;
       }
     | undefined;
+  /** Returns the notes of the corpus that their authors deleted so far, by position, ascending. */
+  readonly deletedNotes?: (() => Promise<readonly number[]>) | undefined;
   readonly sha256: Sha256;
 }
 

@@ -3,10 +3,11 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { rerun } from './disclosure.ts';
 import type { CertifiedFeature } from './feature.ts';
 import { jury } from './jury.ts';
+import { notes } from './notes.ts';
 import { scores } from './scores.ts';
 import { screening } from './screening.ts';
 
-const features: readonly CertifiedFeature[] = [rerun, jury, screening, scores];
+const features: readonly CertifiedFeature[] = [rerun, jury, screening, scores, notes];
 
 /** Returns the features that a run uses. */
 export const featuresOf = (spec: RunSpec): readonly CertifiedFeature[] =>

@@ -13,6 +13,7 @@ import type { Manifest } from '../../network/wire/manifests.ts';
 import { createPacker } from '../../network/wire/packer.ts';
 import { isDrawn } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
+import { deletedOf } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { isAllowedStepCount } from '../../run/settings.ts';
 import type { Trainer } from '../../worker/ports.ts';
@@ -295,6 +296,7 @@ async function rerunSteps(
     moments,
     worker: manifest.worker,
     steps: manifest.steps,
+    without: deletedOf(state.ledger),
     residual: residual ?? new Float64Array(params.layout.size),
   };
   const report = ({ step, steps }: { step: number; steps: number }) => onProgress?.(step, steps);

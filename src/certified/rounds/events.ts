@@ -63,6 +63,8 @@ export interface CertifiedRound {
     /** Below the floor: its contributions are harmful repeatedly, so it has no seat two rounds later. */
     readonly isLow: boolean;
   }[];
+  /** Number of deleted notes that workers leave out from the next round on; absent without a corpus of notes. */
+  readonly deletedNotes?: number;
 }
 
 /** Summary of a round that a committee decided. */

@@ -1,22 +1,17 @@
 /** `nostrain corpus`: makes a corpus of the notes of Nostr authors, and fetches one that another user defined. */
-import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { readKey } from '../../run/field.ts';
+import { MOST_NOTES } from '../../run/spec/feature-fields.ts';
 import {
   defineNotes,
-  deletionsFilter,
   IDS_PER_REQUEST,
-  isDeletion,
   MOST_AUTHORS,
-  MOST_NOTES,
   type NotesCorpus,
-  notDeletedBy,
   notesFilters,
-  parseNotes,
   rebuildNotes,
   writeNotes,
 } from '../../social/notes.ts';
@@ -30,7 +25,7 @@ import {
 } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
-import { readText } from '../shared/files.ts';
+import { NOTES_WAIT_MS, readDeleted, readNotes } from '../shared/notes.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
 export const corpus = (): Command =>
@@ -41,7 +36,6 @@ export const corpus = (): Command =>
 
 const readingFlags = {
   relay: withDefault(several('<url>', 'relay to read from, repeatable'), [], 'none'),
-  text: withDefault(text('<file>', 'file for the text to train on'), 'notes.txt'),
   ...connectionFlags,
 };
 
@@ -49,6 +43,15 @@ const defineFlags = {
   authors: withDefault(several('<npub>', 'author whose notes to take, repeatable'), [], 'none'),
   kinds: withDefault(text('<list>', 'kinds of notes, separated by commas'), '1,30023'),
   output: { ...withDefault(text('<file>', 'file for the definition'), 'notes.json'), short: 'o' },
+  text: withDefault(
+    text('<file>', 'file for the text: .jsonl with a note a line, or .txt (for tabs)'),
+    'notes.jsonl',
+  ),
+  ...readingFlags,
+};
+
+const fetchFlags = {
+  text: text('<file>', 'file for the text (default: notes.jsonl or notes.txt, as defined)'),
   ...readingFlags,
 };
 
@@ -71,8 +74,9 @@ const defineCorpus = (): Command =>
       const events = await withRelays(flags.relay, reach, ({ relays }) =>
         readAuthors(relays, authors, kinds, signal),
       );
-      const opened = defineNotes(events, kinds);
-      if (opened.corpus.ids.length === 0) {
+      const form = flags.text.endsWith('.jsonl') ? 'lines' : 'plain';
+      const opened = defineNotes(events, kinds, form);
+      if (opened.corpus.notes.length === 0) {
         throw new ConfigError('corpus/empty', 'these relays have no notes of these authors', {
           hint: 'name the relays that they write to with --relay',
         });
@@ -87,31 +91,26 @@ const fetchCorpus = (): Command =>
   commandWith(
     'fetch',
     'fetch the notes of a definition, check them, and say which their authors have deleted since',
-    readingFlags,
+    fetchFlags,
   )
     .argument('<file>', 'definition that `nostrain corpus nostr` wrote')
-    .action((file: string, flags: FlagValues<typeof readingFlags>) =>
+    .action((file: string, flags: FlagValues<typeof fetchFlags>) =>
       interruptibly(async (signal) => {
-        const parsed = parseNotes(await readText(file));
-        if (!parsed.ok) {
-          throw new ConfigError('corpus/file', `${file}: ${parsed.issue.message}`, {
-            hint: 'give the file that `nostrain corpus nostr` wrote',
-          });
-        }
+        const corpus = await readNotes(file);
         const reach = { connection: connectionOf(flags), signal };
         await withRelays(flags.relay, reach, async ({ relays }) => {
-          const events = await readIds(relays, parsed.value, signal);
-          const deleted = await readDeleted(relays, parsed.value, events, signal);
-          for (const { id, pubkey } of deleted) {
+          for (const at of await readDeleted(relays, corpus, signal)) {
+            const { id, pubkey } = corpus.notes[at]!;
             writeNote(`deleted by ${toNpub(pubkey)}: ${id}; leave it out of your next corpus`);
           }
-          const opened = rebuildNotes(parsed.value, events);
+          const opened = rebuildNotes(corpus, await readIds(relays, corpus, signal));
           if (!opened.ok) {
             throw new ConfigError('corpus/incomplete', opened.issue.message, {
               hint: 'name more relays with --relay, or define the corpus again',
             });
           }
-          await writeOutput(flags.text, opened.value.text);
+          const name = opened.value.form === 'lines' ? 'notes.jsonl' : 'notes.txt';
+          await writeOutput(flags.text ?? name, opened.value.text);
           writeOut(describe(opened.value.corpus));
         });
       }),
@@ -125,17 +124,15 @@ function keyFrom(named: string): string {
   });
 }
 
-const describe = ({ root, text: sha256, ids, authors }: NotesCorpus): string =>
+const describe = ({ root, text: sha256, notes: entries, authors }: NotesCorpus): string =>
   [
     `root     ${root}`,
     `sha256   ${sha256}`,
-    `notes    ${ids.length}`,
+    `notes    ${entries.length}`,
     ...authors.map(({ key, notes }) => `  ${toNpub(key)}  ${notes}`),
     '',
   ].join('\n');
 
-/** Milliseconds to wait for a page of events. */
-const WAIT_MS = 15_000;
 /** Events of a page: relays return at most this many. */
 const PAGE = 500;
 
@@ -153,7 +150,7 @@ async function readAuthors(
       const before = events.size;
       const filter = { ...notesFilters([author], kinds), limit: PAGE };
       const page = until === undefined ? filter : { ...filter, until };
-      const { events: got } = await relays.query([page], { waitMs: WAIT_MS, signal });
+      const { events: got } = await relays.query([page], { waitMs: NOTES_WAIT_MS, signal });
       for (const event of got) events.set(event.id, event);
       // a page that brings nothing new ends the search: more events than a page in one second are not read
       if (events.size === before || events.size > MOST_NOTES) break;
@@ -165,36 +162,15 @@ async function readAuthors(
 
 async function readIds(
   relays: RelaySet,
-  { ids }: NotesCorpus,
+  { notes }: NotesCorpus,
   signal: AbortSignal,
 ): Promise<readonly SignedEvent[]> {
+  const ids = notes.map(({ id }) => id);
   const events: SignedEvent[] = [];
   for (let from = 0; from < ids.length; from += IDS_PER_REQUEST) {
     const filter = { ids: ids.slice(from, from + IDS_PER_REQUEST) };
-    const { events: got } = await relays.query([filter], { waitMs: WAIT_MS, signal });
+    const { events: got } = await relays.query([filter], { waitMs: NOTES_WAIT_MS, signal });
     events.push(...got);
   }
   return events;
-}
-
-/** Returns the notes that their authors asked to delete since the corpus was defined. */
-async function readDeleted(
-  relays: RelaySet,
-  { authors }: NotesCorpus,
-  notes: readonly SignedEvent[],
-  signal: AbortSignal,
-): Promise<readonly SignedEvent[]> {
-  const filter = deletionsFilter(authors.map(({ key }) => key));
-  const { events } = await relays.query([filter], { waitMs: WAIT_MS, signal });
-  const isKept = notDeletedBy(events.filter(isDeletion));
-  return notes.filter((note) => !isKept(note));
-}
-
-/** Reads a definition for a receipt: the text of its notes is the corpus of the run. */
-export async function notesOfRun(file: string, sha256: string | undefined): Promise<NotesCorpus> {
-  const parsed = parseNotes(await readFile(file, 'utf8').catch(() => ''));
-  if (parsed.ok && parsed.value.text === sha256) return parsed.value;
-  throw new ConfigError('corpus/file', `${file} does not define the corpus of this run`, {
-    hint: 'give the file that `nostrain corpus nostr` wrote when the run was created',
-  });
 }

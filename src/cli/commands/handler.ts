@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { newestOf } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { buildHandler } from '../../social/sites.ts';
@@ -81,7 +82,8 @@ async function hasOtherProfile(
 ): Promise<boolean> {
   const filter = { kinds: [0], authors: [key] };
   const { events } = await relays.query([filter], { waitMs: PROFILE_MS, signal });
-  return events.some(({ content }) => !content.startsWith('{"name":"nostrain"'));
+  const profile = newestOf(events).get(key);
+  return profile !== undefined && !profile.content.startsWith('{"name":"nostrain"');
 }
 
 /** Throws `flag/page` for an address that is not http(s) or has a fragment of its own. */

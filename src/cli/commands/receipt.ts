@@ -29,9 +29,9 @@ import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
 import { askingRule, historySourceFlags, onHistory } from '../shared/archive-source.ts';
 import { readText } from '../shared/files.ts';
+import { readNotes } from '../shared/notes.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { workerNamed } from '../shared/worker-flag.ts';
-import { notesOfRun } from './corpus.ts';
 
 interface ReceiptDocument extends Receipt {
   /** Proofs for the rounds that count the requested worker. */
@@ -101,7 +101,7 @@ async function printReceipt(
 /** Returns the authors of the notes in a definition. Throws `corpus/file` if the run trains on another text. */
 async function authorsOf(archive: Opened, options: HistoryOptions, file: string) {
   const { data } = (await openHistory(archive, options)).spec;
-  return (await notesOfRun(file, data.kind === 'corpus' ? data.sha256 : undefined)).authors;
+  return (await readNotes(file, data.kind === 'corpus' ? data.sha256 : '')).authors;
 }
 
 const words = ({ run, rounds, complete, runRoot, rows, event, authors }: ReceiptDocument): string =>

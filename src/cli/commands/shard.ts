@@ -8,7 +8,7 @@ import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
-import { parseEvent, verifyEvent } from '../../network/event.ts';
+import { newestOf, parseEvent, verifyEvent } from '../../network/event.ts';
 import { unixSeconds } from '../../node/checkpoint/directory.ts';
 import { linesOf } from '../../node/data/picture-lines.ts';
 import {
@@ -185,16 +185,14 @@ async function publishedKeys(
 ): Promise<readonly Recipient[]> {
   if (workers.length === 0) return [];
   const filter = sealKey.filter({ use: USE }, { authors: workers });
-  const events =
+  const newest =
     reach.relay.length === 0
-      ? []
+      ? undefined
       : await overRelays(reach, async ({ relays, signal }) =>
-          (await relays.query([filter], { waitMs: WAIT_MS, signal })).events.toSorted(
-            (a, b) => b.created_at - a.created_at,
-          ),
+          newestOf((await relays.query([filter], { waitMs: WAIT_MS, signal })).events),
         );
   return workers.map((worker) => {
-    const event = events.find(({ pubkey }) => pubkey === worker);
+    const event = newest?.get(worker);
     const parsed = event && sealKey.parse(event);
     if (parsed?.ok) return { worker, sealKey: parsed.value.x25519 };
     throw new ConfigError('shard/recipient', `no relay has a sealing key of ${toNpub(worker)}`, {

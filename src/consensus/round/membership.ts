@@ -4,7 +4,7 @@
  */
 
 import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
-import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
+import { deletedOf, type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import { type FormerJuror, JURY_ROUNDS, principalOf } from '../../run/spec/feature-fields.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import { nextSizes } from '../aggregate/norm-bound.ts';
@@ -37,6 +37,8 @@ export interface MembershipRules {
     /** Rounds between stake snapshots; 0 or absent: the first snapshot stays in force. */
     readonly every?: number;
   };
+  /** Merkle root of the notes that are the corpus; empty or absent in other runs. */
+  readonly notes?: Digest | '';
   /** Whether contributions are scored. */
   readonly scores?: boolean;
   /** Whether keys may take part on behalf of other keys. */
@@ -93,6 +95,8 @@ export interface RosterChange {
   readonly scores?: ReadonlyMap<WorkerId, number> | null;
   /** Workers of accepted contributions that are not empty, including late ones; these earn a newcomer its seat. */
   readonly contributed: readonly WorkerId[];
+  /** Notes of the corpus that the listed votes certify as deleted, by position. */
+  readonly deleted?: readonly number[];
   readonly joins: readonly RosterJoin[];
   readonly leaves: readonly WorkerId[];
   readonly faults: readonly WorkerId[];
@@ -128,6 +132,7 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   features: ledgerFeatures(rules, {
     defer: { late: [] },
     jury: { left: [] },
+    notes: { deleted: [] },
     stake: { snapshot: rules.stake.snapshot ?? '', next: rules.stake.snapshot ?? '' },
     widths: { sizes: Array.from({ length: rules.tiers ?? 0 }, () => []) },
   }),
@@ -135,11 +140,12 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
 
 /** Keeps the values of those features that the run uses. */
 const ledgerFeatures = (
-  { late, stake, jury, tiers = 0 }: MembershipRules,
+  { late, stake, jury, notes, tiers = 0 }: MembershipRules,
   values: Required<Ledger['features']>,
 ): Ledger['features'] => ({
   ...(late === 'defer' && { defer: values.defer }),
   ...(jury && { jury: values.jury }),
+  ...(notes && { notes: values.notes }),
   ...(stake.source !== 'none' && { stake: values.stake }),
   ...(tiers > 0 && { widths: values.widths }),
 });
@@ -205,6 +211,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
     features: ledgerFeatures(rules, {
       defer: { late: keysOf(members, (member) => isOwed(member, round, accepted)) },
       jury: { left: formerJurorsOf(ledger, leavers) },
+      notes: { deleted: ascending([...deletedOf(ledger), ...(change.deleted ?? [])]) },
       stake: { snapshot, next: change.snapshot || snapshot },
       widths: {
         sizes: (ledger.features.widths?.sizes ?? []).map((history, i) =>
@@ -387,5 +394,5 @@ export const keysOf = (
   keep: (member: Member) => boolean = () => true,
 ): readonly WorkerId[] => members.filter(keep).map(({ key }) => key);
 
-const ascending = (keys: readonly WorkerId[]): readonly WorkerId[] =>
+const ascending = <T extends WorkerId | number>(keys: readonly T[]): readonly T[] =>
   [...new Set(keys)].sort((a, b) => (a < b ? -1 : 1));

@@ -41,8 +41,11 @@ export interface CheckedData {
   bound(on: DataName): number;
   /** Distance between rows for evaluation, chosen so that they do not overlap if there are enough. */
   readonly stride: number;
-  /** Returns the offsets of drawn rows in the data. */
-  offsetsOf(on: DataName, rows: Int32Array): Int32Array;
+  /**
+   * Returns the offsets of drawn rows in the data. Text without these documents of the corpus moves rows that read one.
+   * Throws a ConfigError (`training/data`) if every row reads one.
+   */
+  offsetsOf(on: DataName, rows: Int32Array, without?: readonly number[]): Int32Array;
   /** Returns the offsets of evenly spaced rows for evaluation. */
   evaluationRows(on: DataName, rows: Int32Array): Int32Array;
 }

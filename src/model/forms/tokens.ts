@@ -1,4 +1,6 @@
 /** The token form: windows of tokens, with the next token as target. With a mask, only some targets count. */
+
+import type { Range } from '../../tensor/partial-vector.ts';
 import type { TokenForm } from '../architectures/architecture.ts';
 import {
   assertTokens,
@@ -14,13 +16,22 @@ import {
 } from '../data/tokens.ts';
 import { ANY } from '../graph/rule.ts';
 import { add, cast, gather, reshape, slice } from '../graph/verbs.ts';
-import { type CheckedData, type Data, type FormRules, type Reading, unfit } from './form.ts';
+import {
+  type CheckedData,
+  type Data,
+  type DataName,
+  type FormRules,
+  type Reading,
+  unfit,
+} from './form.ts';
 
 /** A worker's shard of a text, and the validation part. */
 export interface TokenData {
   readonly kind: 'tokens';
   readonly shard: TokenPart;
   readonly validation: TokenPart;
+  /** Where the documents of the corpus are in the shard, by position; absent if only their text is known. */
+  readonly documents?: ReadonlyMap<number, Range> | undefined;
 }
 
 export const tokens = (form: TokenForm): FormRules<TokenData> => ({
@@ -72,7 +83,7 @@ function hold(
     return { kind: 'feeds', feeds, window: context + 1 };
   };
   // with a mask, windows are moved to tokens that count
-  const offsetsOf: CheckedData['offsetsOf'] = (on, rows) => {
+  const fitted = (on: DataName, rows: Int32Array) => {
     if (!isMasked(data[on])) return rows;
     const reader = openTokens(data[on], openStored);
     try {
@@ -80,6 +91,11 @@ function hold(
     } finally {
       reader.close();
     }
+  };
+  const last = tokensIn(data.shard) - context - 1;
+  const offsetsOf: CheckedData['offsetsOf'] = (on, rows, without = []) => {
+    const left = on === 'shard' ? without.flatMap((at) => data.documents?.get(at) ?? []) : [];
+    return left.length === 0 ? fitted(on, rows) : movedOff(left, fitted(on, rows), context, last);
   };
   return {
     feeds: { shard: feedOf(data.shard), validation: feedOf(data.validation) },
@@ -89,11 +105,30 @@ function hold(
     offsetsOf,
     // windows with tokens that count, or else the moved windows
     evaluationRows: (on, rows) => {
-      const fitted = offsetsOf(on, rows);
-      const kept = rows.filter((row, i) => row === fitted[i]);
-      return kept.length > 0 ? kept : fitted;
+      const moved = offsetsOf(on, rows);
+      const kept = rows.filter((row, i) => row === moved[i]);
+      return kept.length > 0 ? kept : moved;
     },
   };
+}
+
+/** Moves windows that read one of these ranges, which ascend, to the next start that reads none of them. */
+function movedOff(
+  ranges: readonly Range[],
+  rows: Int32Array,
+  context: number,
+  last: number,
+): Int32Array {
+  const after = (start: number) =>
+    ranges.reduce((at, { from, to }) => (at < to && at + context >= from ? to : at), start);
+  return rows.map((row) => {
+    const start = after(row) <= last ? after(row) : after(0);
+    if (start <= last) return start;
+    throw unfit(
+      'the authors deleted the notes of this shard',
+      'start a run on a new corpus, or train on another shard',
+    );
+  });
 }
 
 function check(

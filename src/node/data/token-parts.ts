@@ -23,6 +23,7 @@ import {
 import type { TrainerData } from '../../model/forms/table.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import type { Shard } from '../../run/field.ts';
+import type { Range } from '../../tensor/partial-vector.ts';
 import type { OpenCorpus } from './corpus.ts';
 import { openTokens, type TokenFile } from './token-file.ts';
 import {
@@ -82,19 +83,16 @@ export async function prepareTokens(
   form: CorpusForm,
   options: PrepareTokens,
 ): Promise<PreparedTokens> {
-  const { shard, validation } = isSimple(corpus, form)
+  const parts = isSimple(corpus, form)
     ? await readText(corpus, form, options)
     : await readTokens(corpus, form, options);
   return {
-    data: { kind: 'tokens', shard, validation },
-    bytesPerToken: bytesPerToken(validation, form),
+    data: { kind: 'tokens', ...parts },
+    bytesPerToken: bytesPerToken(parts.validation, form),
   };
 }
 
-interface Parts {
-  readonly shard: TokenPart;
-  readonly validation: TokenPart;
-}
+type Parts = Omit<PreparedTokens['data'], 'kind'>;
 
 /** Reports whether a corpus is a short text whose characters or bytes are its tokens. */
 const isSimple = ({ name, size }: OpenCorpus, { tokenizer }: CorpusForm): boolean =>
@@ -135,7 +133,7 @@ async function readTokens(
     : evaluated(tokenizer.encode(evaluation!).tokens, isMasked(shard));
   assertCounts(shard, `shard ${options.shard.index}/${options.shard.count} of ${corpus.name}`);
   assertCounts(validation, `the validation part of ${corpus.name}`);
-  return { shard, validation };
+  return { shard, validation, documents: parts.documents };
 }
 
 /** Returns the evaluation text as a part in which every token counts. */
@@ -171,7 +169,11 @@ const MOST_TOKENS = 2 ** 31 - 1;
 function divideTokens(
   file: TokenFile,
   { context, shard, form, keepsAll, vocabulary }: TokenDivision,
-): { readonly shard: StoredTokens; readonly validation: StoredTokens | undefined } {
+): {
+  readonly shard: StoredTokens;
+  readonly validation: StoredTokens | undefined;
+  readonly documents: Parts['documents'];
+} {
   const part = (bounds: readonly number[], what: string): StoredTokens => {
     const ranges = joined(bounds);
     const length = ranges.reduce((sum, bound, i) => sum + (i % 2 === 0 ? -bound : bound), 0);
@@ -187,19 +189,35 @@ function divideTokens(
   const cut = keepsAll ? file.tokens : cutOf(file);
   // a single text is divided in blocks, documents at their ends
   const edges = [0, ...file.stops.filter((stop) => stop <= cut)];
+  const dealt = file.stops.length === 0 ? [] : shardRanges(edges.length - 1, shard, form, 1);
   const bounds =
     file.stops.length === 0
       ? shardRanges(cut, shard, form).flat()
-      : shardRanges(edges.length - 1, shard, form, 1).flatMap(([from, to]) => [
-          edges[from]!,
-          edges[to]!,
-        ]);
+      : dealt.flatMap(([from, to]) => [edges[from]!, edges[to]!]);
   return {
+    documents: file.stops.length === file.documents ? placesOf(dealt, edges) : undefined,
     shard: part(bounds, `shard ${shard.index}/${shard.count} of the corpus`),
     validation: keepsAll
       ? undefined
       : part([cut, file.tokens], 'the last tenth of the corpus, which is for validation,'),
   };
+}
+
+/** Returns where in the shard each of its documents is. */
+function placesOf(
+  dealt: readonly (readonly [from: number, to: number])[],
+  edges: readonly number[],
+): NonNullable<Parts['documents']> {
+  const places = new Map<number, Range>();
+  let at = 0;
+  for (const [first, end] of dealt) {
+    for (let i = first; i < end; i++) {
+      const to = at + edges[i + 1]! - edges[i]!;
+      places.set(i, { from: at, to });
+      at = to;
+    }
+  }
+  return places;
 }
 
 /** Returns the start of the validation part: a tenth before the end, moved to the end of a document. */

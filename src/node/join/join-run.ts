@@ -66,6 +66,12 @@ export interface JoinPorts {
   beacon?(spec: RunSpec): BeaconSource | undefined;
   /** Returns the source of stake tables; by default relays only. */
   stakes?(spec: RunSpec, relays: readonly string[], signal: AbortSignal): RefreshPort;
+  /** Returns a reader of the deletions of notes in this corpus; undefined if this worker does not look for them. */
+  deletedNotes?(
+    spec: RunSpec,
+    corpus: string | undefined,
+    reach: FileReach,
+  ): Promise<CertifiedOptions['deletedNotes']>;
   /** Opens the storage that checkpoints are uploaded to and downloaded from. */
   chunks?(
     spec: RunSpec,
@@ -159,8 +165,7 @@ export async function openJoin(
   const reach: RelayReach = { connection, signer, signal, onNotice };
   const resolved = await findRun(source, { ...machine, ...reach });
   const { run, spec } = resolved;
-  const meeting = await relaysToUse(resolved, machine, reach);
-  const { relays, publicOnly } = meeting;
+  const { relays, publicOnly } = await relaysToUse(resolved, machine, reach);
   const runReach: RelayReach = { ...reach, connection: { ...connection, publicOnly } };
   assertNoContradiction(spec, chosen);
   machine.onSpec?.(spec);
@@ -202,6 +207,7 @@ export async function openJoin(
     wantsSeats: machine.wantsSeats,
     group: settings.group,
     tables: tablesOf(machine.stake),
+    deletedNotes: await machine.deletedNotes?.(spec, file, fileReach),
     recomputation: createRecomputation(spec, fullBase, settings, { corpus, signal }),
     stakes: machine.stakes?.(spec, relays, signal) ?? stakesFromRelays(relays, runReach),
   });

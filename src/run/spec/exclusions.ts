@@ -37,7 +37,10 @@ const dataFileOf = ({ data, sealed }: RunSpec): string | undefined =>
   data.kind === 'corpus' ? data.sha256 : sealed.manifest.slice('tee://'.length) || undefined;
 
 const dataRules: readonly SpecRule[] = [
-  ...when(field('data.kind', 'is not', 'corpus'), { dataFrom: { only: [''] } }),
+  ...when(field('data.kind', 'is not', 'corpus'), {
+    dataFrom: { only: [''] },
+    notes: { only: [''] },
+  }),
   rule(
     'files.each',
     'each is the text of data, the manifest of sealed, or a file of start by its name and hash',

@@ -22,8 +22,8 @@ export interface FeatureField<T extends Json = Json> {
   read(json: Json): T | undefined;
 }
 
-/** Maximum number of unlisted members that a vote names. */
-const MOST_INDICES = 1024;
+/** Maximum number of members, or of deleted notes, that a vote names. */
+export const MOST_INDICES = 1024;
 /** Largest score; its negative is the score of an update whose loss is not finite. */
 export const MOST_SCORE = 1_000_000_000;
 /** Maximum characters of a reported text sample, and of the device name. */
@@ -90,6 +90,16 @@ export const rosterIndices = field(
   `a list of at most ${MOST_INDICES} indices in the roster, ascending`,
   isAscending(isRosterIndex, MOST_INDICES, same),
 );
+
+/** Maximum notes of a corpus: a token file has the ends of as many documents. */
+export const MOST_NOTES = 65_536;
+
+/** Positions of notes in a corpus, each once. */
+export const notePositions = (most: number) =>
+  field(
+    `a list of at most ${most} positions of notes, ascending`,
+    isAscending(isWithin(0, MOST_NOTES - 1), most, same),
+  );
 
 /** An index in the roster and its score. */
 export type IndexedScore = readonly [number, number];

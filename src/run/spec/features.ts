@@ -23,9 +23,12 @@ import {
   keyOrNone,
   keysAscending,
   lastRounds,
+  MOST_INDICES,
+  MOST_NOTES,
   machineEvidence,
   measured,
   millionths,
+  notePositions,
   rerunCommitment,
   rosterIndices,
   roundOrNone,
@@ -146,6 +149,17 @@ export const features = {
     join: {
       evidence: machineEvidence,
       sealKey: digest('X25519 key that the evidence binds to the run and the worker'),
+    },
+  },
+  notes: {
+    says:
+      'the text is a corpus of notes, a line each; members name notes that their authors deleted, ' +
+      'and workers leave those out',
+    vote: {
+      deleted: notePositions(MOST_INDICES)('notes that the voter knows to be deleted'),
+    },
+    ledger: {
+      deleted: notePositions(MOST_NOTES)('notes that are left out in this round'),
     },
   },
   pace: {

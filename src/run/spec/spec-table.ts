@@ -97,6 +97,10 @@ export const plainFields = {
     },
   ),
   tiers: fields.tiers,
+  notes: row('root of the notes that the text is; what their authors delete is left out', hash(), {
+    default: '',
+    feature: 'notes',
+  }),
   dataFrom: row('address of the text of the run, for joiners', address(), {
     default: '',
     feature: 'address',

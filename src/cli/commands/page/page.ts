@@ -3,14 +3,16 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
+import { systemClock } from '../../../base/async.ts';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
 import { parseRunName } from '../../../certified/wire/run-names.ts';
 import { encodeRunAddress } from '../../../certified/wire/runs.ts';
+import { openArchive } from '../../../dashboard/follow-run.ts';
 import type { RoundPicture, RunPicture } from '../../../dashboard/run-picture.ts';
 import { kindOf } from '../../../node/files/atomic-file.ts';
-import { homeSigner } from '../../../node/files/keys.ts';
+import { homeSigner, toNpub } from '../../../node/files/keys.ts';
 import {
   findLocalRun,
   type LocalRun,
@@ -20,6 +22,9 @@ import {
 import { type PageFiles, readPage, readTab, servePage } from '../../../node/net/http-server.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
+import { addressOfRun, closingShares } from '../../../social/announce.ts';
+import { splitOf } from '../../../social/ask-split.ts';
+import type { Site } from '../../../social/sites.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import {
   commandWith,
@@ -33,10 +38,11 @@ import {
 import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut, writeOutput } from '../../../terminal/output.ts';
-import { eventsIn } from '../../shared/archive-source.ts';
+import { eventsIn, openSource, sourceOf } from '../../shared/archive-source.ts';
 import { readBytes } from '../../shared/files.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
 import { tabLink } from '../../shared/tab-link.ts';
+import { withRelays } from '../../shared/with-relays.ts';
 import { assertSite, publishSite } from './publish.ts';
 
 const pageFlags = {
@@ -98,7 +104,7 @@ export const page = (): Command =>
       ]);
       if (isPublished) assertPublishable(flags);
       const content = await contentOf(run, flags);
-      if (isPublished) await publish(content, flags);
+      if (isPublished) await publish(run, content, flags);
       else if (out !== undefined) await write(out, content, flags);
       else await serve(content, flags);
     });
@@ -107,6 +113,8 @@ interface Content {
   readonly files: PageFiles;
   /** The URL fragment, with its #. */
   readonly address: string;
+  /** Whether it shows a certified run. */
+  readonly hasRun: boolean;
   /** With --tab: the path and fragment that open the tab. */
   readonly tab: string | undefined;
 }
@@ -128,13 +136,14 @@ async function contentOf(run: string | undefined, flags: PageFlags): Promise<Con
   if (flags.events === undefined) for (const url of relays) query.append('relay', url);
   for (const url of flags.drand) query.append('drand', url);
   const address = query.size === 0 ? '' : `#${query}`;
-  if (flags.tab !== true) return { files, address, tab: undefined };
+  const hasRun = (name ?? spec ?? flags.events) !== undefined;
+  if (flags.tab !== true) return { files, address, hasRun, tab: undefined };
   const naddr = spec
     ? encodeRunAddress({ run: runIdOf(spec), author: spec.author, relays })
     : name?.run;
   if (naddr?.startsWith('naddr1')) {
     for (const [path, bytes] of await readTab(new Map())) files.set(path, bytes);
-    return { files, address, tab: tabLink(TAB_PAGE, naddr) };
+    return { files, address, hasRun, tab: tabLink(TAB_PAGE, naddr) };
   }
   throw new ConfigError('page/tab', 'a tab needs the address of a certified run', {
     hint: 'name the run by its naddr1…, or by its name on this machine',
@@ -184,13 +193,18 @@ function assertPublishable({ relay, site }: PageFlags): void {
   });
 }
 
-async function publish({ files, address, tab }: Content, flags: PageFlags): Promise<void> {
+async function publish(
+  run: string | undefined,
+  { files, address, tab, hasRun }: Content,
+  flags: PageFlags,
+): Promise<void> {
   const { relay: relays, publish: servers, site, source, json } = flags;
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, writeNote);
     const connection = connectionOf({ timeout: 10 });
-    const means = { site, title: 'nostrain', servers, relays, source, signer, connection, signal };
-    const published = await publishSite(files, means);
+    const split = hasRun ? await splitIn(run, flags, signal) : undefined;
+    const means = { site, title: 'nostrain', servers, relays, source, split, signer };
+    const published = await publishSite(files, { ...means, connection, signal });
     const { label, event, snapshot, files: sent, relays: accepting } = published;
     writeOut(
       json
@@ -200,6 +214,26 @@ async function publish({ files, address, tab }: Content, flags: PageFlags): Prom
     for (const path of [address, tab ?? []].flat()) {
       writeNote(`hosts of Nostr sites serve it at https://${label}.HOST/${path}`);
     }
+  });
+}
+
+/** Returns how a zap of the page is split; undefined before the run that it shows is over. */
+async function splitIn(
+  run: string | undefined,
+  { events, relay, drand }: PageFlags,
+  signal: AbortSignal,
+): Promise<Site['split']> {
+  const flags = { run, events, relay, drand, timeout: 10, rpc: [], rpcTimeout: 30 };
+  const source = await sourceOf(flags, signal);
+  const archive = await openSource(flags, source);
+  const nowSeconds = Math.floor(systemClock.now() / 1000);
+  const { spec, picture, run: id } = await openArchive(archive, { ...source.options, nowSeconds });
+  if (closingShares(picture).length === 0) return undefined;
+  const urls = relay.length > 0 ? relay : source.reach.relays;
+  return withRelays(urls, source.reach, async ({ relays }) => {
+    const { shares, leftOut } = await splitOf(picture, relays, signal);
+    for (const key of leftOut) writeNote(`left out, without a Lightning address: ${toNpub(key)}`);
+    return { run: addressOfRun(spec.author, id), shares };
   });
 }
 

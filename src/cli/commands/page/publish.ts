@@ -4,12 +4,12 @@ import { systemClock } from '../../../base/async.ts';
 import { toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { createBlossomSource } from '../../../network/chunks/http-source.ts';
-import type { Signer } from '../../../network/event.ts';
+import type { SignedEvent, Signer } from '../../../network/event.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { createAskHttp } from '../../../node/net/ask-http.ts';
 import { contentTypeOf, type PageFiles } from '../../../node/net/http-server.ts';
 import type { Connection } from '../../../node/net/relays.ts';
-import { buildSite } from '../../../social/sites.ts';
+import { buildSite, type Site } from '../../../social/sites.ts';
 import { publishEvent, withRelays } from '../../shared/with-relays.ts';
 
 const SITE = /^[a-z0-9-]{0,12}[a-z0-9]$/;
@@ -24,14 +24,15 @@ export interface Publication {
   readonly relays: readonly string[];
   /** URL of the source code of the page. */
   readonly source?: string | undefined;
+  readonly split?: Site['split'];
   readonly signer: Signer;
   readonly connection: Connection;
   readonly signal: AbortSignal;
 }
 
 export interface Published {
-  /** Ids of the manifest event and of its snapshot. */
-  readonly event: string;
+  /** The manifest event, and the id of its snapshot. */
+  readonly event: SignedEvent;
   readonly snapshot: string;
   /** First label of the host name: `https://LABEL.example.org/`. */
   readonly label: string;
@@ -50,7 +51,8 @@ export function assertSite(site: string): void {
 
 /** Uploads the files that the servers lack, then publishes the manifest and a snapshot of it. */
 export async function publishSite(files: PageFiles, options: Publication): Promise<Published> {
-  const { site, title, servers, relays: urls, signer, connection, signal, source } = options;
+  const { site, title, servers, relays: urls, signer, connection, signal } = options;
+  const { source, split } = options;
   const blobs = [...files].map(([name, bytes]) => {
     return { path: `/${name}`, bytes, sha256: toHex(nativeSha256(bytes)) };
   });
@@ -72,6 +74,7 @@ export async function publishSite(files: PageFiles, options: Publication): Promi
       files: paths,
       servers,
       source,
+      split,
       relay: urls[0] ?? '',
     },
     Math.floor(systemClock.now() / 1000),
@@ -83,7 +86,7 @@ export async function publishSite(files: PageFiles, options: Publication): Promi
     return accepting;
   });
   return {
-    event: event!.id,
+    event: event!,
     snapshot: snapshot!.id,
     label: `${keyLabel(signer.publicKey)}${site}`,
     files: paths,

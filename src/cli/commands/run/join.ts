@@ -36,6 +36,7 @@ import { addFetchFlags, type FileFetchFlags, fetchFiles, fetchText } from '../..
 import { accessOf } from '../../shared/endpoints.ts';
 import { holdRules, openChunks } from '../../shared/holder-flags.ts';
 import { addMemberFlags, hintOption, type MemberFlags } from '../../shared/member-flags.ts';
+import { deletionsNextTo } from '../../shared/notes.ts';
 import { runWorkerCommand } from '../../shared/run-worker.ts';
 import { createRefreshPort, readStakeFile } from '../../shared/stake-refresh.ts';
 
@@ -169,6 +170,7 @@ export async function trainIn(
       beacon: (spec) => neededBeacon(spec, flags),
       stakes: (spec, relays) =>
         createRefreshPort(spec, { given: stake, chain: chainOf(spec, flags) }, relays, signal),
+      deletedNotes: deletionsNextTo(connectionOf(flags)),
       chunks: (spec, worker) => openChunks(spec, { ...worker, flags }),
       sealedFile: (spec, file, reach) => fetchText(file, flags, reach, spec),
       files: (spec, named, reach) => {
