@@ -25,7 +25,7 @@ async function play(knowing: readonly number[], deleted: readonly number[]) {
     training: { model: 'char-gpt' },
     document: {
       notes: 'ab'.repeat(32),
-      data: { kind: 'corpus', sha256: 'cd'.repeat(32), shards: 4 },
+      data: { kind: 'corpus', sha256: 'cd'.repeat(32), bytes: 4096, shards: 4 },
     },
     timing: { graceMinMs: 80_000, graceMaxMs: 120_000 },
   });

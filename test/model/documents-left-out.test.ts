@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { holdData, tokenizers } from 'nostrain/model';
 import { expect, it } from 'vitest';
 import { openCorpus } from '../../src/node/data/corpus.ts';
-import { builtInForm, openTokens, prepareTokens } from '../../src/node/data/token-parts.ts';
+import { openTokens } from '../../src/node/data/token-file.ts';
+import { builtInForm, prepareTokens } from '../../src/node/data/token-parts.ts';
 import { temporaryFolder } from '../support/processes.ts';
 
 const folder = temporaryFolder();

@@ -38,7 +38,7 @@ import {
 import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut, writeOutput } from '../../../terminal/output.ts';
-import { eventsIn, openSource, sourceOf } from '../../shared/archive-source.ts';
+import { eventsIn, openSource, type SourceFlags, sourceOf } from '../../shared/archive-source.ts';
 import { readBytes } from '../../shared/files.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
 import { tabLink } from '../../shared/tab-link.ts';
@@ -223,7 +223,15 @@ async function splitIn(
   { events, relay, drand }: PageFlags,
   signal: AbortSignal,
 ): Promise<Site['split']> {
-  const flags = { run, events, relay, drand, timeout: 10, rpc: [], rpcTimeout: 30 };
+  const flags: SourceFlags = {
+    ...(run !== undefined && { run }),
+    ...(events !== undefined && { events }),
+    relay,
+    drand,
+    timeout: 10,
+    rpc: [],
+    rpcTimeout: 30,
+  };
   const source = await sourceOf(flags, signal);
   const archive = await openSource(flags, source);
   const nowSeconds = Math.floor(systemClock.now() / 1000);
