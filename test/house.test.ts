@@ -20,6 +20,7 @@ const VARIANTS = [
   /^kinds\//,
   /^src\/(cli|python)\/commands\//,
   /^src\/model\/(architectures|optimizers|graph\/ops|forms|imported\/operators)\//,
+  /^src\/certified\/features\//,
   /^src\/consensus\/aggregate\//,
   /^src\/network\/codec\//,
   /^src\/python\/regression\//,

@@ -163,7 +163,7 @@ export function signedEventBytes(draft: EventDraft): number {
   return utf8(JSON.stringify({ ...draft, ...placeholders })).length;
 }
 
-/** Returns the newest event of each slot, by default of each author. Of two of one second the lower id wins (NIP-01). */
+/** Returns the newest event of each slot, by default of each author; at equal times that with the lower id (NIP-01). */
 export function newestOf(
   events: readonly SignedEvent[],
   slotOf: (event: SignedEvent) => string = ({ pubkey }) => pubkey,

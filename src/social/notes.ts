@@ -172,12 +172,12 @@ export function rebuildNotes(
   events: readonly SignedEvent[],
 ): Result<OpenedCorpus & { readonly form: NotesForm }> {
   const byId = new Map(events.map((event) => [event.id, event]));
-  const found = notes.flatMap(({ id }) => byId.get(id) ?? []);
-  const missing = notes.length - found.length;
+  const stored = notes.flatMap(({ id }) => byId.get(id) ?? []);
+  const missing = notes.length - stored.length;
   if (missing > 0)
     return refuse('notes-missing', 'notes', `${missing} of ${notes.length} notes are missing`);
   for (const form of ['lines', 'plain'] as const) {
-    const opened = openedFrom(found, form);
+    const opened = openedFrom(stored, form);
     const { corpus } = opened;
     if (corpus.root === root && corpus.text === text) return ok({ ...opened, form });
   }

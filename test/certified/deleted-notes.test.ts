@@ -70,6 +70,8 @@ it('N-68: a deletion that members name counts for all workers from one round on,
 });
 
 it('N-68: a deletion that only one member of four names does not count', async () => {
-  const { left } = await play([0], [3]);
+  const { members, left } = await play([0], [3]);
   for (const seen of left) expect(seen.flat()).toEqual([]);
+  const listed = certifiedRounds(members[0]!).map(({ certified }) => certified!.deletedNotes);
+  expect(listed).toEqual(Array(ROUNDS).fill(0));
 });

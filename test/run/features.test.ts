@@ -201,7 +201,7 @@ describe('a spec', () => {
     expect(refusalOf({ ...document, features: ['paint'], paint: 'red' })).toEqual([
       'spec/feature',
       'this run uses the feature "paint", which this program does not know',
-      'it knows accuracy, address, admission, beacon, defer, experts, files, fork, founders, founding, input, jury, machines, pace, placement, places, rerun, rule, sample, scores, screening, sealed, seats, sessions, stake, start, telemetry, tier, trust, widths; a later nostrain may know more',
+      'it knows accuracy, address, admission, beacon, defer, experts, files, fork, founders, founding, input, jury, machines, notes, pace, placement, places, rerun, rule, sample, scores, screening, sealed, seats, sessions, stake, start, telemetry, tier, trust, widths; a later nostrain may know more',
     ]);
   });
 

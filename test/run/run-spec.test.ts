@@ -284,6 +284,7 @@ describe('a spec is refused by path and accepted form', () => {
     ['training.width', { training: { model: 'gpt', heads: 3 } }],
     ['founders', { founders: [bob, carol] }],
     ['dataFrom', { features: ['address'], dataFrom: 'https://example.org/play.txt' }],
+    ['notes', { features: ['notes'], notes: HASH }],
     ['sealed.manifest', { sealed: { manifest: `tee://${HASH}`, id: HASH, recipients: [PAIR] } }],
     ['machines.vendors', { machines: { vendors: ['aws-nitro'] } }],
     ['data.kind', { data: { kind: 'own' } }],
@@ -348,7 +349,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts, groups.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(39 + 1 + 1 + 2 + 10 + tierRules.length);
+    expect(specRules).toHaveLength(40 + 1 + 1 + 2 + 10 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -21,14 +21,14 @@ export const notes: CertifiedFeature = {
   isIn: (spec) => spec.notes !== '',
   create({ deletedNotes, clock }) {
     let deleted: readonly number[] = [];
-    let askedMs = Number.NEGATIVE_INFINITY;
+    let queriedMs = Number.NEGATIVE_INFINITY;
     return {
       begin() {
-        if (deletedNotes === undefined || clock.now() - askedMs < QUERY_MS) return;
-        askedMs = clock.now();
+        if (deletedNotes === undefined || clock.now() - queriedMs < QUERY_MS) return;
+        queriedMs = clock.now();
         deletedNotes().then(
-          (found) => {
-            deleted = found;
+          (positions) => {
+            deleted = positions;
           },
           // a later round asks again
           () => undefined,

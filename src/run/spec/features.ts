@@ -153,8 +153,8 @@ export const features = {
   },
   notes: {
     says:
-      'the text is a corpus of notes, a line each; members name notes that their authors deleted, ' +
-      'and workers leave those out',
+      'the text is a corpus of notes, a line each; members name those that their authors ' +
+      'deleted, and workers leave them out',
     vote: {
       deleted: notePositions(MOST_INDICES)('notes that the voter knows to be deleted'),
     },

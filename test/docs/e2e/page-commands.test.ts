@@ -110,7 +110,7 @@ const placed = (line: string): readonly string[] =>
       .replace(/^DIGEST$/, made.digest)
       .replace(/^12$/, '1')
       .replace(/^RUN$/, made.run)
-      .replace(/^HEX$/, made.id),
+      .replace(/^(notes=)?HEX$/, `$1${made.id}`),
   );
 
 async function runs(...args: readonly string[]): Promise<string> {
@@ -127,6 +127,8 @@ beforeAll(async () => {
   writeFileSync('friends.safetensors', drawnBytes(300_000));
   for (const name of ['corpus.txt', 'notes.txt', 'public.txt', 'shakespeare.txt'])
     writeFileSync(name, 'to be or not to be, that is the question\n'.repeat(400));
+  const note = JSON.stringify({ text: 'to be or not to be, that is the question' });
+  writeFileSync('notes.jsonl', `${note}\n`.repeat(400));
   const evidence = readFileSync(join(root, 'test/vectors/attestation/amd.json'));
   writeFileSync('evidence.json', evidence);
   process.env.NOSTRAIN_HOME = temporaryFolder();
