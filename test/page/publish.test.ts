@@ -37,9 +37,13 @@ describe('a published page', () => {
       connection: connectionOf({ timeout: 10 }),
       signal: new AbortController().signal,
     };
-    const told = await publishSite(files, options);
+    const split = {
+      run: `37810:${signer.publicKey}:${'ab'.repeat(32)}`,
+      shares: [{ key: signerOf(2).publicKey, weight: 3 }],
+    };
+    const told = await publishSite(files, { ...options, split });
     // nothing is uploaded twice
-    await publishSite(files, options);
+    await publishSite(files, { ...options, split });
     expect(server.uploaders).toEqual([signer.publicKey, signer.publicKey]);
     const [event] = await published(relay.url);
     expect(verifyEvent(event!).ok).toBe(true);
@@ -52,7 +56,10 @@ describe('a published page', () => {
       ['server', server.url],
       ['title', 'a run'],
       ['app', `31990:${signer.publicKey}:nostrain`, relay.url],
+      ['a', split.run, relay.url],
+      ['zap', signerOf(2).publicKey, relay.url, '3'],
     ]);
+    expect(told.event).toEqual(event);
     const snapshots = await published(relay.url, { kinds: [5128], ids: [told.snapshot] });
     expect(snapshots[0]!.tags[0]).toEqual(['a', `35128:${signer.publicKey}:nostrain`, relay.url]);
     for (const [, path, sha256] of paths) {

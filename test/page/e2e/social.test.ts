@@ -1,14 +1,21 @@
 /** The run page shows what people post about a run as text, checks zap splits, and posts a note by the browser's signer. */
-import { readFile } from 'node:fs/promises';
+import { mkdtempSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { toHex } from 'nostrain/base';
 import { createRelay } from 'nostrain/relay';
 import { describe, expect } from 'vitest';
 import { addressOfRun } from '../../../src/social/announce.ts';
+import { startBlossomServer } from '../../support/blossom-server.ts';
 import { generateRun, signerOf } from '../../support/certified-run.ts';
 import { itInChromium } from '../../support/chromium.ts';
+import { runCommand } from '../../support/command-line.ts';
 import { publishRaw } from '../../support/publish-raw.ts';
 import { openPageBench } from '../../support/run-page.ts';
 
-const made = generateRun([{}, {}, {}, {}, {}, {}, {}, {}]);
+const PLAYED = 8;
+const made = generateRun(Array.from({ length: PLAYED }, () => ({})));
 const address = addressOfRun(made.spec.author, made.run);
 const AXE = new URL('../../../node_modules/axe-core/axe.min.js', import.meta.url);
 const now = Math.floor(Date.now() / 1000);
@@ -37,7 +44,45 @@ const zapNote = (number: number, weights: Readonly<Record<number, number>>) =>
     ],
   });
 
+const profileOf = (number: number) =>
+  signerOf(number).sign({
+    kind: 0,
+    created_at: now,
+    tags: [],
+    content: JSON.stringify({ name: `n${number}`, lud16: `n${number}@example.org` }),
+  });
+
 describe('what people post about a run', () => {
+  itInChromium(
+    'N-63, N-64: a published page splits zaps, which the page and a replay find right',
+    async () => {
+      const [relay, blossom] = [await createRelay(), await startBlossomServer()];
+      const bench = await openPageBench();
+      await publishRaw(relay.url, [...made.events, profileOf(1), profileOf(2)]);
+      const reading = ['--relay', relay.url, '--allow-private-relays'];
+      const published = await runCommand(
+        ...['page', made.run, '--relay', relay.url, '--publish', blossom.url, '--json'],
+        ...['--sec-key', toHex(new Uint8Array(32).fill(21))],
+      );
+      expect(published.exitCode, published.stderr).toBe(0);
+      expect(published.stderr.match(/left out, without a Lightning address/g)).toHaveLength(2);
+      const { event } = JSON.parse(published.stdout);
+      expect(event.tags.filter(([name]: string[]) => name === 'zap')).toEqual(
+        [1, 2]
+          .map((number) => ['zap', signerOf(number).publicKey, relay.url, `${PLAYED}`])
+          .sort((a, b) => (a[1]! < b[1]! ? -1 : 1)),
+      );
+      const note = join(mkdtempSync(join(tmpdir(), 'nostrain-test-')), 'site.json');
+      await writeFile(note, published.stdout);
+      const replayed = await runCommand('replay', '--run', made.run, ...reading, '--note', note);
+      expect(replayed.stdout, replayed.stderr).toContain('zap weights: right');
+      const { page } = await bench.open(`#run=${made.run}&relay=${relay.url}`);
+      await page.locator('#split', { hasText: 'its zap weights are right' }).waitFor();
+      await Promise.all([bench.close(), relay.close(), blossom.close()]);
+    },
+    90_000,
+  );
+
   itInChromium(
     'N-62, N-63: comments are text, zap splits are checked, and a note is signed by the browser',
     async () => {
