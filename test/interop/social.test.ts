@@ -9,6 +9,7 @@ import { naddrEncode } from 'nostr-tools/nip19';
 import { systemClock } from 'nostrain/base';
 import { createRelaySet, createSigner } from 'nostrain/network';
 import { openSocket } from 'nostrain/node';
+import { createRelay } from 'nostrain/relay';
 import { expect } from 'vitest';
 import { buildAnnouncement } from '../../src/social/announce.ts';
 import { buildRelayRecord, buildRetention } from '../../src/social/relay-records.ts';
@@ -60,7 +61,8 @@ const report = {
   spent: { events: 1, bytes: 1, seconds: 1 },
 } as const;
 const files = [{ path: '/index.html', sha256: run }];
-const site = { name: 'nostrain', title: 'a run', author, files, servers: [], relay: RELAY };
+const split = { run: `37810:${author}:${run}`, shares: about.split.shares };
+const site = { name: 'nostrain', title: 'a run', author, files, servers: [], relay: RELAY, split };
 const [profile, handler] = buildHandler({ author, page, relay: RELAY }, now);
 const [manifest, snapshot] = buildSite(site, now);
 const drafts = {
@@ -70,6 +72,27 @@ const drafts = {
   handler: handler!,
   manifest,
   snapshot,
+  comment: {
+    kind: 1111,
+    created_at: now,
+    content: 'How long does a round take?',
+    tags: [
+      ['A', `37810:${author}:${run}`, RELAY],
+      ['K', '37810'],
+      ['a', `37810:${author}:${run}`, RELAY],
+      ['k', '37810'],
+    ],
+  },
+  deletion: {
+    kind: 5,
+    created_at: now,
+    content: '',
+    tags: [
+      ['e', other],
+      ['k', '1'],
+    ],
+  },
+  relayList: { kind: 10_002, created_at: now, content: '', tags: [['r', RELAY, 'write']] },
   record: buildRelayRecord({ report, verdict: { carries: 'chunks', why: [] } }, now, 60),
   retention: buildRetention(now),
 };
@@ -136,10 +159,17 @@ itWith(installed(python, 'nostr-sdk'))(
   { timeout: 60_000 },
 );
 
-for (const { name, version, install, isInstalled, start } of thirdParties) {
+const ours = {
+  name: 'our relay',
+  version: 'of this version',
+  install: '',
+  isInstalled: () => true,
+  start: createRelay,
+};
+for (const { name, version, install, isInstalled, start } of [ours, ...thirdParties]) {
   const missing = isInstalled() ? undefined : `not installed; that takes: ${install}`;
   itWith(missing)(
-    `N-61: ${name} ${version} takes every kind of event that we post, and gives it back`,
+    `N-61: ${name} ${version} takes every kind of event about a run, and gives it back`,
     async () => {
       const started = await start();
       const relays = createRelaySet([started.url], { openSocket, clock: systemClock });

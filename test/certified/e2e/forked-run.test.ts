@@ -5,6 +5,7 @@ import { toHex } from 'nostrain/base';
 import { createRelay } from 'nostrain/relay';
 import { expect, it } from 'vitest';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
+import { signerOf } from '../../support/signers.ts';
 
 const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
 const [ANNA, BEA] = [1, 2];
@@ -27,7 +28,7 @@ it('N-65: `run fork --at`, two rounds of the fork by two processes, and a replay
       events.flatMap((event) => (event.type === 'round' ? [event.certified!.root] : [])),
     );
   };
-  const invited = (await runProgram(['whoami', ...keyOf(BEA)])).stdout.match(/npub1\w+/)![0];
+  const invited = signerOf(BEA).publicKey;
   const made = await runProgram([
     ...['run', 'create', '--model', 'mlp', '--rounds', '4', '--relay', relay.url, '--json'],
     ...['-o', join(home, 'parent.json'), '--name', 'parent', ...keyOf(ANNA), '--founder', invited],
