@@ -37,7 +37,7 @@ async function measure(context: BrowserContext, url: string, number: number): Pr
     ...['run', 'create', '--model', 'char-gpt', '--relay', relay.url, '--json', ...FOUNDER],
     ...['-o', join(home, 'run.json'), '--corpus', corpus, '--rounds', '1000'],
     ...['--set', 'admission.kind=open', '--set', `innerSeconds=${values.seconds}`],
-    ...['--set', 'shards=2'],
+    ...['--set', 'data.shards=2'],
   ]);
   if (made.code !== 0) throw new Error(made.stderr);
   const { naddr } = JSON.parse(made.stdout);

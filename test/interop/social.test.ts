@@ -83,15 +83,6 @@ const drafts = {
       ['k', '37810'],
     ],
   },
-  deletion: {
-    kind: 5,
-    created_at: now,
-    content: '',
-    tags: [
-      ['e', other],
-      ['k', '1'],
-    ],
-  },
   relayList: { kind: 10_002, created_at: now, content: '', tags: [['r', RELAY, 'write']] },
   record: buildRelayRecord({ report, verdict: { carries: 'chunks', why: [] } }, now, 60),
   retention: buildRetention(now),
