@@ -230,11 +230,11 @@ export function assertNoContradiction(spec: RunSpec, requested: PartialSettings)
 /**
  * Throws a ConfigError (`run/not-invited`) if the run admits by list and `me`, the key or its principal, is not on it.
  */
-export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): void {
+export function assertAdmitted({ admission, founders, author }: RunSpec, me: WorkerId): void {
   const isIn = admission.kind !== 'list' || founders.includes(me) || admission.keys.includes(me);
   if (isIn) return;
   throw new ConfigError('run/not-invited', `the run does not admit the key ${fullName(me)}`, {
-    hint: 'join with an invited key (--key-file FILE), or ask for a new run that admits yours',
+    hint: `join with an invited key (--key-file FILE), or ask ${fullName(author)} for a new run`,
   });
 }
 

@@ -35,7 +35,17 @@ async function measure(context: BrowserContext, url: string, number: number): Pr
   const relay = await createRelay();
   const made = await runProgram([
     ...['run', 'create', '--model', 'char-gpt', '--relay', relay.url, '--json', ...FOUNDER],
-    ...['-o', join(home, 'run.json'), '--corpus', corpus, '--rounds', '1000'],
+    // another name is another run: the profile keeps the state of the first one
+    ...[
+      '--name',
+      `run ${number}`,
+      '-o',
+      join(home, 'run.json'),
+      '--corpus',
+      corpus,
+      '--rounds',
+      '1000',
+    ],
     ...['--set', 'admission.kind=open', '--set', `innerSeconds=${values.seconds}`],
     ...['--set', 'data.shards=2'],
   ]);
@@ -44,6 +54,7 @@ async function measure(context: BrowserContext, url: string, number: number): Pr
   const founder = startProgram([
     ...['run', 'join', naddr, '--allow-private-relays', '--report', 'ndjson', ...FOUNDER],
     ...['--dir', join(home, 'founder'), '--corpus', corpus, '--threads', '1', '--device', 'cpu'],
+    '--no-evaluate',
   ]);
   try {
     await founder.event((event) => event.type === 'round' && event.index >= 1);
@@ -58,7 +69,8 @@ async function measure(context: BrowserContext, url: string, number: number): Pr
     await wait('#device', /thread/, 'the model is ready');
     await wait('#step', /step \d/, 'it trains');
     await wait('#log li', /trained in/, 'it has trained');
-    await wait('#log li', /round: 2 counted/, 'a round counts it');
+    await founder.event((event) => event.type === 'round' && event.accepted.length === 2);
+    say(`run ${number}: an outcome counts it after ${since()} s`);
     await page.close();
   } finally {
     founder.child.kill('SIGKILL');

@@ -3,6 +3,7 @@
  * by a remote signer (NIP-46). Each owner signs once, and no page ever has an owner's key.
  */
 import { join } from 'node:path';
+import { npubEncode } from 'nostr-tools/nip19';
 import { systemClock, toHex } from 'nostrain/base';
 import { createRelaySet, type EventDraft } from 'nostrain/network';
 import { openSocket } from 'nostrain/node';
@@ -86,6 +87,10 @@ itInChromium(
       // what was said is kept: nobody is asked again
       await first.locator('#worker', { hasText: /[0-9a-f]{64}/ }).waitFor();
       await first.reload();
+      const third = await open('third');
+      await third.click('#own');
+      const whom = npubEncode(signerOf(FOUNDER).publicKey);
+      await third.locator('#status', { hasText: `ask ${whom} for a new run` }).waitFor();
       const over = { hasText: 'the run is over' };
       for (const page of [first, second]) {
         await page.locator('#status', over).waitFor({ timeout: 120_000 });
