@@ -52,6 +52,13 @@ it.each(['contiguous', 'interleaved'] as const)(
       );
       expect(held.offsetsOf('shard', all, others)).toEqual(all);
       expect(() => held.offsetsOf('shard', all, inShard)).toThrow('the authors deleted the notes');
+      const { documents: _, ...plain } = data;
+      const unknown = holdData(
+        { kind: 'tokens', context: CONTEXT, vocabulary: 256 },
+        plain,
+        holder,
+      );
+      expect(() => unknown.offsetsOf('shard', all, [0])).toThrow('where its notes are');
     }
   },
 );

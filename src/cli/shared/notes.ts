@@ -39,6 +39,11 @@ export const deletionsNextTo =
   (connection: RelayReach['connection']): NonNullable<JoinPorts['deletedNotes']> =>
   async ({ notes, data }, corpus, { relays, publicOnly, signal }) => {
     if (notes === '') return undefined;
+    if (corpus !== undefined && !corpus.endsWith('.jsonl')) {
+      throw new ConfigError('corpus/file', `${corpus} is not a .jsonl file with a note a line`, {
+        hint: 'run `nostrain corpus fetch notes.json`, then join with --corpus notes.jsonl',
+      });
+    }
     const file = `${corpus ?? 'notes'}`.replace(/\.\w+$/, '') + '.json';
     if (!(await stat(file).catch(() => undefined))) {
       writeNote(`${file} is missing, so this worker does not look for deletions of notes`);

@@ -94,6 +94,9 @@ function hold(
   };
   const last = tokensIn(data.shard) - context - 1;
   const offsetsOf: CheckedData['offsetsOf'] = (on, rows, without = []) => {
+    if (without.length > 0 && data.documents === undefined) {
+      throw unfit('this text does not say where its notes are', 'train on a .jsonl file of notes');
+    }
     const left = on === 'shard' ? without.flatMap((at) => data.documents?.get(at) ?? []) : [];
     return left.length === 0 ? fitted(on, rows) : movedOff(left, fitted(on, rows), context, last);
   };
