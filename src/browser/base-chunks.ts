@@ -17,9 +17,9 @@ import type { ChunkedFile } from '../run/chunked-files.ts';
 import type { Digest } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import {
-  type BaseOptions,
   type BaseSource,
   type Bringing,
+  type Reach,
   serversIn,
   UselessSource,
 } from './base-files.ts';
@@ -28,7 +28,7 @@ import {
 const CHUNKS_AT_ONCE = 4;
 
 /** Returns the chunks of the run's files as one source; none if the spec names no chunks. */
-export function chunkSources(spec: RunSpec, options: BaseOptions): readonly BaseSource[] {
+export function chunkSources(spec: RunSpec, options: Reach): readonly BaseSource[] {
   if (spec.files === null) return [];
   const { each } = spec.files;
   const servers = serversIn(spec, options);
@@ -40,12 +40,36 @@ export function chunkSources(spec: RunSpec, options: BaseOptions): readonly Base
   return [{ name: 'chunks', urlOf: () => undefined, resume }];
 }
 
+/** Returns a file of the run from its chunks; undefined if the run names none, or no source has one of them. */
+export async function fetchByChunks(
+  spec: RunSpec,
+  wanted: Digest,
+  mostBytes: number,
+  reach: Reach,
+): Promise<Uint8Array | undefined> {
+  const file = spec.files?.each.find(({ sha256: hash }) => hash === wanted);
+  if (file === undefined || file.bytes > mostBytes) return undefined;
+  const pieces: Uint8Array[] = [];
+  const part: PartFile = {
+    size: async () => 0,
+    remove: async () => undefined,
+    async write(_, all) {
+      for await (const piece of all) pieces.push(piece);
+    },
+  };
+  const options = { ...reach, onBytes: () => undefined };
+  return resumeByChunks(file, part, serversIn(spec, reach), options).then(
+    () => concatBytes(...pieces),
+    () => undefined,
+  );
+}
+
 /** Completes the part. Throws if no source has the manifest or one of the chunks; what arrived before stays. */
 async function resumeByChunks(
   file: ChunkedFile,
   part: PartFile,
   servers: readonly string[],
-  options: Bringing,
+  options: Reach & Pick<Bringing, 'onBytes'>,
 ): Promise<void> {
   const manifest = await manifestOf(file, sourcesFor(undefined, servers, options), options);
   const { chunkBytes, bytes } = manifest;
@@ -70,7 +94,7 @@ async function resumeByChunks(
 const manifestOf = (
   { manifest }: ChunkedFile,
   sources: readonly ChunkSource[],
-  { clock, signal }: BaseOptions,
+  { clock, signal }: Reach,
 ): Promise<FileManifest> =>
   findManifestOf(manifest, sources, { clock, signal, sha256 }).catch((cause: Error) => {
     throw new Error(cause.message, { cause });
@@ -79,7 +103,7 @@ const manifestOf = (
 function sourcesFor(
   manifest: FileManifest | undefined,
   servers: readonly string[],
-  { fetch, relays, clock }: BaseOptions,
+  { fetch, relays, clock }: Reach,
 ): readonly ChunkSource[] {
   const payload = manifest?.root ? { root: manifest.root, bytes: manifest.bytes } : undefined;
   const ask = askWith(fetch);
@@ -90,7 +114,7 @@ function sourcesFor(
 }
 
 const askWith =
-  (fetch: BaseOptions['fetch']): AskHttp =>
+  (fetch: Reach['fetch']): AskHttp =>
   async (url, { headers = {}, signal }) => {
     const answer = await fetch(url, { headers, signal });
     return {
@@ -111,7 +135,7 @@ async function fetchAll(
   digest: Digest,
   wanted: readonly IndexedPiece[],
   sources: readonly ChunkSource[],
-  { clock, signal }: BaseOptions,
+  { clock, signal }: Reach,
 ): Promise<ReadonlyMap<Piece, Uint8Array>> {
   const received = new Map<Piece, Uint8Array>();
   const openSink = async (piece: Piece) => sinkInto(received, piece);

@@ -31,10 +31,8 @@ export interface BaseSource {
   readonly resume?: (wanted: BaseFile, part: PartFile, options: Bringing) => Promise<void>;
 }
 
-export interface BaseOptions {
-  readonly cache: BaseCache;
-  /** Address of the page, whose server may have the files at `base/<sha256>`. */
-  readonly page: string;
+/** How a tab downloads the files of a run. */
+export interface Reach {
   /** Allows sources in a private network: only if this machine serves the page. */
   readonly allowsPrivate: boolean;
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
@@ -42,6 +40,12 @@ export interface BaseOptions {
   readonly signal: AbortSignal;
   /** The connected relays of the run, which may have the chunks of the files. */
   readonly relays: RelaySet;
+}
+
+export interface BaseOptions extends Reach {
+  readonly cache: BaseCache;
+  /** Address of the page, whose server may have the files at `base/<sha256>`. */
+  readonly page: string;
   /** Called with the bytes of all files so far. */
   onProgress(have: number, of: number): void;
   onNotice(message: string): void;
@@ -70,7 +74,7 @@ const addressesIn = ({ start, places, files }: RunSpec): readonly string[] => [
 /** Returns the addresses of servers that store files or chunks by their hash, without a slash at the end. */
 export const serversIn = (
   spec: RunSpec,
-  { allowsPrivate }: Pick<BaseOptions, 'allowsPrivate'>,
+  { allowsPrivate }: Pick<Reach, 'allowsPrivate'>,
 ): readonly string[] =>
   addressesIn(spec)
     .filter((url) => /^https?:/i.test(url))

@@ -21,6 +21,8 @@ import type { Settings } from '../run/settings.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { TabBase } from './base.ts';
+import { fetchByChunks } from './base-chunks.ts';
+import type { Reach } from './base-files.ts';
 import type { Chosen } from './link.ts';
 import type { TabStorage } from './storage.ts';
 
@@ -39,7 +41,8 @@ export interface TaskSources {
   readonly evaluation?: Uint8Array | undefined;
   /** The published model of the run, if it has one. */
   readonly base?: TabBase | undefined;
-  readonly signal: AbortSignal;
+  /** How to download data that the run names in chunks. */
+  readonly reach: Reach;
 }
 
 /** Prepares the task. Throws `tab/corpus`, or `tab/pictures` for a folder, if the user must choose other data. */
@@ -123,8 +126,8 @@ interface LoadedData {
 }
 
 /**
- * Returns the data: chosen now or stored before, the built-in text, or downloaded from the server of the page. Pictures
- * are packed.
+ * Returns the data: chosen now or stored before, the built-in text, or downloaded from the server of the page or as
+ * chunks of the run. Pictures are packed.
  */
 async function bytesOf(
   spec: RunSpec,
@@ -146,8 +149,10 @@ async function bytesOf(
     throw missing(spec, settings, 'each worker of this run trains on its own data');
   const play = writePlay();
   if (isWanted(play)) return { bytes: play };
-  const served = await fetchData(wanted);
-  if (served !== undefined) return { bytes: served, name };
+  const { reach } = sources;
+  const served =
+    (await fetchData(wanted)) ?? (await fetchByChunks(spec, wanted, MOST_BYTES, reach));
+  if (served !== undefined && isWanted(served)) return { bytes: served, name };
   throw missing(spec, settings, 'this browser does not have the data of the run');
 }
 
@@ -170,7 +175,7 @@ const MOST_BYTES = 64 << 20;
 async function read(
   chosen: Chosen,
   settings: Settings,
-  { evaluation, signal }: TaskSources,
+  { evaluation, reach: { signal } }: TaskSources,
 ): Promise<Uint8Array> {
   if (chosen.kind === 'file') return bounded(chosen.file, MOST_BYTES);
   const { pixels } = settings;

@@ -28,6 +28,7 @@ import type { TrainerSetup } from '../trainer/setup.ts';
 import type { EngineTrainer } from '../trainer/trainer.ts';
 import { memoryOfTraining, modelInTab, offerBase, openTabBase, type TabBase } from './base.ts';
 import { openBaseCache } from './base-cache.ts';
+import type { Reach } from './base-files.ts';
 import { prepareTabTask } from './data.ts';
 import type { BaseOffer, Chosen, TabLink } from './link.ts';
 import { type Name, nameOf } from './naming.ts';
@@ -76,7 +77,10 @@ export const runTab = (options: TabSession): Promise<void> =>
     const tab = await openTab(options, scope);
     const run = await prepareRun(tab, options);
     const { spec, settings, task, delegation } = run;
-    const trainer = withPauses(await createTabTrainer(setupOf(run, link)), options);
+    const opened = await timed('the trainer is ready', options, () =>
+      createTabTrainer(setupOf(run, link)),
+    );
+    const trainer = withPauses(opened, options);
     scope.defer(() => trainer.close());
     for (const message of [trainer.device.notice, threadNotice()]) {
       if (message !== undefined) report({ type: 'notice', message });
@@ -165,8 +169,11 @@ async function prepareRun(tab: Tab, session: TabSession) {
   const evaluation = await sliceOf(spec, storage, relaySession);
   assertFits(spec, evaluation);
   const base = await baseOf(spec, settings, tab, session);
-  const sources = { storage, prefix, evaluation, signal, chosen, base };
-  const task = await prepareTabTask(spec, settings, sources);
+  const reach = reachOf(tab, session);
+  const sources = { storage, prefix, evaluation, reach, chosen, base };
+  const task = await timed('the data is ready', session, () =>
+    prepareTabTask(spec, settings, sources),
+  );
   return { run, spec, delegation, settings, task, base };
 }
 
@@ -174,9 +181,11 @@ async function prepareRun(tab: Tab, session: TabSession) {
 async function baseOf(
   { start, ...spec }: RunSpec,
   { batchSize, context, accumulate }: Settings,
-  { storage, prefix, relays }: Tab,
-  { link, isAccepted, report, onDownload: onProgress, signal }: TabSession,
+  tab: Tab,
+  session: TabSession,
 ): Promise<TabBase | undefined> {
+  const { storage, prefix } = tab;
+  const { link, isAccepted, report, onDownload: onProgress } = session;
   if (start === null) return undefined;
   const model = modelInTab({ ...spec, start }, context, link.basePrecision);
   const cache = await openBaseCache();
@@ -186,18 +195,34 @@ async function baseOf(
   const name = `${prefix}/accepted`;
   if (isAccepted || link.starts) await storage.put(name, 'yes');
   else if ((await storage.get(name)) === undefined) throw asOffer(offer);
-  return await openTabBase({ ...spec, start }, model, context, {
+  const options = {
+    ...reachOf(tab, session),
     cache,
     page: import.meta.url,
-    allowsPrivate: link.isLocal,
-    fetch: (url, init) => fetch(url, init),
-    clock: systemClock,
-    signal,
-    relays,
     onProgress,
-    onNotice: (message) => report({ type: 'notice', message }),
-  });
+    onNotice: (message: string) => report({ type: 'notice', message }),
+  };
+  return await timed('the model is verified', session, () =>
+    openTabBase({ ...spec, start }, model, context, options),
+  );
 }
+
+/** Runs a part of the opening, and reports how long it took. */
+async function timed<T>(part: string, { report }: TabSession, work: () => Promise<T>): Promise<T> {
+  const startedMs = systemClock.now();
+  const result = await work();
+  const seconds = (systemClock.now() - startedMs) / 1000;
+  report({ type: 'notice', message: `${part} after ${seconds.toFixed(1)} s` });
+  return result;
+}
+
+const reachOf = ({ relays }: Tab, { link, signal }: TabSession): Reach => ({
+  allowsPrivate: link.isLocal,
+  fetch: (url, init) => fetch(url, init),
+  clock: systemClock,
+  signal,
+  relays,
+});
 
 const asOffer = (offer: BaseOffer): ConfigError =>
   new ConfigError('tab/start', 'this run fine-tunes a published model', {

@@ -128,14 +128,16 @@ interface Grid {
 function bestGrid(values: Float32Array, from: number): Grid {
   let [least, most] = [values[from]!, values[from]!];
   for (let i = from + 1; i < from + BLOCK; i++) {
-    least = Math.min(least, values[i]!);
-    most = Math.max(most, values[i]!);
+    const value = values[i]!;
+    if (value < least) least = value;
+    if (value > most) most = value;
   }
   const between = gridOf((most - least) / 15, least);
   const furthest = -least > most ? least : most;
   const [scale] = half(furthest / -8);
   const around = gridOf(scale, -8 * scale);
-  return errorOf(around, values, from) < errorOf(between, values, from) ? around : between;
+  const error = errorOf(between, values, from);
+  return errorOf(around, values, from, error) < error ? around : between;
 }
 
 function gridOf(scale: number, offset: number): Grid {
@@ -148,10 +150,10 @@ function gridOf(scale: number, offset: number): Grid {
 const gridIndex = ({ inverse, offset }: Grid, value: number): number =>
   nearest((value - offset) * inverse, 0, 15);
 
-/** Returns the sum of squared rounding errors of a block on a grid. */
-function errorOf(grid: Grid, values: Float32Array, from: number): number {
+/** Returns the sum of squared rounding errors of a block on a grid, or a part of it that is at least `most`. */
+function errorOf(grid: Grid, values: Float32Array, from: number, most = Infinity): number {
   let sum = 0;
-  for (let i = from; i < from + BLOCK; i++) {
+  for (let i = from; i < from + BLOCK && sum < most; i++) {
     const lost = values[i]! - (grid.scale * gridIndex(grid, values[i]!) + grid.offset);
     sum += lost * lost;
   }

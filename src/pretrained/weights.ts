@@ -7,6 +7,7 @@ import { ConfigError, type NostrainError, safeLine } from '../base/errors.ts';
 import { isObject, type Untyped } from '../base/shape.ts';
 import type { TensorSpec } from '../model/architectures/architecture.ts';
 import { brainToNumber, halfToNumber, readNumbers } from '../tensor/dtype.ts';
+import { allFinite } from '../tensor/params.ts';
 import {
   MAX_HEADER_BYTES,
   readSafetensorsEntries,
@@ -187,8 +188,8 @@ const mismatch = (file: string, what: string): NostrainError =>
 /** Reads a tensor. Throws a ConfigError (`model/weights`) if a value is not finite. */
 export async function readFinite(name: string, tensor: StoredTensor): Promise<Float32Array> {
   const values = await tensor.read();
+  if (allFinite(values)) return values;
   const at = values.findIndex((value) => !Number.isFinite(value));
-  if (at < 0) return values;
   throw new ConfigError('model/weights', `${safeLine(name)} holds ${values[at]} at ${at}`, {
     hint: 'these weights are damaged: download the file again, or use another one',
   });

@@ -52,14 +52,16 @@ export function readNumbers(type: StoredType, bytes: Uint8Array, isLittle = true
   return out;
 }
 
+/** Value of the last fraction bit of a binary16, by its exponent field. A table is faster than a power. */
+const HALF_STEPS = Float64Array.from({ length: 31 }, (_, field) => 2 ** (Math.max(field, 1) - 25));
+
 /** Decodes IEEE 754 binary16 bits. */
 export function halfToNumber(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
   if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  return sign * (1024 + fraction) * 2 ** (exponent - 25);
+  return sign * (exponent === 0 ? fraction : 1024 + fraction) * HALF_STEPS[exponent]!;
 }
 
 /** Rounds each value to the nearest binary16, ties to even; larger values become infinite. */
@@ -71,10 +73,12 @@ export function toHalves(values: Float32Array): Uint16Array {
 }
 
 const one = new Float32Array(1);
+const oneBits = new Uint32Array(one.buffer);
 
+/** Rounds a number to binary16 as `toHalves` does, without allocating. */
 export function numberToHalf(value: number): number {
   one[0] = value;
-  return toHalves(one)[0]!;
+  return halfOf(oneBits[0]!);
 }
 
 /** Rounds the bits of a binary32 to binary16. */

@@ -4,6 +4,7 @@ import { makeSpec } from 'nostrain/certified';
 import { shardSettings } from 'nostrain/certified/parts';
 import { settingsOf } from 'nostrain/run';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { Reach } from '../../src/browser/base-files.ts';
 import { prepareTabTask } from '../../src/browser/data.ts';
 import { watchSuspension } from '../../src/browser/session.ts';
 import { openStorage, type TabStorage } from '../../src/browser/storage.ts';
@@ -14,6 +15,8 @@ import { serveTrainer } from '../../src/trainer/serve.ts';
 
 const me = '79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798';
 const { signal } = new AbortController();
+/** Reaches nothing: the runs of these tests name no chunks. */
+const reach = { signal } as unknown as Reach;
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -62,7 +65,7 @@ async function openIn(isolated: boolean, gpu: boolean) {
   vi.stubGlobal('crossOriginIsolated', isolated);
   vi.stubGlobal('navigator', { hardwareConcurrency: 8, ...(gpu ? { gpu: {} } : {}) });
   const { spec, settings } = await setupFor({ model: 'linear' });
-  const task = await prepareTabTask(spec, settings, { storage: noStorage, prefix: 'a', signal });
+  const task = await prepareTabTask(spec, settings, { storage: noStorage, prefix: 'a', reach });
   return await createTabTrainer({
     model: task.model,
     data: task.data,
@@ -157,7 +160,7 @@ describe('documents', () => {
     const data = { kind: 'corpus', sha256, bytes: lines.length, form: 'interleaved' };
     const { spec, settings } = await setupFor({ model: 'char-gpt' }, { data });
     const refused = { code: 'tab/corpus', message: expect.stringContaining('is documents') };
-    const sources = { storage: noStorage, prefix: 'a', signal };
+    const sources = { storage: noStorage, prefix: 'a', reach };
     vi.stubGlobal('fetch', async () => new Response(lines));
     await expect(prepareTabTask(spec, settings, sources)).rejects.toMatchObject(refused);
     const file = new File([lines], 'data.jsonl');

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from 'nostrain/base';
-import { systemClock } from 'nostrain/base';
+import { sha256Hex, systemClock } from 'nostrain/base';
 import { makeSpec } from 'nostrain/certified';
 import { modelLayout } from 'nostrain/model';
 import { createRelaySet, type RelaySet } from 'nostrain/network';
@@ -19,7 +19,8 @@ import {
   openTabBase,
 } from '../../src/browser/base.ts';
 import { type BaseCache, storageFull } from '../../src/browser/base-cache.ts';
-import type { BaseOptions } from '../../src/browser/base-files.ts';
+import { fetchByChunks } from '../../src/browser/base-chunks.ts';
+import type { BaseOptions, Reach } from '../../src/browser/base-files.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { openBase, startFrom } from '../../src/node/pretrained/base-model.ts';
 import { sourceOf } from '../../src/pretrained/weights.ts';
@@ -218,6 +219,23 @@ describe('the base of a tab', () => {
     expect(cache.used()).toBe(0);
   });
 
+  it('is given up in one sentence after ten minutes without a connection, and keeps what it has', async () => {
+    const cache = memoryCache();
+    let isOnline = true;
+    const failing: Serve = (url, from) => {
+      if (!isOnline) throw new TypeError('Failed to fetch');
+      if (sha256In(url) !== weights().sha256 || !url.startsWith(MIRROR)) return mirror(url, from);
+      isOnline = false;
+      return new Response(broken(stored.get(weights().sha256)!, 1000));
+    };
+    await expect(open(failing, { cache })).rejects.toMatchObject({
+      code: 'tab/base',
+      message: expect.stringMatching(/no source has model.safetensors: .*Failed to fetch/),
+      hint: expect.stringContaining('check the connection and press the button again'),
+    });
+    expect(await cache.file(weights()).size()).toBe(1000);
+  });
+
   it('says what to do when the storage is full, and keeps what it has', async () => {
     const cache = memoryCache(20_000);
     const full = { code: 'tab/quota', hint: expect.stringContaining('the download resumes') };
@@ -296,6 +314,23 @@ describe('a base that sources have in chunks', () => {
     const names = asked.map(({ url }) => sha256In(url)).filter((name) => !stored.has(name));
     // its manifest and the list of a holder come on top
     expect(names.filter((name) => name.length === 64).length).toBeLessThan(chunks + 3);
+  });
+
+  it('may be data of the run, which is in memory alone', async () => {
+    const reach: Reach = {
+      allowsPrivate: false,
+      fetch: async (url) => inChunks(url, 0),
+      clock: systemClock,
+      signal: none.signal,
+      relays: noRelays,
+    };
+    const { sha256, bytes } = weights();
+    const served = await fetchByChunks(chunked, sha256, bytes, reach);
+    expect(sha256Hex(served!)).toBe(sha256);
+    expect(await fetchByChunks(chunked, sha256, bytes - 1, reach)).toBeUndefined();
+    expect(await fetchByChunks(spec, sha256, bytes, reach)).toBeUndefined();
+    const nothing = { ...reach, fetch: async () => missing() };
+    expect(await fetchByChunks(chunked, sha256, bytes, nothing)).toBeUndefined();
   });
 
   it('is refused in one sentence when a chunk has other bytes everywhere', async () => {

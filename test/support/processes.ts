@@ -65,6 +65,20 @@ export function startProgram(
   };
 }
 
+/** Resolves when the program has printed this on stderr, with the match. */
+export async function printed({ output, exit }: Program, words: RegExp): Promise<string> {
+  let isOver = false;
+  void exit.then(() => {
+    isOver = true;
+  });
+  for (;;) {
+    const match = words.exec(output.stderr)?.[0];
+    if (match !== undefined) return match;
+    if (isOver) throw new Error(`ended without ${words}: ${output.stderr}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
 /** Runs a command until it exits. */
 export async function runProgram(args: readonly string[], home?: string, cwd?: string) {
   const { exit, output } = startProgram(args, home, cwd);

@@ -2,16 +2,18 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256Hex, toHex } from 'nostrain/base';
-import { readTab, servePage } from 'nostrain/node/parts';
+import { readTab, servePage, toNpub } from 'nostrain/node/parts';
 import { createRelay } from 'nostrain/relay';
-import { type BrowserContext, chromium } from 'playwright-core';
+import { type BrowserContext, chromium, type Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { itInChromium } from '../../support/chromium.ts';
-import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
+import { printed, runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
 import { writeTinyLlama } from '../../support/tiny-llama.ts';
 
 const ROUNDS = 20;
 const FOUNDER = ['--sec-key', toHex(new Uint8Array(32).fill(1))];
+const SIZES = ['--rank', '4', '--context', '32', '--batch-size', '2', '--inner-steps', '2'];
+const OVER = { hasText: 'the run is over' };
 const hashOf = (file: string) => sha256Hex(readFileSync(file));
 
 /** Answers a path with other bytes of the same length, until `restore` is called. */
@@ -20,27 +22,43 @@ async function spoil(context: BrowserContext, path: string, { length }: Uint8Arr
   return { restore: () => context.unroute(`**/${path}`) };
 }
 
+/** Writes a tiny base and a text, and starts a relay. */
+async function prepare() {
+  const home = temporaryFolder();
+  const base = await writeTinyLlama(join(home, 'tiny'));
+  const corpus = join(home, 'text.txt');
+  writeFileSync(corpus, 'To be, or not to be: that is the question. '.repeat(200));
+  const names = ['config.json', 'tokenizer.json', 'model.safetensors'];
+  const files = names.map((name) => join(base, name));
+  return { home, base, corpus, files, relay: await createRelay() };
+}
+
+/** Serves the page of a tab and these files by their hashes. */
+const serveTab = async (texts: readonly string[] = [], bases: readonly string[] = []) => {
+  const byHash = (files: readonly string[]) => new Map(files.map((file) => [hashOf(file), file]));
+  const options = { host: '127.0.0.1', port: 0, isolated: true };
+  return await servePage(await readTab(byHash(texts), byHash(bases)), options);
+};
+
+/** Returns the roots in the log of a tab, by the number of their round. */
+async function rootsIn(page: Page): Promise<ReadonlyMap<number, string>> {
+  const lines = await page.locator('#log li').allTextContents();
+  return new Map(
+    lines.flatMap((line) => {
+      const [, round, root] = /^(\d+)\. round:.* root (\w+)/.exec(line) ?? [];
+      return root === undefined ? [] : [[Number(round), root] as const];
+    }),
+  );
+}
+
 itInChromium(
   'N-26: a tab fine-tunes a published model with a process: one button, a wrong source, a reload, one root in 20 rounds',
   async () => {
-    const home = temporaryFolder();
-    const base = await writeTinyLlama(join(home, 'tiny'));
-    const corpus = join(home, 'text.txt');
-    writeFileSync(corpus, 'To be, or not to be: that is the question. '.repeat(200));
-    const relay = await createRelay();
-    const names = ['config.json', 'tokenizer.json', 'model.safetensors'];
-    const files = names.map((name) => join(base, name));
-    const server = await servePage(
-      await readTab(
-        new Map([[hashOf(corpus), corpus]]),
-        new Map(files.map((file) => [hashOf(file), file])),
-      ),
-      { host: '127.0.0.1', port: 0, isolated: true },
-    );
+    const { home, base, corpus, files, relay } = await prepare();
+    const server = await serveTab([corpus], files);
     const made = await runProgram([
       ...['run', 'create', '--relay', relay.url, '-o', join(home, 'run.json'), '--json'],
-      ...['--base', base, '--corpus', corpus, '--rank', '4', '--context', '32'],
-      ...['--batch-size', '2', '--rounds', `${ROUNDS}`, '--inner-steps', '2'],
+      ...['--base', base, '--corpus', corpus, '--rounds', `${ROUNDS}`, ...SIZES],
       ...['--set', 'admission.kind=open', '--set', 'joinsPerRound=4', ...FOUNDER],
       ...['--tab', `${server.url}tab.html`],
     ]);
@@ -73,18 +91,16 @@ itInChromium(
         .waitFor({ timeout: 120_000 });
       asked.length = 0;
       await page.reload();
-      const over = { hasText: 'the run is over' };
-      await page.locator('#status', over).waitFor({ timeout: 200_000 });
+      await page.locator('#status', OVER).waitFor({ timeout: 200_000 });
       expect(asked.filter((url) => url.endsWith(weights))).toEqual([]);
       expect(await founder.exit).toBe(0);
       const roots = founder.events.flatMap((event) =>
         event.type === 'round' ? [event.certified!.root.slice(0, 16)] : [],
       );
       expect(roots).toHaveLength(ROUNDS);
-      const lines = await page.locator('#log li').allTextContents();
-      const seen = lines.flatMap((line) => /^(\d+)\. round:.* root (\w+)/.exec(line) ?? []);
-      for (let i = 0; i < seen.length; i += 3) expect(seen[i + 2]).toBe(roots[+seen[i + 1]! - 1]);
-      expect(seen.length).toBeGreaterThan(3 * (ROUNDS / 2));
+      const seen = await rootsIn(page);
+      for (const [round, root] of seen) expect(root).toBe(roots[round - 1]);
+      expect(seen.size).toBeGreaterThan(ROUNDS / 2);
       await page.click('#write button');
       for (const id of ['#tuned', '#untuned']) {
         await page.locator(id, { hasText: /^Once upon a time./ }).waitFor({ timeout: 60_000 });
@@ -98,3 +114,65 @@ itInChromium(
   },
   400_000,
 );
+
+/** Milliseconds for which the browser is stopped: the tab explains a pause of more than 30 s. */
+const STOPPED_MS = 40_000;
+
+itInChromium(
+  'N-26: the link that host prints opens a tab on WebGPU, which gets all files from the relay and follows after a closed lid',
+  async () => {
+    const { base, corpus, relay } = await prepare();
+    const server = await serveTab();
+    const host = startProgram([
+      ...['host', 'tune', '--open', '--people', '2', '--name', 'Anna', '--relay', relay.url],
+      ...['--base', base, '--corpus', corpus, '--rounds', '12', ...SIZES, '--json'],
+      ...['--set', 'waitFor=3', '--heartbeat-interval', '5', '--tab', `${server.url}tab.html`],
+    ]);
+    const line = await printed(host, /nostrain1[a-z0-9]+/);
+    const friend = startProgram(['join', line, '--name', 'Bea', '--json']);
+    const browser = await chromium.launchServer({
+      executablePath: '/usr/bin/chromium',
+      args: ['--no-sandbox', '--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'],
+    });
+    try {
+      const page = await (await chromium.connect(browser.wsEndpoint())).newPage();
+      const link = await printed(host, /http:\S+tab\.html#naddr1\w+/);
+      await page.goto(`${link}&device=webgpu`);
+      await page.click('#begin');
+      const round = { hasText: /\b[2-9] rounds are over/ };
+      await page.locator('#round', round).waitFor({ timeout: 200_000 });
+      expect(await page.textContent('#device')).toMatch(/^webgpu/);
+      // the process group has all processes of the browser
+      process.kill(-browser.process().pid!, 'SIGSTOP');
+      await new Promise((resolve) => setTimeout(resolve, STOPPED_MS));
+      process.kill(-browser.process().pid!, 'SIGCONT');
+      await page
+        .locator('#log li', { hasText: /suspended this tab for .*nothing is lost/ })
+        .waitFor();
+      await page.locator('#status', OVER).waitFor({ timeout: 200_000 });
+      expect(await host.exit, host.output.stderr).toBe(0);
+      const { agreed, rounds } = JSON.parse(host.output.stdout) as HostDocument;
+      expect(agreed).toBe(true);
+      const me = toNpub((await page.textContent('#worker'))!);
+      const counted = rounds.filter((each) => each.counted.some(({ npub }) => npub === me));
+      expect(counted.length).toBeGreaterThan(0);
+      const seen = await rootsIn(page);
+      for (const [at, root] of seen) expect(rounds[at - 1]!.root.slice(0, 16)).toBe(root);
+      expect(seen.get(rounds.length)).toBeDefined();
+    } finally {
+      for (const { child } of [host, friend]) child.kill('SIGKILL');
+      await browser.kill();
+      await server.close();
+      await relay.close();
+    }
+  },
+  500_000,
+);
+
+interface HostDocument {
+  readonly agreed: boolean;
+  readonly rounds: readonly {
+    readonly root: string;
+    readonly counted: readonly { readonly npub: string }[];
+  }[];
+}

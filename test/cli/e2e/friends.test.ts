@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createRelay, type Relay } from 'nostrain/relay';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { linearOnnx } from '../../support/imported.ts';
-import { type Program, startProgram, temporaryFolder } from '../../support/processes.ts';
+import { type Program, printed, startProgram, temporaryFolder } from '../../support/processes.ts';
 import { writeTinyLlama } from '../../support/tiny-llama.ts';
 
 let relay: Relay;
@@ -14,20 +14,6 @@ beforeAll(async () => {
 afterAll(() => relay.close());
 
 const LINEAR = ['--model', 'linear', '--rounds', '4', '--json'];
-
-/** Resolves when the program has printed this on stderr. */
-async function printed({ output, exit }: Program, words: RegExp): Promise<string> {
-  let isOver = false;
-  void exit.then(() => {
-    isOver = true;
-  });
-  for (;;) {
-    const match = words.exec(output.stderr)?.[0];
-    if (match !== undefined) return match;
-    if (isOver) throw new Error(`ended without ${words}: ${output.stderr}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
 
 const lineOf = (host: Program) => printed(host, /nostrain1[a-z0-9]+/);
 
