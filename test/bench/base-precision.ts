@@ -121,6 +121,12 @@ const peakMemory = (): number => {
 };
 const memoryNow = (): number => process.memoryUsage().rss / 2 ** 20;
 
+/** Returns the CPU seconds of all threads of this process so far. */
+const cpuSeconds = (): number => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+};
+
 const WIDTH = { f16: 2, f32: 4, f64: 8, i64: 8, i32: 4, i8: 1, u8: 1, bool: 1 };
 
 async function measure(precision: Precision) {
@@ -136,6 +142,7 @@ async function measure(precision: Precision) {
   const cut = Math.floor(0.9 * tokens.length);
   const before = memoryNow();
   const start = performance.now();
+  const startCpu = cpuSeconds();
   const trainer = await createTrainer({
     ...{
       model,
@@ -149,6 +156,7 @@ async function measure(precision: Precision) {
     ...{ recompute: options.recompute, accumulate: Number(options.accumulate) },
   });
   const opened = performance.now() - start;
+  const openCpuSeconds = cpuSeconds() - startCpu;
   const [memoryOpen, peakOpen] = [memoryNow(), peakMemory()];
   const params = initialParameters(model, 1);
   const seconds: number[] = [];
@@ -156,11 +164,10 @@ async function measure(precision: Precision) {
   let state = { params, moments: [] as readonly Float32Array[] };
   for (let step = 0; step < steps!; step++) {
     const task = { ...state, round: step, steps: 1, firstStep: step, batchKey: deriveKey('bench') };
-    const used = process.cpuUsage();
+    const used = cpuSeconds();
     const trained = await trainer.train(task, () => {}, new AbortController().signal);
     seconds.push(trained.seconds);
-    const { user, system } = process.cpuUsage(used);
-    cpu.push((user + system) / 1e6);
+    cpu.push(cpuSeconds() - used);
     state = trained as typeof state;
   }
   const [memoryTraining, peak] = [memoryNow(), peakMemory()];
@@ -177,6 +184,7 @@ async function measure(precision: Precision) {
     // of all threads: what other programs do to a shared machine hardly shows in it
     stepCpuSeconds: Math.min(...cpu),
     openSeconds: opened / 1000,
+    openCpuSeconds,
     before,
     memoryOpen,
     peakOpen,
@@ -209,7 +217,7 @@ if (options.only) {
       const mib = (value: number) => `${Math.round(value)} MiB`;
       console.log(
         `${row.precision}: base ${mib(row.baseMiB)}, peak ${mib(row.peak)} (${mib(row.before)} before the base),`,
-        `step ${row.stepSeconds.toFixed(2)} s (${row.stepCpuSeconds.toFixed(2)} s of CPU), opened in ${row.openSeconds.toFixed(1)} s, loss before ${row.loss.toFixed(4)}`,
+        `step ${row.stepSeconds.toFixed(2)} s (${row.stepCpuSeconds.toFixed(2)} s of CPU), opened in ${row.openSeconds.toFixed(1)} s (${row.openCpuSeconds.toFixed(1)} s of CPU), loss before ${row.loss.toFixed(4)}`,
       );
     }
   }
