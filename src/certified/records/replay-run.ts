@@ -254,11 +254,11 @@ export async function recordRun(
     ...options,
     onState(state) {
       options.onState?.(state);
-      if (last && isDue(last.round, every)) save(last);
       last = state;
+      if (isDue(state.round, every)) save(state);
     },
   });
-  if (last && last.round === report.rounds) save(last);
+  if (last && last.round === report.rounds && !isDue(last.round, every)) save(last);
   await Promise.all(kept);
   const { run, rounds, runRoot, modelRoot, ledgerRoot } = report;
   return {
