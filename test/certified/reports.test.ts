@@ -1,5 +1,5 @@
 /** What a replay reports of each round, what a record keeps, and the exact sentences of an explanation. */
-import { explainRound, replayRun } from 'nostrain/certified';
+import { explainRound, type ReplayOptions, replayRun as replayWith } from 'nostrain/certified';
 import {
   explain,
   gather,
@@ -10,6 +10,7 @@ import {
 } from 'nostrain/certified/parts';
 import { proposal as proposalKind, run as runKind } from 'nostrain/kinds';
 import { apartIn, type SignedEvent } from 'nostrain/network';
+import { nativeCrypto as crypto } from 'nostrain/node';
 import { describe, expect, it } from 'vitest';
 import { explainWorkers } from '../../src/certified/records/explain.ts';
 import { recordRun } from '../../src/certified/records/replay-run.ts';
@@ -21,12 +22,16 @@ import {
   generateRun,
   signerOf,
 } from '../support/certified-run.ts';
+import { eventfulEvidence, eventfulRun, largeRun, runOnce } from '../support/eventful-run.ts';
 
 const keyOf = (number: number) => signerOf(number).publicKey;
 const archiveOf = (events: readonly SignedEvent[]) => ({ events, beacons: [] });
-const made = generateRun();
+type Archive = Parameters<typeof replayWith>[0];
+const replayRun = (archive: Archive, options: ReplayOptions = {}) =>
+  replayWith(archive, { crypto, ...options });
+const made = eventfulRun();
 const whole = archiveOf(made.events);
-const found = gather(made.events, made);
+const found = eventfulEvidence();
 const digests = made.rounds.map(({ digest }) => digest);
 
 const isManifest = ({ kind, pubkey, content }: SignedEvent, number: number, round: number) =>
@@ -37,7 +42,7 @@ const manifestOf = (number: number, round: number) =>
 const lossy = archiveOf(made.events.filter((event) => !isManifest(event, 1, 2)));
 
 function roundsOf({ spec, run, events }: GeneratedRun) {
-  const gathered = gather(events, { run, spec });
+  const gathered = gather(events, { run, spec }, { crypto });
   return { gathered, rounds: [...replay(genesisOf(spec, startOf(spec)), gathered)] };
 }
 
@@ -94,7 +99,9 @@ describe('the report of a replay', () => {
   });
 
   it('names at most five of the missing payloads', async () => {
-    const run = generateRun([{}], certifiedSpec({ founders: foundersOf(7) }));
+    const run = runOnce('seven', () =>
+      generateRun([{}], certifiedSpec({ founders: foundersOf(7) })),
+    );
     const events = run.events.filter(({ kind }) => kind !== 7810);
     const { lines } = await replayRun(archiveOf(events));
     expect(lines[0]!.missing).toHaveLength(5);
@@ -133,8 +140,7 @@ describe('the report of a replay', () => {
     const unknown = 'a'.repeat(64);
     expect(await roundsOfBad(whole, [manifest.root, unknown])).toEqual([4, undefined]);
     expect(await roundsOfBad(whole, [manifest.root], { round: 1 })).toEqual([1]);
-    const rounds = [{ wordy: true }, { leaves: [4] }];
-    const large = generateRun(rounds, certifiedSpec({ founders: foundersOf(12) }));
+    const large = largeRun();
     const proposal = large.events.find(
       (event) => event.kind === proposalKind.kind && apartIn(event),
     )!;
@@ -143,7 +149,9 @@ describe('the report of a replay', () => {
   });
 
   it('ends with the problem of an outcome that is not what its events give', async () => {
-    const forged = generateRun([{}, {}, { forgeModelRoot: true }], certifiedSpec());
+    const forged = runOnce('forged', () =>
+      generateRun([{}, {}, { forgeModelRoot: true }], certifiedSpec()),
+    );
     const report = await replayRun(archiveOf(forged.events));
     expect(report).toMatchObject({ ok: false, rounds: 2, firstBad: 2 });
     expect(report.lines[2]!.problem).toMatch(/^wrong-modelRoot: /);
@@ -171,8 +179,8 @@ describe('the report of a replay', () => {
 
   it('follows a trusted outcome, or the chosen branch, and fails without the trusted one', async () => {
     const spec = certifiedSpec();
-    const long = generateRun([{}, {}, {}], spec);
-    const short = generateRun([{}, { ignored: [1] }], spec);
+    const long = runOnce('long', () => generateRun([{}, {}, {}], spec));
+    const short = runOnce('short', () => generateRun([{}, { ignored: [1] }], spec));
     const both = archiveOf([...short.events, ...long.events]);
     const [other] = short.rounds.slice(1);
     const better = await replayRun(both);
@@ -197,7 +205,7 @@ describe('the record of a run', () => {
     let waiting = 0;
     const { record, report } = await recordRun(
       archive,
-      {},
+      { crypto },
       {
         every,
         async keep({ rounds, bytes, modelRoot }, state) {
@@ -238,7 +246,7 @@ describe('the record of a run', () => {
   it('of no round has zeros as its root, and tells of each state', async () => {
     const states: number[] = [];
     const keep = async () => undefined;
-    const options = { onState: ({ round }: { round: number }) => states.push(round) };
+    const options = { crypto, onState: ({ round }: { round: number }) => states.push(round) };
     const { record } = await recordRun(archiveOf([made.events[0]!]), options, { every: 1, keep });
     expect(record).toMatchObject({ rounds: 0, runRoot: '0'.repeat(64), states: [{ rounds: 0 }] });
     expect(states).toEqual([0]);
@@ -333,7 +341,9 @@ describe('an explanation', () => {
   });
 
   it('says that nothing arrived, that the round was void, or that it is not decided', () => {
-    const absent = generateRun([{}, { absent: [4] }, { result: 'void', elsewhere: [2] }]);
+    const absent = runOnce('absent', () =>
+      generateRun([{}, { absent: [4] }, { result: 'void', elsewhere: [2] }]),
+    );
     const played = roundsOf(absent);
     const why = (number: number, round: number) =>
       explain(keyOf(number), played.rounds[round]!, undefined, played.gathered).why;
@@ -359,24 +369,24 @@ describe('an explanation', () => {
 
   it('is found in an archive by worker and round', async () => {
     const explained = (number: number, round: number) =>
-      explainRound(whole, { worker: keyOf(number), round });
+      explainRound(whole, { crypto, worker: keyOf(number), round });
     expect(await explained(4, 1)).toEqual(told(4, 1));
     expect(await explained(5, 4)).toEqual(told(5, 4));
     expect(await explained(4, 6)).toEqual(told(4, 6));
     expect(await explained(1, 7)).toBeUndefined();
-    const all = await explainWorkers(whole, { round: 1 });
+    const all = await explainWorkers(whole, { crypto, round: 1 });
     const { members } = rounds[1]!.before.ledger;
     expect(all!.map(({ worker }) => worker)).toEqual(members.map(({ key }) => key));
     expect(all!.find(({ worker }) => worker === keyOf(4))).toEqual({
       worker: keyOf(4),
       ...told(4, 1),
     });
-    expect(await explainWorkers(whole, { round: 7 })).toBeUndefined();
+    expect(await explainWorkers(whole, { crypto, round: 7 })).toBeUndefined();
   });
 });
 
 describe('the run in an archive', () => {
-  const other = generateRun([], certifiedSpec({ name: 'another' }));
+  const other = runOnce('other', () => generateRun([], certifiedSpec({ name: 'another' })));
   const two = archiveOf([...made.events, ...other.events]);
 
   it('is the only one, or the one that is named', async () => {

@@ -44,10 +44,12 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
       'src/certified/features/{scores,screening}.ts',
     ],
     tests: [
-      'test/certified/{admission*,delegation,ejected,evidence-bytes,leave-holds,model-step,outcome-checks}.test.ts',
+      'test/certified/{admission*,certificate,chain,coming-late,contributions,counted,delegation,ejected}.test.ts',
+      'test/certified/{evidence*,expert-chunks,fork-run,founders,late,leave-holds,machines,messages}.test.ts',
+      'test/certified/{model-step,opinion,outcome-checks,reports,screen,verdicts}.test.ts',
       'test/certified/{judging,receipt,records,refresh,replay,rules,scoring,screening,senders,slices}.test.ts',
     ],
-    slow: /lose no view|lose none|detects any changed byte|larger than their|any run replays|owners and moves|across a restart|the old join of|lists it is invalid|marks a worker below|waited for in each|every round changes|owns no chunk/,
+    slow: /lose no view|lose none|detects any changed byte|larger than their|any run replays|owners and moves|across a restart|the old join of|lists it is invalid|marks a worker below|waited for in each|every round changes|owns no chunk|a confidential run l|refuses its own worker|nostrain run fork|eight generations/,
     target: 85,
   },
   worker: {
