@@ -44,7 +44,7 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
       'src/certified/features/{scores,screening}.ts',
     ],
     tests: [
-      'test/certified/{admission*,certificate,chain,coming-late,contributions,counted,delegation,ejected}.test.ts',
+      'test/certified/{admission*,archives,certificate,chain,coming-late,contributions,counted,delegation,ejected}.test.ts',
       'test/certified/{evidence*,expert-chunks,fork-run,founders,late,leave-holds,machines,messages}.test.ts',
       'test/certified/{model-step,opinion,outcome-checks,reports,screen,verdicts}.test.ts',
       'test/certified/{judging,receipt,records,refresh,replay,rules,scoring,screening,senders,slices}.test.ts',
