@@ -7,8 +7,13 @@ import { encodeRunAddress } from '../certified/wire/runs.ts';
 import type { OpenRun } from '../dashboard/follow-run.ts';
 import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { addressOfRun, buildAnnouncement, closingShares, notesFilter } from '../social/announce.ts';
-import { splitOf } from '../social/ask-split.ts';
+import {
+  addressOfRun,
+  buildAnnouncement,
+  closingShares,
+  notesFilter,
+  splitOf,
+} from '../social/announce.ts';
 import { commentsFilter, readComments } from '../social/comments.ts';
 import { checkZaps } from '../social/zaps.ts';
 import type { FromJob, SplitNote } from './messages.ts';

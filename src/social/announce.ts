@@ -5,8 +5,17 @@ import { safeLine } from '../base/errors.ts';
 import { formatLoss, plural } from '../base/numbers.ts';
 import type { EventDraft } from '../network/event.ts';
 import type { Filter } from '../network/transport/frames.ts';
+import type { RelaySet } from '../network/transport/relay-set.ts';
 import { NAMED_SITE } from './sites.ts';
-import { type Contributor, type Share, type Split, zapShares, zapTags } from './zaps.ts';
+import {
+  type Contributor,
+  profilesFilter,
+  type Share,
+  type Split,
+  splitZaps,
+  zapShares,
+  zapTags,
+} from './zaps.ts';
 
 const NOTE = 1;
 const CARD = 30_023;
@@ -164,3 +173,14 @@ export const notesFilter = (address: string): Filter => ({
   '#a': [address],
   limit: MOST_NOTES,
 });
+
+/** Milliseconds to wait for profiles. */
+const WAIT_MS = 8000;
+
+/** Returns who shares a zap, and who has no Lightning address; both are empty before the run is over. */
+export async function splitOf(shown: Shown, relays: RelaySet, signal: AbortSignal): Promise<Split> {
+  const shares = closingShares(shown);
+  if (shares.length === 0) return { shares, leftOut: [] };
+  const { events } = await relays.query([profilesFilter(shares)], { waitMs: WAIT_MS, signal });
+  return splitZaps(shares, events);
+}

@@ -8,7 +8,7 @@ import { canonicalJson, parseJson } from '../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { merkleTree } from '../base/merkle.ts';
-import { isCount, isHash, isWithin, listOf } from '../base/shape.ts';
+import { isCount, isHash, isWithin, listOf, shape } from '../base/shape.ts';
 import { newestOf, type SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/frames.ts';
 import { JsonReader } from '../run/json-reader.ts';
@@ -51,15 +51,9 @@ export interface OpenedCorpus {
   readonly text: string;
 }
 
-/** Returns filters for the notes of authors, and for what deletes them. */
+/** Returns a filter for the notes of authors, and for what deletes them. */
 export const notesFilters = (authors: readonly string[], kinds: readonly number[]): Filter => ({
   kinds: [...kinds, DELETION, VANISH],
-  authors,
-});
-
-/** Returns a filter for requests of these authors to delete notes. */
-export const deletionsFilter = (authors: readonly string[]): Filter => ({
-  kinds: [DELETION, VANISH],
   authors,
 });
 
@@ -149,19 +143,9 @@ function authorsOf(notes: readonly NoteEntry[]): NotesCorpus['authors'] {
     .sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-type NoteRow = readonly [id: string, key: string, at: number, kind: number, name: string];
-
-const rowOf = ({ id, pubkey, created_at, kind, name }: NoteEntry): NoteRow => [
-  id,
-  pubkey,
-  created_at,
-  kind,
-  name,
-];
-
 /** Returns the Merkle root over the hashes of entries. */
 const rootOf = (notes: readonly NoteEntry[]): string =>
-  merkleTree(notes.map((note) => fromHex(sha256Hex(utf8(canonicalJson(rowOf(note)))))!)).root;
+  merkleTree(notes.map((note) => fromHex(sha256Hex(utf8(canonicalJson({ ...note }))))!)).root;
 
 /**
  * Rebuilds the text from verified events in any order. Refuses with the number of notes that are missing, or if the
@@ -186,7 +170,7 @@ export function rebuildNotes(
 
 /** Formats a definition as canonical JSON. */
 export const writeNotes = ({ root, text, notes }: NotesCorpus): string =>
-  `${canonicalJson({ format: FORMAT, root, text, notes: notes.map(rowOf) })}\n`;
+  `${canonicalJson({ format: FORMAT, root, text, notes: notes.map((note) => ({ ...note })) })}\n`;
 
 /** Parses an untrusted definition, and checks the notes against the root. */
 export function parseNotes(text: string): Result<NotesCorpus> {
@@ -196,9 +180,7 @@ export function parseNotes(text: string): Result<NotesCorpus> {
   if (!json.ok) return json;
   const reader = new JsonReader(json.value);
   reader.text('format', (format) => format === FORMAT);
-  const notes = reader
-    .guarded('notes', areRows, [])
-    .map(([id, pubkey, created_at, kind, name]) => ({ id, pubkey, created_at, kind, name }));
+  const notes = reader.guarded('notes', areNotes, []);
   const corpus = { root: reader.hex32('root'), text: reader.hex32('text'), notes };
   const at = reader.problem;
   if (at !== undefined) return refuse('bad-notes', at, `\`${at}\` is malformed`);
@@ -207,17 +189,15 @@ export function parseNotes(text: string): Result<NotesCorpus> {
     : refuse('bad-notes', 'root', 'the root is not that of the notes');
 }
 
-const isRow = (row: unknown): row is NoteRow =>
-  Array.isArray(row) &&
-  row.length === 5 &&
-  isHash(row[0]) &&
-  isHash(row[1]) &&
-  isCount(row[2]) &&
-  isWithin(0, 65_535)(row[3]) &&
-  typeof row[4] === 'string' &&
-  row[4].length <= LONGEST_NAME;
+const isNote = shape({
+  id: isHash,
+  pubkey: isHash,
+  created_at: isCount,
+  kind: isWithin(0, 65_535),
+  name: (name): name is string => typeof name === 'string' && name.length <= LONGEST_NAME,
+});
 
-const areRows = (value: unknown): value is readonly NoteRow[] =>
-  listOf(isRow, MOST_NOTES, 1)(value) &&
-  new Set(value.map(([id]) => id)).size === value.length &&
-  new Set(value.map(([, key]) => key)).size <= MOST_AUTHORS;
+const areNotes = (value: unknown): value is readonly NoteEntry[] =>
+  listOf(isNote, MOST_NOTES, 1)(value) &&
+  new Set(value.map(({ id }) => id)).size === value.length &&
+  new Set(value.map(({ pubkey }) => pubkey)).size <= MOST_AUTHORS;

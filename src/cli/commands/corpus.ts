@@ -4,7 +4,6 @@ import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { toNpub } from '../../node/files/keys.ts';
-import { readKey } from '../../run/field.ts';
 import { MOST_NOTES } from '../../run/spec/feature-fields.ts';
 import {
   defineNotes,
@@ -27,6 +26,7 @@ import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
 import { NOTES_WAIT_MS, readDeleted, readNotes } from '../shared/notes.ts';
 import { withRelays } from '../shared/with-relays.ts';
+import { typedKey } from '../shared/worker-flag.ts';
 
 export const corpus = (): Command =>
   new Command('corpus')
@@ -35,6 +35,7 @@ export const corpus = (): Command =>
     .addCommand(fetchCorpus());
 
 const readingFlags = {
+  text: text('<file>', 'file for the text (default: notes.jsonl; a .txt file is plain, for tabs)'),
   relay: withDefault(several('<url>', 'relay to read from, repeatable'), [], 'none'),
   ...connectionFlags,
 };
@@ -43,15 +44,6 @@ const defineFlags = {
   authors: withDefault(several('<npub>', 'author whose notes to take, repeatable'), [], 'none'),
   kinds: withDefault(text('<list>', 'kinds of notes, separated by commas'), '1,30023'),
   output: { ...withDefault(text('<file>', 'file for the definition'), 'notes.json'), short: 'o' },
-  text: withDefault(
-    text('<file>', 'file for the text: .jsonl with a note a line, or .txt (for tabs)'),
-    'notes.jsonl',
-  ),
-  ...readingFlags,
-};
-
-const fetchFlags = {
-  text: text('<file>', 'file for the text (default: notes.jsonl or notes.txt, as defined)'),
   ...readingFlags,
 };
 
@@ -62,7 +54,7 @@ const defineCorpus = (): Command =>
     defineFlags,
   ).action((flags: FlagValues<typeof defineFlags>) =>
     interruptibly(async (signal) => {
-      const authors = flags.authors.map(keyFrom);
+      const authors = flags.authors.map((author) => typedKey(author, 'flag/authors'));
       const kinds = flags.kinds.split(',').map(Number);
       const isGood = kinds.every((kind) => Number.isInteger(kind) && kind >= 0 && kind < 65_536);
       if (authors.length === 0 || authors.length > MOST_AUTHORS || !isGood) {
@@ -74,7 +66,8 @@ const defineCorpus = (): Command =>
       const events = await withRelays(flags.relay, reach, ({ relays }) =>
         readAuthors(relays, authors, kinds, signal),
       );
-      const form = flags.text.endsWith('.jsonl') ? 'lines' : 'plain';
+      const file = flags.text ?? 'notes.jsonl';
+      const form = file.endsWith('.jsonl') ? 'lines' : 'plain';
       const opened = defineNotes(events, kinds, form);
       if (opened.corpus.notes.length === 0) {
         throw new ConfigError('corpus/empty', 'these relays have no notes of these authors', {
@@ -82,7 +75,7 @@ const defineCorpus = (): Command =>
         });
       }
       await writeOutput(flags.output, writeNotes(opened.corpus));
-      await writeOutput(flags.text, opened.text);
+      await writeOutput(file, opened.text);
       writeOut(describe(opened.corpus));
     }),
   );
@@ -91,10 +84,10 @@ const fetchCorpus = (): Command =>
   commandWith(
     'fetch',
     'fetch the notes of a definition, check them, and say which their authors have deleted since',
-    fetchFlags,
+    readingFlags,
   )
     .argument('<file>', 'definition that `nostrain corpus nostr` wrote')
-    .action((file: string, flags: FlagValues<typeof fetchFlags>) =>
+    .action((file: string, flags: FlagValues<typeof readingFlags>) =>
       interruptibly(async (signal) => {
         const corpus = await readNotes(file);
         const reach = { connection: connectionOf(flags), signal };
@@ -115,14 +108,6 @@ const fetchCorpus = (): Command =>
         });
       }),
     );
-
-function keyFrom(named: string): string {
-  const key = readKey(named);
-  if (key !== undefined) return key;
-  throw new ConfigError('flag/authors', `${named} is not a public key`, {
-    hint: 'name authors as npub1… or 64 hex digits',
-  });
-}
 
 const describe = ({ root, text: sha256, notes: entries, authors }: NotesCorpus): string =>
   [

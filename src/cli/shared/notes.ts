@@ -4,7 +4,7 @@ import { ConfigError } from '../../base/errors.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { JoinPorts } from '../../node/join/join-run.ts';
 import type { RelayReach } from '../../node/net/relays.ts';
-import { deletedNotes, deletionsFilter, type NotesCorpus, parseNotes } from '../../social/notes.ts';
+import { deletedNotes, type NotesCorpus, notesFilters, parseNotes } from '../../social/notes.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { readText } from './files.ts';
 import { withRelays } from './with-relays.ts';
@@ -29,8 +29,11 @@ export async function readDeleted(
   corpus: NotesCorpus,
   signal: AbortSignal,
 ): Promise<readonly number[]> {
-  const filter = deletionsFilter(corpus.authors.map(({ key }) => key));
-  const { events } = await relays.query([filter], { waitMs: NOTES_WAIT_MS, signal });
+  const keys = corpus.authors.map(({ key }) => key);
+  const { events } = await relays.query([notesFilters(keys, [])], {
+    waitMs: NOTES_WAIT_MS,
+    signal,
+  });
   return deletedNotes(corpus, events);
 }
 

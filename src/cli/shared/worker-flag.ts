@@ -1,8 +1,17 @@
-/** The flag that names a worker of a run whose events are known. */
+/** Keys and workers as users type them. */
 import { ConfigError } from '../../base/errors.ts';
 import { readKey } from '../../run/field.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { fullName } from '../../run/worker-names.ts';
+
+/** Returns the key that was typed. Throws a ConfigError with this code if it is not a public key. */
+export function typedKey(text: string, code: string): WorkerId {
+  const key = readKey(text);
+  if (key !== undefined) return key;
+  throw new ConfigError(code, `${text} is not a public key`, {
+    hint: 'give npub1… or 64 hex digits; `nostrain whoami` prints your own',
+  });
+}
 
 /** Maximum keys named in an error. */
 const MOST_NAMED = 4;

@@ -16,14 +16,7 @@ import {
 } from '../data/tokens.ts';
 import { ANY } from '../graph/rule.ts';
 import { add, cast, gather, reshape, slice } from '../graph/verbs.ts';
-import {
-  type CheckedData,
-  type Data,
-  type DataName,
-  type FormRules,
-  type Reading,
-  unfit,
-} from './form.ts';
+import { type CheckedData, type Data, type FormRules, type Reading, unfit } from './form.ts';
 
 /** A worker's shard of a text, and the validation part. */
 export interface TokenData {
@@ -83,7 +76,7 @@ function hold(
     return { kind: 'feeds', feeds, window: context + 1 };
   };
   // with a mask, windows are moved to tokens that count
-  const fitted = (on: DataName, rows: Int32Array) => {
+  const fitted: CheckedData['offsetsOf'] = (on, rows) => {
     if (!isMasked(data[on])) return rows;
     const reader = openTokens(data[on], openStored);
     try {
@@ -93,12 +86,22 @@ function hold(
     }
   };
   const last = tokensIn(data.shard) - context - 1;
+  // moves windows that read one of these ranges, which ascend, to the next start that reads none
+  const movedOff = (ranges: readonly Range[], rows: Int32Array) => {
+    const after = (start: number) =>
+      ranges.reduce((at, { from, to }) => (at < to && at + context >= from ? to : at), start);
+    return rows.map((row) => {
+      const start = after(row) <= last ? after(row) : after(0);
+      if (start <= last) return start;
+      throw unfit('the authors deleted the notes of this shard', 'start a run on a new corpus');
+    });
+  };
   const offsetsOf: CheckedData['offsetsOf'] = (on, rows, without = []) => {
     if (without.length > 0 && data.documents === undefined) {
       throw unfit('this text does not say where its notes are', 'train on a .jsonl file of notes');
     }
     const left = on === 'shard' ? without.flatMap((at) => data.documents?.get(at) ?? []) : [];
-    return left.length === 0 ? fitted(on, rows) : movedOff(left, fitted(on, rows), context, last);
+    return left.length === 0 ? fitted(on, rows) : movedOff(left, fitted(on, rows));
   };
   return {
     feeds: { shard: feedOf(data.shard), validation: feedOf(data.validation) },
@@ -113,25 +116,6 @@ function hold(
       return kept.length > 0 ? kept : moved;
     },
   };
-}
-
-/** Moves windows that read one of these ranges, which ascend, to the next start that reads none of them. */
-function movedOff(
-  ranges: readonly Range[],
-  rows: Int32Array,
-  context: number,
-  last: number,
-): Int32Array {
-  const after = (start: number) =>
-    ranges.reduce((at, { from, to }) => (at < to && at + context >= from ? to : at), start);
-  return rows.map((row) => {
-    const start = after(row) <= last ? after(row) : after(0);
-    if (start <= last) return start;
-    throw unfit(
-      'the authors deleted the notes of this shard',
-      'start a run on a new corpus, or train on another shard',
-    );
-  });
 }
 
 function check(

@@ -169,11 +169,7 @@ const MOST_TOKENS = 2 ** 31 - 1;
 function divideTokens(
   file: TokenFile,
   { context, shard, form, keepsAll, vocabulary }: TokenDivision,
-): {
-  readonly shard: StoredTokens;
-  readonly validation: StoredTokens | undefined;
-  readonly documents: Parts['documents'];
-} {
+) {
   const part = (bounds: readonly number[], what: string): StoredTokens => {
     const ranges = joined(bounds);
     const length = ranges.reduce((sum, bound, i) => sum + (i % 2 === 0 ? -bound : bound), 0);

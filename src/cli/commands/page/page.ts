@@ -3,7 +3,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
-import { systemClock } from '../../../base/async.ts';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
@@ -22,8 +21,7 @@ import {
 import { type PageFiles, readPage, readTab, servePage } from '../../../node/net/http-server.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
-import { addressOfRun, closingShares } from '../../../social/announce.ts';
-import { splitOf } from '../../../social/ask-split.ts';
+import { addressOfRun, splitOf } from '../../../social/announce.ts';
 import type { Site } from '../../../social/sites.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import {
@@ -38,7 +36,7 @@ import {
 import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut, writeOutput } from '../../../terminal/output.ts';
-import { eventsIn, openSource, type SourceFlags, sourceOf } from '../../shared/archive-source.ts';
+import { eventsIn, openSource, sourceOf } from '../../shared/archive-source.ts';
 import { readBytes } from '../../shared/files.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
 import { tabLink } from '../../shared/tab-link.ts';
@@ -113,8 +111,6 @@ interface Content {
   readonly files: PageFiles;
   /** The URL fragment, with its #. */
   readonly address: string;
-  /** Whether it shows a certified run. */
-  readonly hasRun: boolean;
   /** With --tab: the path and fragment that open the tab. */
   readonly tab: string | undefined;
 }
@@ -136,14 +132,13 @@ async function contentOf(run: string | undefined, flags: PageFlags): Promise<Con
   if (flags.events === undefined) for (const url of relays) query.append('relay', url);
   for (const url of flags.drand) query.append('drand', url);
   const address = query.size === 0 ? '' : `#${query}`;
-  const hasRun = (name ?? spec ?? flags.events) !== undefined;
-  if (flags.tab !== true) return { files, address, hasRun, tab: undefined };
+  if (flags.tab !== true) return { files, address, tab: undefined };
   const naddr = spec
     ? encodeRunAddress({ run: runIdOf(spec), author: spec.author, relays })
     : name?.run;
   if (naddr?.startsWith('naddr1')) {
     for (const [path, bytes] of await readTab(new Map())) files.set(path, bytes);
-    return { files, address, hasRun, tab: tabLink(TAB_PAGE, naddr) };
+    return { files, address, tab: tabLink(TAB_PAGE, naddr) };
   }
   throw new ConfigError('page/tab', 'a tab needs the address of a certified run', {
     hint: 'name the run by its naddr1…, or by its name on this machine',
@@ -195,13 +190,14 @@ function assertPublishable({ relay, site }: PageFlags): void {
 
 async function publish(
   run: string | undefined,
-  { files, address, tab, hasRun }: Content,
+  { files, address, tab }: Content,
   flags: PageFlags,
 ): Promise<void> {
   const { relay: relays, publish: servers, site, source, json } = flags;
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, writeNote);
     const connection = connectionOf({ timeout: 10 });
+    const hasRun = /[#&](?:run|events)=/.test(address);
     const split = hasRun ? await splitIn(run, flags, signal) : undefined;
     const means = { site, title: 'nostrain', servers, relays, source, split, signer };
     const published = await publishSite(files, { ...means, connection, signal });
@@ -217,31 +213,26 @@ async function publish(
   });
 }
 
-/** Returns how a zap of the page is split; undefined before the run that it shows is over. */
+/** Returns how a zap of the page is split; undefined before the run is over, and without a Lightning address. */
 async function splitIn(
   run: string | undefined,
-  { events, relay, drand }: PageFlags,
+  pageFlags: PageFlags,
   signal: AbortSignal,
 ): Promise<Site['split']> {
-  const flags: SourceFlags = {
-    ...(run !== undefined && { run }),
-    ...(events !== undefined && { events }),
-    relay,
-    drand,
-    timeout: 10,
-    rpc: [],
-    rpcTimeout: 30,
-  };
+  const named = run === undefined ? {} : { run };
+  const flags = { ...pageFlags, ...named, timeout: 10, rpc: [], rpcTimeout: 30 };
   const source = await sourceOf(flags, signal);
   const archive = await openSource(flags, source);
-  const nowSeconds = Math.floor(systemClock.now() / 1000);
-  const { spec, picture, run: id } = await openArchive(archive, { ...source.options, nowSeconds });
-  if (closingShares(picture).length === 0) return undefined;
-  const urls = relay.length > 0 ? relay : source.reach.relays;
+  const {
+    spec,
+    picture,
+    run: id,
+  } = await openArchive(archive, { ...source.options, nowSeconds: 0 });
+  const urls = flags.relay.length > 0 ? flags.relay : source.reach.relays;
   return withRelays(urls, source.reach, async ({ relays }) => {
     const { shares, leftOut } = await splitOf(picture, relays, signal);
     for (const key of leftOut) writeNote(`left out, without a Lightning address: ${toNpub(key)}`);
-    return { run: addressOfRun(spec.author, id), shares };
+    return shares.length === 0 ? undefined : { run: addressOfRun(spec.author, id), shares };
   });
 }
 

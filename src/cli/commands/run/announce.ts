@@ -24,8 +24,8 @@ import {
   lossesIn,
   type PostedPicture,
   type RunPost,
+  splitOf,
 } from '../../../social/announce.ts';
-import { splitOf } from '../../../social/ask-split.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import {
   commandWith,

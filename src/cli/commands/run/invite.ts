@@ -4,7 +4,6 @@ import { systemClock } from '../../../base/async.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { assertInviting, invitationTo } from '../../../certified/invitations.ts';
 import { homeSigner, toNpub } from '../../../node/files/keys.ts';
-import { readKey } from '../../../run/field.ts';
 import { fields } from '../../../run/options.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import { commandWith, type FlagValues, setting, text } from '../../../terminal/flag-table.ts';
@@ -12,6 +11,7 @@ import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { privateRelaysFlag } from '../../shared/member-flags.ts';
 import { findRun, publishEvent, withRelays } from '../../shared/with-relays.ts';
+import { typedKey } from '../../shared/worker-flag.ts';
 
 const inviteFlags = {
   allowPrivateRelays: privateRelaysFlag,
@@ -30,7 +30,7 @@ export const inviteToRun = (): Command =>
     .action(invite);
 
 async function invite(source: string, texts: readonly string[], flags: InviteFlags): Promise<void> {
-  const keys = texts.map(keyFrom);
+  const keys = texts.map((key) => typedKey(key, 'flag/key'));
   const signer = await homeSigner(flags, writeNote);
   await interruptibly(async (signal) => {
     const { spec, relays, connection } = await findRun(source, {
@@ -53,13 +53,5 @@ async function invite(source: string, texts: readonly string[], flags: InviteFla
         writeOut(`invited ${toNpub(key)} to ${spec.name}\n`);
       }
     });
-  });
-}
-
-function keyFrom(text: string): string {
-  const key = readKey(text);
-  if (key !== undefined) return key;
-  throw new ConfigError('flag/key', `${text} is not a public key`, {
-    hint: 'name keys as npub1… or 64 hex digits; `nostrain whoami` prints your own',
   });
 }

@@ -16,8 +16,6 @@ import {
   unlockedAccounts,
   withdraw,
 } from '../../../chain/registry/registry-calls.ts';
-import { readKey } from '../../../run/field.ts';
-import type { WorkerId } from '../../../run/ids.ts';
 import {
   commandWith,
   type FlagValues,
@@ -30,6 +28,7 @@ import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { endpointAt } from '../../shared/endpoints.ts';
+import { typedKey } from '../../shared/worker-flag.ts';
 
 const NOT_AUDITED =
   'this registry takes the stake of keys that contradict themselves; it is not audited: bond ' +
@@ -119,7 +118,7 @@ export const bond = (): Command =>
           hint: 'use a whole number, such as 1000000000000000000 for one coin',
         });
       }
-      const key = keyOf(text);
+      const key = typedKey(text, 'stake/key');
       const change: Change = (registry, from) => bondFor(registry, from, key, BigInt(amount));
       await send(flags, change, (block) => `bonded ${amount} wei for ${text} in block ${block}\n`);
     });
@@ -128,7 +127,7 @@ export const exit = (): Command =>
   commandWith('exit', 'withdraw what this account bonded for a key from its stake', registryFlags)
     .argument('<key>', 'key the account bonded for: npub1… or hex')
     .action(async (text: string, flags: RegistryFlags) => {
-      const key = keyOf(text);
+      const key = typedKey(text, 'stake/key');
       const change: Change = (registry, from) => requestExit(registry, from, key);
       await send(flags, change, (block) => `no longer stake of ${text} from block ${block}\n`);
     });
@@ -137,7 +136,7 @@ export const payOut = (): Command =>
   commandWith('withdraw', 'pay out the stake that an exit has unlocked', registryFlags)
     .argument('<key>', 'key the account bonded for: npub1… or hex')
     .action(async (text: string, flags: RegistryFlags) => {
-      const key = keyOf(text);
+      const key = typedKey(text, 'stake/key');
       const change: Change = (registry, from) => withdraw(registry, from, key);
       await send(flags, change, (block) => `paid out in block ${block}\n`);
     });
@@ -181,14 +180,5 @@ function addressOf(flag: string, text: string): string {
   if (ADDRESS.test(text)) return text;
   throw new ConfigError(`flag/${flag}`, `${text} is not an address`, {
     hint: 'give 0x and 40 hex digits',
-  });
-}
-
-/** Returns the key that was typed. Throws `stake/key` if it is not a public key. */
-export function keyOf(text: string): WorkerId {
-  const key = readKey(text);
-  if (key !== undefined) return key;
-  throw new ConfigError('stake/key', `${text} is not a public key`, {
-    hint: 'give npub1… or 64 hex digits',
   });
 }

@@ -41,7 +41,8 @@ import { readArchiveFile } from '../../shared/archive-source.ts';
 import { readText } from '../../shared/files.ts';
 import { privateRelaysFlag } from '../../shared/member-flags.ts';
 import { locateRun, withRelays } from '../../shared/with-relays.ts';
-import { contractOf, keyOf, registryFlags, withAccount } from './registry.ts';
+import { typedKey } from '../../shared/worker-flag.ts';
+import { contractOf, registryFlags, withAccount } from './registry.ts';
 
 const slashFlags = {
   worker: text('<npub>', 'slash only this key'),
@@ -70,7 +71,7 @@ export const slash = (): Command =>
         holds: flags.run !== undefined,
       },
     ]);
-    const only = flags.worker === undefined ? undefined : keyOf(flags.worker);
+    const only = flags.worker === undefined ? undefined : typedKey(flags.worker, 'stake/key');
     const contract = contractOf(flags);
     await interruptibly(async (signal) => {
       const pairs = pairsIn(await eventsOf(flags, signal));
