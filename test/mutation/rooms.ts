@@ -46,7 +46,7 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
     tests: [
       'test/certified/{admission*,archives,certificate,chain,coming-late,contributions,counted,delegation,ejected}.test.ts',
       'test/certified/{evidence*,expert-chunks,fork-run,founders,late,leave-holds,machines,messages}.test.ts',
-      'test/certified/{model-step,opinion,outcome-checks,reports,screen,verdicts}.test.ts',
+      'test/certified/{model-step,opinion,outcome-checks,reports,screen,sliced-run,verdicts}.test.ts',
       'test/certified/{judging,receipt,records,refresh,replay,rules,scoring,screening,senders,slices}.test.ts',
     ],
     slow: /lose no view|lose none|detects any changed byte|larger than their|any run replays|owners and moves|across a restart|the old join of|lists it is invalid|marks a worker below|waited for in each|every round changes|owns no chunk|a confidential run l|refuses its own worker|nostrain run fork|eight generations/,

@@ -50,6 +50,7 @@ import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import type { Draft } from '../../src/certified/decisions/chain.ts';
 import type { Ruling } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
+import { slicesOfRun } from '../../src/certified/decisions/slices.ts';
 import { bodyOfMessage } from '../../src/certified/wire/certified-events.ts';
 import type { Lifetime } from '../../src/network/chunks/payload.ts';
 import { type ListedVotes, MOST_UNLISTED } from '../../src/run/listed.ts';
@@ -358,11 +359,10 @@ function submissions(at: Generating, round: Round, roster: readonly number[]) {
   const { state, before } = at;
   const index = (number: number) =>
     state.ledger.members.findIndex(({ key }) => key === signerOf(number).publicKey);
-  const isAway = (number: number) => round.absent?.includes(number);
   const delays = new Map<number, SignedEvent>();
   for (const number of round.absent ?? []) delays.set(number, manifestOf(at, state, number));
   const made = roster
-    .filter((number) => !isAway(number) && !round.elsewhere?.includes(number))
+    .filter((number) => !round.absent?.includes(number) && !round.elsewhere?.includes(number))
     .map((number) => ({ number, event: keep(at, manifestOf(at, state, number, round)) }));
   const late = (round.late ?? []).map((number) => ({
     number,
@@ -395,12 +395,13 @@ function manifestOf(
 ): SignedEvent {
   const { spec, run } = at;
   const signer = signerOf(number);
-  const { round, parent, modelRoot: base, params } = state;
+  const { round, parent, modelRoot: base, params, sliceRoots } = state;
   const roundParameters = value(roundParametersOf(state, gather(at.events, at, at)));
   const assignment = assignmentOf(roundParameters);
   const { packing, eventBudget } = spec.training;
+  const sliceEnds = slicesOfRun(spec)?.slices.map(({ to }) => to);
   const packer = createPacker({
-    ...{ run, layout: params.layout, packing, eventBudget, sha256 },
+    ...{ run, layout: params.layout, packing, eventBudget, sha256, sliceEnds },
   });
   const { size } = params.layout;
   const factor = empty?.includes(number) ? 0 : hostile?.includes(number) ? -1e6 : 1;
@@ -408,22 +409,20 @@ function manifestOf(
   const { payload, codec } = packer.pack(delta, { round, worker: signer.publicKey, assignment });
   const said = { run, round, parent, base, codec, roster: assignment.digest };
   const rerun = { root: 'a'.repeat(64), bytes: 1, shard: '1/1', build: 'made up' };
-  const features = spec.features.includes('rerun') ? { features: { rerun } } : {};
-  const own = { ...said, ...features, examples: 10 * number, steps: 5 };
-  if (payload.length > CHUNK_BYTES) {
-    const plan = planChunks(payload, life(round));
-    for (let i = 0; i < plan.count; i++) keep(at, signer.sign(plan.draft(i)));
-  }
+  const widths = sliceRoots && { rings: sliceRoots };
+  const features = { ...(spec.features.includes('rerun') && { rerun }), ...(widths && { widths }) };
+  const own = { ...said, features, examples: 10 * number, steps: 5 };
+  if (payload.length > CHUNK_BYTES) keepChunks(at, signer, payload, life(round));
   return signer.sign(buildManifest(own, payload, life(round)).draft);
 }
 
 /** Small numbers that look like nothing; worker 2 is loud, so that its norm is clipped. */
 const deltaOf = (size: number, round: number, number: number): Float64Array =>
-  Float64Array.from({ length: size }, (_, i) => {
-    return (
-      ((number === 2 ? 40 : 1) * (((i + 1) * 37 + round * 101 + number * 53) % 200)) / 1000 - 0.1
-    );
-  });
+  Float64Array.from(
+    { length: size },
+    (_, i) =>
+      ((number === 2 ? 40 : 1) * (((i + 1) * 37 + round * 101 + number * 53) % 200)) / 1000 - 0.1,
+  );
 
 const chainOf = (spec: RunSpec, run: Digest, number: number) =>
   createRevealChain(new Uint8Array(32).fill(100 + number), run, spec.training.rounds);
@@ -443,11 +442,13 @@ const firstJoinOf = ({ events, run }: Generating, number: number): SignedEvent =
 function keepMessage(at: Generating, number: number, said: Message | Join | Leave, life: Lifetime) {
   const event = signerOf(number).sign(buildMessage(said, life));
   const body = apartIn(event) && bodyOfMessage(said);
-  if (body !== undefined) {
-    const plan = planChunks(utf8(body), life);
-    for (let i = 0; i < plan.count; i++) keep(at, signerOf(number).sign(plan.draft(i)));
-  }
+  if (body !== undefined) keepChunks(at, signerOf(number), utf8(body), life);
   return keep(at, event);
+}
+
+function keepChunks(at: Generating, signer: Signer, bytes: Uint8Array, life: Lifetime): void {
+  const plan = planChunks(bytes, life);
+  for (let i = 0; i < plan.count; i++) keep(at, signer.sign(plan.draft(i)));
 }
 
 function keep({ events }: Generating, event: SignedEvent): SignedEvent {

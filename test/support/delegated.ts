@@ -17,10 +17,17 @@ export function delegatedBy(owner: Signer, of: SessionOf, until: number): Delega
   return read.value;
 }
 
-/** What joins of this key show in runs with sessions: of founders nothing. */
-export function shownIn({ sessions, founders, training }: RunSpec, run: Digest, session: string) {
-  if (!sessions) return {};
-  const isFounder = founders.includes(session);
-  const by = isFounder ? null : delegatedBy(OWNER, { run, session }, training.rounds - 1);
-  return { features: { sessions: { by } } };
+/** What joins of this key show: in runs with sessions a delegation, founders none; in runs with tiers the full model. */
+export function shownIn(
+  { sessions, tiers, founders, training }: RunSpec,
+  run: Digest,
+  session: string,
+) {
+  const delegation = () =>
+    founders.includes(session) ? null : delegatedBy(OWNER, { run, session }, training.rounds - 1);
+  const features = {
+    ...(sessions && { sessions: { by: delegation() } }),
+    ...(tiers > 0 && { widths: { tier: 0 } }),
+  };
+  return sessions || tiers > 0 ? { features } : {};
 }

@@ -29,14 +29,17 @@ export const largeRun = (): GeneratedRun =>
     generateRun([{ wordy: true }, { leaves: [4] }], certifiedSpec({ founders: foundersOf(12) })),
   );
 
-let events: ReturnType<typeof gather> | undefined;
+const evidence = new Map<string, ReturnType<typeof gather>>();
+
+/** Returns the evidence in the events of a run, gathered at the first call with this name. */
+export function evidenceOf(name: string, run: GeneratedRun): ReturnType<typeof gather> {
+  const gathered = evidence.get(name) ?? gather(run.events, run, { crypto: nativeCrypto });
+  evidence.set(name, gathered);
+  return gathered;
+}
 
 /** The evidence in the events of `eventfulRun`. */
-export function eventfulEvidence(): ReturnType<typeof gather> {
-  const run = eventfulRun();
-  events ??= gather(run.events, run, { crypto: nativeCrypto });
-  return events;
-}
+export const eventfulEvidence = () => evidenceOf('eventful', eventfulRun());
 
 interface PlayedRound {
   readonly before: Certified;

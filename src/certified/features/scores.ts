@@ -53,11 +53,6 @@ class RoundScoring {
     this.#onFailure = onFailure;
   }
 
-  /** Resolves when all scoring started so far is done. */
-  get idle(): Promise<void> {
-    return this.#working;
-  }
-
   /** Begins a round: scores the contributions that arrived in the previous round, for the commits of this round. */
   begin(
     state: Pick<Certified, 'run' | 'round' | 'ledger' | 'params'>,
