@@ -72,6 +72,11 @@ describe('a store of evidence', () => {
     expect([...store.messages()]).toHaveLength(before.length + 4);
     expect(store.add(message('vote', { key: stranger, round: 1 }))).toBe(true);
     expect(store.add(message('vote', { key: other, round: 1 }))).toBe(false);
+    // what it sent as a member takes no share of what it may send as a stranger again
+    store.admit([member]);
+    const again = [long(), long()];
+    for (const each of again) expect(store.add(each)).toBe(true);
+    for (const each of [...before, ...more, ...again]) expect(store.message(each.id)).toBe(each);
   });
 
   it('bounds the bytes of one member: of manifests by their payload, of proposals by their outcome', () => {

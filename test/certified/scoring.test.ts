@@ -125,3 +125,42 @@ it('scores nothing after a round that it missed or for one that is over, nor mem
   expect(member.commits.at(-3)!()).toEqual(new Map());
   expect(member.failures).toEqual([]);
 });
+
+it('reports the certified scores of members that have any', () => {
+  const scored = (history: readonly number[], low: number) => ({
+    features: { scores: { history, low } },
+  });
+  const members = [
+    { key: keyOf(0) },
+    { key: keyOf(1), ...scored([1, 5], 1) },
+    { key: keyOf(2), ...scored([-2], 0) },
+    { key: keyOf(3), ...scored([], 1) },
+    { key: keyOf(4), features: {} },
+  ];
+  expect(scores.describe!({ ledger: { members } } as never, [], [])).toEqual({
+    scores: [
+      { worker: keyOf(1), last: 5, rolling: 3, isLow: true },
+      { worker: keyOf(2), last: -2, rolling: -2, isLow: false },
+    ],
+  });
+});
+
+it('reports an engine that fails by its round, and scores nothing without one', async () => {
+  const failures: number[] = [];
+  const reporter = { unmeasured: (round: number) => failures.push(round) };
+  const measure = () => Promise.reject(new Error('no engine'));
+  const arrived = () => [{ worker: keyOf(1), delta: dense(Float64Array.of(1, 2, 3)) }];
+  for (const measuring of [undefined, { secret: 'one', measure }]) {
+    const feature = scores.create({ measuring, reporter } as never)!;
+    for (const round of [3, 4]) {
+      const ledger = { entropy: entropyOf(round), members: memberRows(3) };
+      const judged = feature.judge!({
+        state: { run: RUN, round, ledger, params },
+        arrived,
+      } as never);
+      await new Promise((resolve) => setTimeout(resolve));
+      expect(judged.commitFields!([])).toEqual({ scores: { of: [] } });
+    }
+  }
+  expect(failures).toEqual([3]);
+});
