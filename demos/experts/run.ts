@@ -50,14 +50,16 @@ const CORPUS_BYTES = 240_000;
 const EVALUATION_SHARE = 1 / 10;
 const EVALUATE_BATCHES = 32;
 
-/** Each token passes through one expert, as wide as the feed-forward layers of the dense models. */
-const model = { ...smallGpt, width: 64, ffn: 56, tokens: 'bytes' } as const;
+const dense = { ...smallGpt, width: 64, ffn: 124, tokens: 'bytes' } as const;
+/** Each token passes through two experts, half as wide as the feed-forward layers of the dense models. */
+const model = { ...dense, ffn: dense.ffn / 2 };
 const mixture = {
   experts: 4,
   groups: GROUPS.map(({ name, experts }) => `${name}=${experts}`),
-  warmupRounds: 4,
-  sharedEvery: 8,
+  expertsPerToken: 2,
 };
+/** Event bytes of a contribution: half the payload of a dense one, which has two bits for each value. */
+const EVENT_BUDGET = 18_600;
 const timing = { graceMinMs: 5000, graceMaxMs: 120_000, deadlineC: 4, viewMs: 20_000 };
 
 interface CorpusLoss {
@@ -77,7 +79,7 @@ export interface ExpertsDocument {
   /** Rounds of the first worker with contributions; the other group was away in five of all rounds. */
   readonly rounds: number;
   readonly losses: readonly CorpusLoss[];
-  /** Bytes of a worker in a round after the warm-up, divided by those of a dense model. */
+  /** Mean bytes of a worker's contributions, divided by those of a dense model. */
   readonly bytesAgainstDense: number;
   readonly wallSeconds: number;
 }
@@ -108,7 +110,7 @@ export const runExpertsDemo = (flags: DemoFlags): Promise<number> =>
     for (const [i, group] of GROUPS.entries()) {
       stage.onNotice(`a dense model on ${group.name} alone`);
       const alone = await playAlone(group, extent, data[i]!, relays, stage);
-      const specialist = await lossesOf(alone.folder, model, data, stage);
+      const specialist = await lossesOf(alone.folder, dense, data, stage);
       GROUPS.forEach(({ name: corpus }, at) => {
         const pair = { specialist: specialist[at]!, merged: merged[at]! };
         losses.push({ corpus, group: group.name, ...pair });
@@ -175,7 +177,7 @@ async function playGroups(
     corpus: undefined,
     onNotice,
     signal,
-    training: { ...model, ...extent },
+    training: { ...model, ...extent, eventBudget: EVENT_BUDGET },
     rules: { mixture, timing, committee: { quorum: 'cft' }, data: { kind: 'own' } },
   });
   const log = new EventLog();
@@ -228,7 +230,7 @@ async function playAlone(
   await mkdir(dir, { recursive: true });
   for (const worker of workers) await enlist(worker, dir);
   const settings = await keepSettings(dir, {
-    ...model,
+    ...dense,
     ...extent,
     run: `demo-${name}`,
     owners: 0,
@@ -271,13 +273,11 @@ async function lossesOf(
   return losses;
 }
 
-/** Returns the mean bytes of a contribution in the rounds after the warm-up, of those with contributions. */
+/** Returns the mean bytes of a worker's contributions. */
 function bytesIn(log: EventLog, [worker]: readonly string[]): number {
   const bytes = log
     .inOrder()
-    .flatMap(([index, reported]) =>
-      index < mixture.warmupRounds ? [] : (reported.get(worker!) ?? []),
-    )
+    .flatMap(([, reported]) => reported.get(worker!) ?? [])
     .map(({ payloadBytes }) => payloadBytes)
     .filter((each) => each > 0);
   return bytes.reduce((sum, each) => sum + each, 0) / bytes.length;

@@ -356,7 +356,7 @@ export const fields = {
       needs: 'builtIn',
     }),
     expertsPerToken: row('experts that a token passes through', whole(1, 2), {
-      default: 1,
+      default: 2,
       needs: 'experts',
     }),
     groups: row('workers that train some of the experts, like code=2,3', groupTexts(), {
@@ -365,13 +365,13 @@ export const fields = {
       needs: 'experts',
     }),
     warmupRounds: row('first rounds in which all groups train everything', whole(1), {
-      default: 2,
+      default: 1,
       needs: 'experts',
     }),
     sharedEvery: row(
       'after them: every how many rounds groups train shared tensors too; 0: never',
       whole(),
-      { default: 8, needs: 'experts' },
+      { default: 1, needs: 'experts' },
     ),
   }),
   ...inScope('pace', {

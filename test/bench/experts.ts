@@ -33,9 +33,13 @@ import { meanDelta } from '../support/mean.ts';
 /** Bytes of each text: one pass of a run. */
 const TEXT_BYTES = 500_000;
 const RUN = 'bench';
-const small = {
+const dense = {
   ...{ width: 64, layers: 2, heads: 2, context: 64, ffn: 124, batchSize: 8, tokens: 'bytes' },
-  ...{ experts: 4, groups: ['shakespeare=0,1', 'code=2,3'], on: 'groups', workers: 2 },
+  ...{ on: 'groups', workers: 2, owners: 0 },
+};
+/** Two experts as wide as a dense layer together, and half the bytes of a dense payload. */
+const groups = {
+  ...{ experts: 4, groups: ['shakespeare=0,1', 'code=2,3'], ffn: 62, eventBudget: 19_290 },
 };
 
 type Asked = Record<string, unknown> & { readonly on: string; readonly workers: number };
@@ -60,15 +64,17 @@ function programText(): string {
 
 function textOf(bytes: Uint8Array) {
   const { tokens } = tokenizers.bytes.encode(bytes.subarray(0, TEXT_BYTES));
-  return splitText(tokens, { context: small.context });
+  return splitText(tokens, { context: dense.context });
 }
 
 function readSetup(label: string) {
-  const { on, workers, ...asked } = { ...small, ...JSON.parse(label) } as Asked;
-  const mixture = on === 'groups' ? {} : { experts: 0, groups: [] };
+  const given = JSON.parse(label);
+  const isDense = (given.on ?? dense.on) !== dense.on;
+  const all = { ...dense, ...(isDense ? {} : groups), ...given } as Asked;
+  const { on, workers, ...asked } = all;
   const settings = combineSettings(presets['char-gpt'], {
     ...{ run: RUN, relay: [], model: 'char-gpt' },
-    ...readSettings({ owners: 0, ...asked, ...mixture }, 'settings'),
+    ...readSettings(asked, 'settings'),
   });
   const names = [...texts.keys()].filter((name) => ['groups', 'all', name].includes(on));
   return { on, workers, settings, names };

@@ -25,5 +25,5 @@ it('C-05 demo experts: one group goes on while the other is away, and all agree 
   for (const { corpus, group, specialist, merged } of losses) {
     if (corpus !== group) expect(merged).toBeLessThan(specialist);
   }
-  expect(bytesAgainstDense).toBeLessThan(0.6);
+  expect(bytesAgainstDense).toBeLessThanOrEqual(0.5);
 });

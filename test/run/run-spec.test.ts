@@ -131,7 +131,7 @@ describe('run id', () => {
       if (path.startsWith('pace.')) ids.set(path, runIdOf(readSpec(changed)));
     const grouped = (mixture: object) => runIdOf(groupedSpec([1], { mixture }));
     ids.set('mixture.experts', grouped({ experts: 3, groups: [] }));
-    ids.set('mixture.expertsPerToken', grouped({ expertsPerToken: 2 }));
+    ids.set('mixture.expertsPerToken', grouped({ expertsPerToken: 1 }));
     ids.set('mixture.groups', grouped({ groups: ['a=0,2', 'b=1,3'] }));
     ids.set('mixture.warmupRounds', grouped({ warmupRounds: 2 }));
     ids.set('mixture.sharedEvery', grouped({ sharedEvery: 4 }));

@@ -41,7 +41,7 @@ it('run create says which settings other ones changed', async () => {
   expect(large.changes).toEqual([['10,616,832 parameters', { fragments: 2 }]]);
   expect(large.spec.training).toMatchObject({ packing: 'trellis', owners: 4, fragments: 2 });
   const mixed = await ofGpt('experts=4', 'groups=a=0,1', 'groups=b=2,3');
-  expect(mixed.changes).toEqual([['experts 4', { owners: 0 }]]);
+  expect(mixed.changes).toEqual([['experts 4', { owners: 0, eventBudget: 32_768 }]]);
   expect(mixed.spec.training).toMatchObject({ owners: 0, fragments: 1 });
   const screened = await create(
     { screening: true, training: { fragments: 1 } },
