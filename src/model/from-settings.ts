@@ -34,14 +34,14 @@ type ModelSettings = Pick<
   Partial<MixtureSettings> &
   Partial<Pick<Settings, InputName>>;
 
-type MixtureSettings = Pick<Settings, 'experts' | 'expertsPerToken' | 'groups'>;
+type MixtureSettings = Pick<Settings, 'experts' | 'expertsPerToken' | 'groups' | 'group'>;
 
 /** Weight of the load-balancing loss (arXiv 2101.03961, section 2.2). */
 const BALANCE = 0.01;
 
 /** Returns the experts of a model, if it has any; `without` names a group to leave out. */
 function expertsIn(
-  { experts = 0, expertsPerToken = 1, groups = [] }: Partial<MixtureSettings>,
+  { experts = 0, expertsPerToken = 1, groups = [], group = '' }: Partial<MixtureSettings>,
   without?: string,
 ): { readonly experts?: Experts } {
   if (experts === 0) return {};
@@ -49,9 +49,9 @@ function expertsIn(
   if (without !== undefined) assertLeavesOne(all, without);
   const kept = all.filter(({ name }) => name !== without).map((group) => group.experts);
   const numbers = all.length === 0 ? [Array.from({ length: experts }, (_, i) => i)] : kept;
-  return {
-    experts: { groups: numbers, perToken: expertsPerToken === 2 ? 2 : 1, balance: BALANCE },
-  };
+  const perToken = expertsPerToken === 2 ? 2 : 1;
+  const home = all.find(({ name }) => name === group)?.experts;
+  return { experts: { groups: numbers, perToken, balance: BALANCE, ...(home && { home }) } };
 }
 
 type TierSettings = Pick<Settings, 'tiers' | 'tier' | 'helper' | 'helperRotation'>;

@@ -82,12 +82,12 @@ function readSetup(label: string) {
 
 async function openWorkers({ settings, names, workers }: ReturnType<typeof readSetup>) {
   const { context, batchSize } = settings;
-  const model = gptSpec(settings, tokenizers.bytes.vocabulary);
   const open = async (name: string, i: number) => {
     const { training, validation } = texts.get(name)!;
     const part = { index: (i % workers) + 1, count: workers };
     const shard = shardText(training, part, { form: 'interleaved', context });
     const data = { kind: 'tokens', shard, validation } as const;
+    const model = gptSpec({ ...settings, group: name }, tokenizers.bytes.vocabulary);
     const setup = { model, optimizer: optimizerOf(settings), batch: batchSize, data };
     const trainer = await createTrainer({ ...setup, device: 'cpu', threads: 1 });
     const moments: readonly Float32Array[] = [];

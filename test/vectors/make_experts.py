@@ -27,6 +27,7 @@ CASES = {
     "gpt, top 1": {**GPT, "experts": {"groups": [[0, 1, 2]], "perToken": 1, "balance": BALANCE}},
     "gpt, top 2, two groups": {**GPT, "experts": {"groups": [[0, 3], [1, 2]], "perToken": 2, "balance": BALANCE}},
     "llama, top 2, two groups": {**LLAMA, "experts": {"groups": [[0, 1], [2, 3]], "perToken": 2, "balance": BALANCE}},
+    "gpt, top 2, home": {**GPT, "experts": {"groups": [[0, 3], [1, 2]], "perToken": 2, "balance": BALANCE, "home": [1, 2]}},
 }
 
 
@@ -68,11 +69,14 @@ def layout(spec: dict) -> list:
 
 
 class Model:
-    def __init__(self, spec: dict, weights: dict):
-        self.spec, self.w, self.balance = spec, weights, 0.0
+    def __init__(self, spec: dict, weights: dict, groups: list):
+        self.spec, self.w, self.groups, self.balance = spec, weights, groups, 0.0
+
+    def logits(self, x: torch.Tensor) -> torch.Tensor:
+        return getattr(self, self.spec["architecture"])(x)
 
     def mix(self, at: str, u: torch.Tensor, apply) -> torch.Tensor:
-        groups, per_token = self.spec["experts"]["groups"], self.spec["experts"]["perToken"]
+        groups, per_token = self.groups, self.spec["experts"]["perToken"]
         numbers = sorted(sum(groups, []))
         scores = u @ torch.stack([self.w[f"experts.{e}.{at}.router.weight"] for e in numbers]).T
         shares, chosen = scores.softmax(-1).topk(per_token)
@@ -126,6 +130,19 @@ class Model:
         return norm(h, "model.norm") @ w["model.embed_tokens.weight"].T
 
 
+def by_context(windows: torch.Tensor, all_logits: list) -> float:
+    """Returns the loss of the groups' shares, each weighted by its likelihood of the tokens before (arXiv 2108.05036)."""
+    losses = []
+    for b, window in enumerate(windows):
+        log_shares = [logits[b].log_softmax(-1) for logits in all_logits]
+        evidence = [0.0] * len(all_logits)
+        for t, target in enumerate(window[1:]):
+            posterior = torch.tensor(evidence, dtype=torch.float64).softmax(0)
+            losses.append(-sum(weight * each[t, target].exp() for weight, each in zip(posterior, log_shares)).log())
+            evidence = [total + each[t, target].item() for total, each in zip(evidence, log_shares)]
+    return torch.stack(losses).mean().item()
+
+
 def case(name: str, spec: dict, seed: int) -> dict:
     source, weights = draws(seed), {}
     for tensor, shape in layout(spec):
@@ -133,9 +150,12 @@ def case(name: str, spec: dict, seed: int) -> dict:
         values = [base + (next(source) - 32768) / 2**15 for _ in range(torch.Size(shape).numel())]
         weights[tensor] = torch.tensor(values, dtype=torch.float64).view(shape).requires_grad_()
     windows = torch.tensor([[next(source) % spec["vocabulary"] for _ in range(CONTEXT + 1)] for _ in range(BATCH)])
-    model = Model(spec, weights)
-    logits = getattr(model, spec["architecture"])(windows[:, :-1])
-    loss = functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+    groups, home = spec["experts"]["groups"], spec["experts"].get("home")
+    model = Model(spec, weights, [home] if home else groups)
+    loss = functional.cross_entropy(model.logits(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+    evaluation = loss.item()
+    if spec["architecture"] == "gpt" and len(groups) > 1:
+        evaluation = by_context(windows, [Model(spec, weights, [group]).logits(windows[:, :-1]) for group in groups])
     (loss + model.balance).backward()
     tensors = []
     for tensor, value in weights.items():
@@ -144,7 +164,7 @@ def case(name: str, spec: dict, seed: int) -> dict:
         samples = [grad[j * len(grad) // count].item() for j in range(count)]
         tensors.append({"name": tensor, "shape": list(value.shape), "norm": grad.norm().item(), "samples": samples})
     sizes = {"seed": seed, "batch": BATCH, "context": CONTEXT}
-    return {"name": name, "spec": spec, **sizes, "loss": loss.item(), "balance": model.balance.item(), "tensors": tensors}
+    return {"name": name, "spec": spec, **sizes, "loss": loss.item(), "balance": model.balance.item(), "evaluation": evaluation, "tensors": tensors}
 
 
 document = {

@@ -7,6 +7,9 @@
  *   g = p * m for k = 1; p * m / sum(p * m) for k = 2
  *   y = sum over experts e of g[e] * expert_e(u)
  *
+ * With groups, gpt computes the logits of each group's experts alone and weighs them by the tokens so far (`byContext`);
+ * a worker of a group trains with its experts alone.
+ *
  * Load balancing, in training only: for the experts S of each group, with q = p / sum of p over S and f[e] the share of
  * tokens whose best expert in S is e, adds balance * (|S| * sum over S of f[e] * mean(q[e]) - 1) / groups per layer.
  * It never moves tokens between groups.
@@ -23,9 +26,14 @@ import {
   concat,
   constantLike,
   div,
+  exp,
+  flatten,
   gemm,
+  log,
+  logSoftmax,
   mul,
   oneHot,
+  pick,
   reduceMean,
   reduceSum,
   reshape,
@@ -117,6 +125,35 @@ export function mixture(
   balance?.push(mul(balanceOf(experts, numbers, scores), experts.balance));
   return parts.reduce(add);
 }
+
+/**
+ * Returns log shares (B * T, V) of the next token from the logits of each group, weighted by the group's share of the
+ * likelihood of the tokens so far (arXiv 2108.05036): no router has to compare experts of different groups.
+ */
+export function byContext(inputs: Value, logits: readonly Value[]): Value {
+  const [batch, length] = inputs.shape as [number, number];
+  const rows = batch * length;
+  const first = slice(inputs, 1, 0, 1);
+  // the last token has no next one, and none is needed there
+  const next = length > 1 ? concat([slice(inputs, 1, 1, length), first], 1) : first;
+  const isBefore = Array.from({ length: length * length }, (_, i) =>
+    i % length < Math.floor(i / length) ? 1 : 0,
+  );
+  const shares = logits.map(logSoftmax);
+  const evidence = shares.map((each) => {
+    const before = constantLike(each, [length, length], isBefore);
+    const sums = gemm(reshape(pick(each, flatten(next)), [batch, length]), before, {
+      transB: true,
+    });
+    return reshape(sums, [rows, 1]);
+  });
+  const posterior = softmax(concat(evidence as [Value, ...Value[]], 1));
+  const parts = shares.map((each, i) => mul(exp(each), slice(posterior, 1, i, i + 1)));
+  return log(add(parts.reduce(add), LEAST_SHARE));
+}
+
+/** Added to shares before their logarithm, which would be infinite for one that underflows. */
+const LEAST_SHARE = 1e-30;
 
 /** Returns each row's best column as a mask (N, E). */
 function best(scores: Value): Value {

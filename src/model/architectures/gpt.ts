@@ -27,11 +27,11 @@
  * feedforward.hidden.bias [F], feedforward.output.weight [F, D], feedforward.output.bias [D]; then norm.{weight, bias}
  * [D] and head.weight [D, V]. The flat vector holds them row by row, sorted by code point of the name.
  */
-import type { GptSpec } from '../../run/spec/model-spec.ts';
+import type { Experts, GptSpec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import { add, crossEntropy, flatten, gather, reshape } from '../graph/verbs.ts';
 import type { Architecture, Model, TensorSpec, Weights } from './architecture.ts';
-import { paddedShared } from './experts.ts';
+import { byContext, paddedShared } from './experts.ts';
 import {
   blockExperts,
   blocks,
@@ -50,13 +50,19 @@ export const gpt: Architecture<GptSpec> = {
 
 function build(spec: GptSpec): Model {
   const { vocabulary, width, context, experts } = spec;
-  const logits = (weights: Weights, inputs: Value, balance?: Value[]) => {
+  const logits = (weights: Weights, inputs: Value, used?: Experts, balance?: Value[]) => {
     const tokens = inputs.shape[0]! * context;
     const embedded = gather(weights('embedding.tokens.weight'), inputs); // (B, T, D)
     const positioned = add(embedded, weights('embedding.positions.weight'));
     const rows = reshape(positioned, [tokens, width]); // (B * T, D) from here on
-    const h = throughBlocks({ ...spec, length: context, causal: true }, weights, rows, balance);
+    const sizes = { ...spec, experts: used, length: context, causal: true };
+    const h = throughBlocks(sizes, weights, rows, balance);
     return readOut(weights, h, { biased: false }); // (B * T, V)
+  };
+  const predict = (weights: Weights, inputs: Value) => {
+    const groups = experts && experts.groups.length > 1 ? experts.groups : [];
+    const all = groups.map((group) => logits(weights, inputs, { ...experts!, groups: [group] }));
+    return all.length > 0 ? byContext(inputs, all) : logits(weights, inputs, experts);
   };
   const shared: readonly TensorSpec[] = [
     { name: 'embedding.tokens.weight', shape: [vocabulary, width], start: WEIGHT },
@@ -67,10 +73,13 @@ function build(spec: GptSpec): Model {
   ];
   return {
     tensors: experts ? [...paddedShared(shared), ...blockExperts(spec, experts)] : shared,
-    predict: (weights, inputs) => logits(weights, inputs),
+    predict,
     losses(weights, { inputs, targets }, isTraining) {
       const balance: Value[] = [];
-      const predicted = logits(weights, inputs, isTraining ? balance : undefined);
+      const trained = experts?.home ? { ...experts, groups: [experts.home] } : experts;
+      const predicted = isTraining
+        ? logits(weights, inputs, trained, balance)
+        : predict(weights, inputs);
       const losses = reshape(crossEntropy(predicted, flatten(targets)), inputs.shape); // (B, T)
       return balance.reduce(add, losses);
     },

@@ -39,7 +39,7 @@ export interface BlockSizes {
   /** Whether attention is causal. */
   readonly causal: boolean;
   /** Experts in place of each feed-forward layer. */
-  readonly experts?: Experts;
+  readonly experts?: Experts | undefined;
 }
 
 /** Throws a ConfigError if the width is not divisible by the number of heads. */

@@ -48,6 +48,8 @@ export interface Experts {
   readonly perToken: 1 | 2;
   /** Weight of the load-balancing loss in training. */
   readonly balance: number;
+  /** The experts of this worker's group: it trains with them alone. Default all experts. */
+  readonly home?: readonly number[] | undefined;
 }
 
 /** A decoder-only transformer over token ids, next-token cross-entropy. */
