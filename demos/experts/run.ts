@@ -178,7 +178,14 @@ async function playGroups(
     onNotice,
     signal,
     training: { ...model, ...extent, eventBudget: EVENT_BUDGET },
-    rules: { mixture, timing, committee: { quorum: 'cft' }, data: { kind: 'own' } },
+    rules: {
+      mixture,
+      timing,
+      committee: { quorum: 'cft' },
+      data: { kind: 'own' },
+      // a group that is away stays in the roster
+      absentRounds: ROUNDS,
+    },
   });
   const log = new EventLog();
   const running = new Map<string, Running>();
