@@ -7,8 +7,8 @@
  *   g = p * m for k = 1; p * m / sum(p * m) for k = 2
  *   y = sum over experts e of g[e] * expert_e(u)
  *
- * With groups, gpt computes logits with each group's experts alone and weighs them by the tokens so far (`byContext`); a
- * worker of a group trains its experts alone.
+ * With groups, gpt computes logits with each group's experts alone and weighs them by the tokens so far (`byContext`).
+ * A worker of a group trains its experts alone.
  *
  * Load balancing, in training only: for the experts S of each group, with q = p / sum of p over S and f[e] the share of
  * tokens whose best expert in S is e, adds balance * (|S| * sum over S of f[e] * mean(q[e]) - 1) / groups per layer.
