@@ -50,6 +50,12 @@ describe.each(optimizers)('%s', (_, optimizer, threads) => {
   });
 });
 
+test('a worker of a group trains its experts alone, with the settings of its own', () => {
+  const homeOf = (group: string) => gptSpec({ ...settings, group }, 256).experts?.home;
+  expect([homeOf('b'), homeOf('')]).toEqual([[2, 3], undefined]);
+  expect(modelLayout(gptSpec({ ...settings, group: 'b' }, 256))).toEqual(modelLayout(model));
+});
+
 test('a model without a group writes what the exported smaller model writes', async () => {
   const layout = modelLayout(model);
   const run = { path: 'run', isFolder: true, settings, layout, values: params };
