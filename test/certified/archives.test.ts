@@ -1,6 +1,6 @@
 /** What an archive reads from relays, and the path that a reader follows through the events of a run. */
 import { archiveRun, replayRun } from 'nostrain/certified';
-import { gather, genesisOf, pathOf, startOf, withoutModel } from 'nostrain/certified/parts';
+import { gather, genesisOf, pathOf, replay, startOf, withoutModel } from 'nostrain/certified/parts';
 import { run as runKind } from 'nostrain/kinds';
 import type { SignedEvent } from 'nostrain/network';
 import { nativeCrypto as crypto } from 'nostrain/node';
@@ -110,6 +110,31 @@ describe('the path through a run', () => {
     const through = pathOf(opening, events, other);
     expect(through.forks).toEqual([{ round: 1, followed: other, other: followed }]);
     expect(through.tip.chain.parent).toBe(other);
+  });
+
+  it('takes the branch with more final rounds of two that end alike', () => {
+    const plain = certifiedSpec();
+    const opening = genesisOf(plain, startOf(plain));
+    const voided = runOnce('voided', () => generateRun([{}, { result: 'void' }], plain));
+    for (const number of [1, 2, 3, 4]) {
+      const final = generateRun([{}, { ignored: [number] }], plain);
+      const events = gather([...voided.events, ...final.events], final, { crypto });
+      expect(pathOf(opening, events).tip.chain.parent).toBe(final.rounds[1]!.digest);
+    }
+  });
+
+  it('needs no model, and a state without one stays as it is', () => {
+    const bare = withoutModel(start);
+    expect(withoutModel(bare)).toBe(bare);
+    expect([...pathOf(bare, found).stops.keys()]).toEqual([run, ...digests]);
+  });
+
+  it('ends at an outcome that breaks the rules of the roster, with the reason', () => {
+    const beyond = { ...found, isSigned: () => false };
+    const rounds = [...replay(withoutModel(start), beyond)];
+    const last = rounds.at(-1)!;
+    expect(last).toMatchObject({ round: 0, checked: 'nothing', decided: expect.anything() });
+    expect(last.invalid).toMatchObject({ code: expect.any(String), at: expect.any(String) });
   });
 
   it('ends where it lacks a beacon value, and says which', () => {
