@@ -11,7 +11,7 @@ import type { ChunkAssignment } from '../run/contribution.ts';
 import { roundName } from '../run/ids.ts';
 import { shortName } from '../run/worker-names.ts';
 import { stateDigest } from '../tensor/params.ts';
-import { CHUNK_LENGTH, chunkCount, type Range } from '../tensor/partial-vector.ts';
+import { chunksIn, type Range } from '../tensor/partial-vector.ts';
 import { applyRound, collect } from '../worker/apply-round.ts';
 import { assignChunks } from '../worker/chunk-assignment.ts';
 import type { Session } from '../worker/ports.ts';
@@ -162,11 +162,7 @@ function assignGroup(
   const { size } = layout;
   const whole = { run, round, base, roster: [], owners: 0, fragments: 1, size };
   if (group === undefined) return assignChunks(whole);
-  const chunks = group.trains.flatMap(({ from, to }) => {
-    const first = from / CHUNK_LENGTH;
-    return Array.from({ length: chunkCount(to) - first }, (_, i) => first + i);
-  });
-  const moving = Uint32Array.from(chunks).sort();
+  const moving = Uint32Array.from(group.trains.flatMap(chunksIn)).sort();
   const digest = toHex(hashFields('nostrain/merging/group', group.name, ...moving));
   return { digest, moving, chunksOf: () => moving, most: moving.length };
 }

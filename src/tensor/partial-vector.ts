@@ -38,6 +38,12 @@ export function chunksOfPartial(
   };
 }
 
+/** Returns the numbers of the chunks in a range of whole chunks. */
+export const chunksIn = ({ from, to }: Range): readonly number[] => {
+  const first = from / CHUNK_LENGTH;
+  return Array.from({ length: chunkCount(to) - first }, (_, i) => first + i);
+};
+
 /** Returns the part of a delta in the first `until` values (whole chunks), as a delta of `size` values. */
 export function prefixOfPartial(partial: PartialVector, size: number, until = size): PartialVector {
   const most = chunkCount(Math.min(until, size));

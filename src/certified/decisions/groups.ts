@@ -10,7 +10,7 @@ import type { ChunkAssignment } from '../../run/contribution.ts';
 import { groupsOf, partsInRound } from '../../run/groups.ts';
 import type { Ledger } from '../../run/ledger.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import { CHUNK_LENGTH, chunkCount, type Range } from '../../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, chunksIn, type Range } from '../../tensor/partial-vector.ts';
 import type { Plan } from '../../worker/plan.ts';
 
 /**
@@ -68,11 +68,6 @@ export function assignGroups(
     most: Math.max(...sent.map(({ length }) => length)),
   };
 }
-
-const chunksIn = ({ from, to }: Range): readonly number[] => {
-  const first = from / CHUNK_LENGTH;
-  return Array.from({ length: chunkCount(to) - first }, (_, i) => first + i);
-};
 
 /** Returns the parameters that a worker trains in the round; undefined if it trains all. */
 export const trainedIn = (
