@@ -5,12 +5,15 @@
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatArchive } from 'nostrain/certified';
+import { formatArchive, makeSpec } from 'nostrain/certified';
+import { buildMessage } from 'nostrain/certified/parts';
 import type { SignedEvent } from 'nostrain/network';
 import { completeSettings, presets, sharedNames, writeSettings } from 'nostrain/run';
 import { expect } from 'vitest';
-import { canonicalJson, type Json } from '../../src/base/canonical-json.ts';
+import { canonicalJson, type Json, type JsonObject } from '../../src/base/canonical-json.ts';
+import type { ListedJoin } from '../../src/run/listed.ts';
 import { bodyDigest, type Outcome } from '../../src/run/outcome.ts';
+import { listedJoin } from '../support/certified-messages.ts';
 import {
   certifiedSpec,
   foundersOf,
@@ -19,13 +22,14 @@ import {
   type Round,
   signerOf,
 } from '../support/certified-run.ts';
-import { describeWith, itWith } from '../support/needs.ts';
+import { invitation } from '../support/delegated.ts';
+import { describeWith, installed, itWith } from '../support/needs.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-const program = join(import.meta.dirname, 'follow.py');
-const python = process.env.NOSTRAIN_PYTHON ?? 'python3';
-const hasPython = spawnSync(python, ['-c', 'import math; math.prod, pow(2, -1, 3)']).status === 0;
-const missing = hasPython ? undefined : `there is no ${python} of version 3.8 or newer`;
+const pathOf = (path: string) => join(import.meta.dirname, path);
+const program = pathOf('follow/follow.py');
+const python = pathOf('../../.interop/follow/bin/python');
+const missing = installed(python, 'follow');
 
 const ROUNDS: readonly Round[] = [
   {},
@@ -48,6 +52,13 @@ function play(changes: object, rounds = ROUNDS): GeneratedRun {
   const limits = { payloadBytes: 200_000, weightCap: 25 * 32 };
   const data = { kind: 'own' };
   return generateRun(rounds, certifiedSpec({ founders: foundersOf(4), data, limits, training }));
+}
+
+/** Plays the run that `nostrain run create` makes if its user sets nothing: one founder, who invites two people. */
+async function playDefault(): Promise<GeneratedRun> {
+  const corpus = async () => ({ sha256: 'c'.repeat(64), bytes: 1_000_000 });
+  const { spec } = await makeSpec({ me: signerOf(1).publicKey, isGuarded: true, corpus });
+  return generateRun([{}, { joins: [2] }, {}, {}, { joins: [3] }], spec);
 }
 
 const inFolder = temporaryFolder();
@@ -90,7 +101,21 @@ function forged({ events, rounds }: GeneratedRun, change: (body: Body) => void) 
   });
 }
 
+/** Returns the last join as another key or invitation would have it, signed by its author. */
+function joinWith(body: Body, number: number, proof: readonly Json[]): void {
+  const [join] = body.joins as unknown as ListedJoin[];
+  const { after, tip, createdAt, expiration } = join!;
+  const run = String(body.run);
+  const features = { trust: { proof: proof as readonly JsonObject[] } };
+  const asked = { type: 'join', run, after, tip, evidence: '', features } as const;
+  const draft = buildMessage(asked, { createdAt, expiresAt: expiration });
+  body.joins = [listedJoin(signerOf(number).sign(draft), run)] as unknown as Json;
+}
+
 const flip = (hex: string) => (hex.startsWith('0') ? '1' : '0') + hex.slice(1);
+
+const wordOf = (reason: string) => reason.split(/[ :]/)[0];
+const reasonOf = (report: Json) => wordOf(String((report as { refused?: string }).refused));
 
 describeWith(missing)('a follower in Python that was written from docs/nip.md', () => {
   itWith(missing)(
@@ -109,6 +134,33 @@ describeWith(missing)('a follower in Python that was written from docs/nip.md', 
       );
     },
     { timeout: 120_000 },
+  );
+
+  itWith(missing)(
+    'follows a run that nostrain run create makes by default, and refuses its members without a true invitation',
+    async () => {
+      const played = await playDefault();
+      const { run, rounds, events } = played;
+      const { digest: outcome, modelRoot } = rounds.at(-1)!;
+      const key = signerOf(3).publicKey;
+      const { sig, ...invited } = invitation(signerOf(1), key);
+      const altered: Readonly<Record<string, readonly SignedEvent[]>> = {
+        'join-not-admitted: no invitation': forged(played, (body) => joinWith(body, 3, [])),
+        'bad-signature of an invitation': forged(played, (body) =>
+          joinWith(body, 3, [{ ...invited, sig: flip(sig) }]),
+        ),
+        'join-not-admitted: invited by a member': forged(played, (body) =>
+          joinWith(body, 3, [invitation(signerOf(2), key)]),
+        ),
+        'join-not-admitted: the invitation of another key': forged(played, (body) =>
+          joinWith(body, 4, [{ ...invited, sig }]),
+        ),
+      };
+      const [followed, ...refused] = follow([events, ...Object.values(altered)]);
+      expect(followed).toEqual({ run, rounds: rounds.length, outcome, modelRoot });
+      expect(refused.map(reasonOf)).toEqual(Object.keys(altered).map(wordOf));
+    },
+    { timeout: 240_000 },
   );
 
   itWith(missing)(
@@ -160,10 +212,8 @@ describeWith(missing)('a follower in Python that was written from docs/nip.md', 
           body.result = 'void';
         }),
       };
-      const found = follow(Object.values(altered)).map(
-        (each) => String((each as { refused?: string }).refused).split(' ')[0],
-      );
-      expect(found).toEqual(Object.keys(altered).map((reason) => reason.split(' ')[0]));
+      const found = follow(Object.values(altered)).map(reasonOf);
+      expect(found).toEqual(Object.keys(altered).map(wordOf));
     },
     { timeout: 240_000 },
   );

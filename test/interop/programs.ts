@@ -80,9 +80,9 @@ export const otherPrograms: readonly OtherProgram[] = [
     install: '`NOSTRAIN_TORCH`',
   },
   {
-    ...{ ...python, name: 'Python', plays: 'follower written from docs/nip.md' },
+    ...{ ...python, name: 'follow', plays: 'follower written from docs/nip.md' },
     tests: interop('follow'),
-    ...{ install: 'Debian: `python3`', inCi: 'with `apt-get`' },
+    ...{ install: '`bash test/interop/follow/install.sh`', inCi: 'by its script' },
   },
   {
     ...{ ...python, name: 'blake3, b3sum', language: 'Python, Rust', plays: 'hashes of chunks' },

@@ -3,7 +3,6 @@
  * of other projects takes each kind of event and gives it back.
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { naddrEncode } from 'nostr-tools/nip19';
 import { systemClock } from 'nostrain/base';
@@ -14,7 +13,7 @@ import { expect } from 'vitest';
 import { buildAnnouncement } from '../../src/social/announce.ts';
 import { buildRelayRecord, buildRetention } from '../../src/social/relay-records.ts';
 import { buildHandler, buildSite } from '../../src/social/sites.ts';
-import { itWith } from '../support/needs.ts';
+import { installed, itWith } from '../support/needs.ts';
 import { thirdParties } from './third-parties.ts';
 
 const signer = createSigner(new Uint8Array(32).fill(31));
@@ -92,10 +91,6 @@ const events = Object.fromEntries(
 );
 
 const pathOf = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-const installed = (program: string, name: string) =>
-  existsSync(program)
-    ? undefined
-    : `not installed; that takes: bash test/interop/${name}/install.sh`;
 const answer = (...[program, ...args]: readonly [string, ...string[]]) =>
   JSON.parse(execFileSync(program, args, { input: JSON.stringify(events), encoding: 'utf8' }));
 

@@ -1,7 +1,8 @@
-/** Builds delegations for tests, signed with the owner's key. */
+/** Builds what joins show in tests: delegations signed with the owner's key, and invitations by the first anchor. */
 import { draftDelegation, readDelegation } from 'nostrain/certified/parts';
 import type { Signer } from 'nostrain/network';
 import type { Digest, RunSpec } from 'nostrain/run';
+import { invitationTo } from '../../src/certified/invitations.ts';
 import type { SessionOf } from '../../src/certified/wire/messages.ts';
 import type { Delegation } from '../../src/run/spec/feature-fields.ts';
 import { signerOf } from './signers.ts';
@@ -17,17 +18,29 @@ export function delegatedBy(owner: Signer, of: SessionOf, until: number): Delega
   return read.value;
 }
 
-/** What joins of this key show: in runs with sessions a delegation, founders none; in runs with tiers the full model. */
+/**
+ * Returns what joins of this key show: in runs with sessions a delegation, in runs by invitation an invitation of signer
+ * 1, founders neither; in runs with tiers the full model.
+ */
 export function shownIn(
-  { sessions, tiers, founders, training }: RunSpec,
+  { admission, sessions, tiers, founders, training }: RunSpec,
   run: Digest,
-  session: string,
+  key: string,
 ) {
+  const isFounder = founders.includes(key);
   const delegation = () =>
-    founders.includes(session) ? null : delegatedBy(OWNER, { run, session }, training.rounds - 1);
+    isFounder ? null : delegatedBy(OWNER, { run, session: key }, training.rounds - 1);
+  const isTrust = admission.kind === 'trust';
   const features = {
     ...(sessions && { sessions: { by: delegation() } }),
     ...(tiers > 0 && { widths: { tier: 0 } }),
+    ...(isTrust && { trust: { proof: isFounder ? [] : [invitation(signerOf(1), key)] } }),
   };
-  return sessions || tiers > 0 ? { features } : {};
+  return Object.keys(features).length > 0 ? { features } : {};
+}
+
+/** Returns the invitation of a key as a join shows it. */
+export function invitation(anchor: Signer, key: string) {
+  const { tags, ...event } = anchor.sign(invitationTo(key, AT));
+  return { ...event, tags: tags.map((tag) => [...tag]) };
 }

@@ -23,6 +23,12 @@ export const itWith =
     it.skipIf(missing !== undefined)(named(name, missing), options, test);
   };
 
+/** Reports whether the program of another project lies where the script of `test/interop/<name>` installs it. */
+export const installed = (program: string, name: string): Missing =>
+  existsSync(program)
+    ? undefined
+    : `not installed; that takes: bash test/interop/${name}/install.sh`;
+
 /** Windows has no permission bits of this kind. */
 export const permissionsMissing: Missing =
   process.platform === 'win32' ? 'Windows has no file modes' : undefined;
