@@ -58,7 +58,7 @@ export const notesFilters = (authors: readonly string[], kinds: readonly number[
 });
 
 /** Returns a test for notes that none of these verified events deletes. Only the author of a note can delete it. */
-export function notDeletedBy(events: readonly SignedEvent[]): (note: NoteEntry) => boolean {
+function notDeletedBy(events: readonly SignedEvent[]): (note: NoteEntry) => boolean {
   const targets = new Map<string, number>();
   const vanished = new Map<string, number>();
   const keepLatest = (times: Map<string, number>, key: string, at: number) =>
