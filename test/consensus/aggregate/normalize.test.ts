@@ -1,6 +1,7 @@
 /** The divisor of a sparse update: all workers that sent the chunk, or those that sent the value. */
 
-import { encodePayload } from 'nostrain/network';
+import { encodePayload, type Packing } from 'nostrain/network';
+import type { PackingName } from 'nostrain/run';
 import { CHUNK_LENGTH, partialOf } from 'nostrain/tensor';
 import { genesis, runWorker } from 'nostrain/worker';
 import { describe, expect, it } from 'vitest';
@@ -50,11 +51,23 @@ it('a coordinate that both sent is their weighted mean under either', () => {
   expect([...meanDelta(cohort, { ...options, normalize: 'senders' }).mean]).toEqual([5, 8]);
 });
 
-describe('payloads', () => {
+/** A payload of every code; a code that is added needs its line. */
+const packings: Readonly<Record<PackingName, Packing>> = {
+  int8: { codec: 'int8', kept: 0 },
+  trellis: { codec: 'trellis', kept: 250 },
+};
+
+describe('N-18: payloads of chunks divide by the workers that sent the chunk', () => {
   const size = 2 * CHUNK_LENGTH + 100;
-  it('of all values say zero where they send zero: both rules give the same bits', () => {
-    const cohort = [[0, 1], [1, 2], [0, 2]].map((chunks, i) => contribution(`${i}`, [], { delta: encodePayload(drawnDelta(size, i), { codec: 'int8', kept: 0 }, scopeOf(size, chunks)).sent })); // biome-ignore format: one cohort
+  it.each(Object.entries(packings))('%s: both rules give the same bits', (_, packing) => {
+    const cohort = [[0], [1, 2], [0, 2]].map((chunks, i) => {
+      const { sent } = encodePayload(drawnDelta(size, i), packing, scopeOf(size, chunks));
+      return contribution(`${i}`, [], { delta: sent });
+    });
     const byWorkers = meanDelta(cohort, { size, ...equal, normalize: 'workers' });
     expect(meanDelta(cohort, { size, ...equal, normalize: 'senders' })).toEqual(byWorkers);
+    const alone = meanDelta(cohort.slice(1, 2), { size, ...equal, normalize: 'workers' });
+    const second = [CHUNK_LENGTH, 2 * CHUNK_LENGTH] as const;
+    expect(byWorkers.mean.slice(...second)).toEqual(alone.mean.slice(...second));
   });
 });
