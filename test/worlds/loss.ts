@@ -22,8 +22,9 @@ export const isCompared = ({ seed, run, faults, isReal }: World): boolean =>
   !faults.some(({ fault }) => faultNamed(fault).changesLoss) &&
   !isReal;
 
-/** Number of counted contributions of a round, and the loss after it. */
+/** Rounds that are over, number of counted contributions of the last of them, and the loss after it. */
 interface Counted {
+  readonly round: number;
   readonly accepted: number;
   readonly loss: number;
 }
@@ -36,7 +37,7 @@ function countedBy(
   const byRound = new Map<number, Counted>();
   for (const { worker, round, outcome, loss } of saved) {
     const accepted = outcomes.get(outcome)?.accepted.length ?? 0;
-    if (founders.includes(worker) && accepted > 0) byRound.set(round, { accepted, loss });
+    if (founders.includes(worker) && accepted > 0) byRound.set(round, { round, accepted, loss });
   }
   return [...byRound].sort(([a], [b]) => a - b).map(([, counted]) => counted);
 }
@@ -44,17 +45,21 @@ function countedBy(
 /**
  * Returns what contradicts the invariant. Compares the last loss with that after as many undisturbed rounds. Where each
  * value has owners, a round with fewer contributions than undisturbed leaves values as they were and is not compared.
+ * Where each round moves a fragment, its number says which: rounds are compared up to the first one that counted nothing.
  */
 export function lossApart(disturbed: Chronicle, undisturbed: Chronicle): readonly string[] {
   const { world } = disturbed;
   const founders = honestIn(world).filter((worker) => worker < world.founders);
   const counted = countedBy(disturbed, founders);
   const usual = countedBy(undisturbed, founders);
-  const isOwned = Object.hasOwn(world.document.training ?? {}, 'owners');
+  const training = world.document.training ?? {};
+  const isOwned = Object.hasOwn(training, 'owners');
   const isWhole = ({ accepted }: Counted, i: number) =>
     !isOwned || accepted >= (usual[i]?.accepted ?? 0);
-  const rounds = counted.filter(isWhole).length;
-  const [last, same] = [counted.at(-1)?.loss, usual[rounds - 1]?.loss];
+  const isSame = ({ round }: Counted, i: number) => round === usual[i]?.round;
+  const compared = Object.hasOwn(training, 'fragments') ? counted.filter(isSame) : counted;
+  const rounds = compared.filter(isWhole).length;
+  const [last, same] = [compared.at(-1)?.loss, usual[rounds - 1]?.loss];
   if (last === undefined || same === undefined) return [];
   if (last - same <= MOST_APART * usual[0]!.loss) return [];
   return [

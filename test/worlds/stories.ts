@@ -129,6 +129,19 @@ export const stories: Readonly<Record<string, World>> = {
         { fault: 'disk-lost', worker: 1, at: 39, awaySeconds: 20, writes: -1 },
       ],
     },
+  'a relay dropped CLOSEs that came too fast, counted these subscriptions for good, and answered no other one':
+    {
+      ...{ ...world, seed: 3809, workers: 3, founders: 3, relays: 1, rounds: 4 },
+      dialects: ['nostream'],
+      document: { late: 'defer', seatWishes: true },
+      trainSeconds: [8.921563991811126, 10.219842596295415],
+      faults: [
+        {
+          ...{ fault: 'relay-hangs-up', relay: 0 },
+          ...{ at: 33.755, seconds: 40.195, strength: 0.156551638697274 },
+        },
+      ],
+    },
 };
 
 /** Worlds that still break an invariant. */

@@ -97,6 +97,10 @@ function bitsIn(message: string): { readonly bits?: number } {
 export const isSizeNotice = (notice: string): boolean =>
   TOO_LARGE.test(notice) && !TOO_MANY.test(notice);
 
+/** Reports whether a message says that too many subscriptions are open. */
+export const isCountNotice = (notice: string): boolean =>
+  TOO_MANY.test(notice) && !TOO_FAST.test(notice);
+
 export const isRateNotice = (notice: string): boolean => TOO_FAST.test(notice);
 
 export const isOverloadError = (error: string): boolean => OVERLOADED.test(error);

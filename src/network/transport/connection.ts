@@ -11,7 +11,7 @@ import {
   unlessAborted,
 } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { Answers, isOverloadError, isRateNotice, isSizeNotice } from './answers.ts';
+import { Answers, isCountNotice, isOverloadError, isRateNotice, isSizeNotice } from './answers.ts';
 import { parseFrame, type RelayFrame } from './frames.ts';
 import { RelayMeter, type RelayQuota } from './rates.ts';
 import type { OpenSocket, Socket } from './socket.ts';
@@ -62,8 +62,10 @@ const UNSENT_POLL_MS = 10;
 const SLOW_START_MS = 1000;
 /** A connection without holders is closed after this time, so that relays with few slots can serve others. */
 const IDLE_MS = 500;
-/** Number of notices and waits kept for reports. */
+/** Number of notices and waits kept for reports, and of closed subscriptions. */
 const REMEMBERED = 100;
+/** Subscriptions closed again after one refusal: more frames at once could exceed the relay's rate limit. */
+const CLOSED_AGAIN = 20;
 /** Pause after HTTP 429 or 503, lengthened by up to half at random. */
 const OVERLOAD_MS = 60_000;
 
@@ -91,6 +93,8 @@ export class RelayConnection {
   #failures = 0;
   #pauseMs = 0;
   #waiting: ((opened: ConnectionOpened) => void)[] = [];
+  /** Ids of closed subscriptions, in the order of their last CLOSE; an id is never used again. */
+  readonly #closedIds: unknown[] = [];
 
   constructor(url: string, options: ConnectionOptions, handlers: ConnectionHandlers) {
     this.url = url;
@@ -207,7 +211,15 @@ export class RelayConnection {
   /** Sends a control message; drops it if the connection is not open. */
   say(...message: readonly unknown[]): void {
     const text = JSON.stringify(message);
-    if (this.#state === 'open') this.#send(text, utf8(text).length);
+    if (this.#state !== 'open') return;
+    const [verb, id] = message;
+    if (verb === 'CLOSE') remember(this.#closedIds, id);
+    this.#send(text, utf8(text).length);
+  }
+
+  /** Repeats CLOSE, which no relay confirms: one that dropped it counts a subscription that is over. */
+  #closeAgain(): void {
+    for (const id of this.#closedIds.splice(0, CLOSED_AGAIN)) this.say('CLOSE', id);
   }
 
   /** Sends a large frame once the socket has drained; returns false if the connection ended before that. */
@@ -333,6 +345,8 @@ export class RelayConnection {
     }
     if (frame.type === 'notice') this.#hear(frame.message);
     else if (frame.type !== 'auth') this.#failures = 0;
+    const refuses = frame.type === 'notice' || frame.type === 'closed';
+    if (refuses && isCountNotice(frame.message)) this.#closeAgain();
     if (frame.type === 'ok') this.answers.settleOk(frame.id, frame);
     if (!this.answers.readQuestion(frame)) this.#handlers.onFrame(frame);
   }

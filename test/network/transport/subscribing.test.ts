@@ -57,6 +57,24 @@ test('a request that no relay answered is sent again after a minute, then after 
   await set.close();
 });
 
+test('a relay that counts closed subscriptions is told again which ones are over', async () => {
+  const { a, clock, set } = await listen(['ws://a.test']);
+  for (let i = 0; i < 30; i++) set.subscribe([filter], { onEvent: () => undefined }).close();
+  await clock.advance(0);
+  const closed = () =>
+    a.sent.filter(([verb]) => verb === 'CLOSE').map(([, id]) => Number(`${id}`.slice(1)));
+  const first = closed();
+  expect(first).toHaveLength(30);
+  a.hear('NOTICE', 'rate-limited: too many messages');
+  expect(closed()).toEqual(first);
+  a.hear('NOTICE', 'Subscription rejected: Too many subscriptions');
+  expect(closed().slice(30)).toEqual(first.slice(0, 20));
+  a.hear('CLOSED', 'n1', 'error: too many open subscriptions');
+  expect(closed().slice(50)).toEqual([...first.slice(20), ...first.slice(0, 10)]);
+  expect(closed()).not.toContain(1);
+  await set.close();
+});
+
 describe('what counts', () => {
   const event = eventOf('genuine');
 
