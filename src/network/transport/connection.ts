@@ -64,8 +64,9 @@ const SLOW_START_MS = 1000;
 const IDLE_MS = 500;
 /** Number of notices and waits kept for reports, and of closed subscriptions. */
 const REMEMBERED = 100;
-/** Subscriptions closed again after one refusal: more frames at once could exceed the relay's rate limit. */
+/** Subscriptions closed again at once, and the pause before others: more could exceed the relay's rate limit. */
 const CLOSED_AGAIN = 20;
+const CLOSE_AGAIN_MS = 1000;
 /** Pause after HTTP 429 or 503, lengthened by up to half at random. */
 const OVERLOAD_MS = 60_000;
 
@@ -95,6 +96,7 @@ export class RelayConnection {
   #waiting: ((opened: ConnectionOpened) => void)[] = [];
   /** Ids of closed subscriptions, in the order of their last CLOSE; an id is never used again. */
   readonly #closedIds: unknown[] = [];
+  #closedAgainMs = Number.NEGATIVE_INFINITY;
 
   constructor(url: string, options: ConnectionOptions, handlers: ConnectionHandlers) {
     this.url = url;
@@ -219,6 +221,9 @@ export class RelayConnection {
 
   /** Repeats CLOSE, which no relay confirms: one that dropped it counts a subscription that is over. */
   #closeAgain(): void {
+    const nowMs = this.#options.clock.now();
+    if (nowMs - this.#closedAgainMs < CLOSE_AGAIN_MS) return;
+    this.#closedAgainMs = nowMs;
     for (const id of this.#closedIds.splice(0, CLOSED_AGAIN)) this.say('CLOSE', id);
   }
 
