@@ -142,6 +142,48 @@ export const stories: Readonly<Record<string, World>> = {
         },
       ],
     },
+  'an update was signed again for proof of work, and its first event was still resent to relays that came back':
+    {
+      ...{ ...world, seed: 3212, workers: 4, founders: 3, relays: 2, rounds: 4 },
+      dialects: ['nostream', 'strfry'],
+      document: {
+        tier: 'verified',
+        admission: {
+          kind: 'list',
+          keys: ['462779ad4aad39514614751a71085f2f10e1c7a593e4e030efb5b8721ce55b0b'],
+        },
+        aggregation: { rule: 'krum', before: 'nothing', hostile: 1 },
+        training: { packing: 'int8' },
+        checkpoint: { every: 4, keep: 2 },
+      },
+      trainSeconds: [19.2768055065535, 30.51358342664985],
+      faults: [
+        {
+          ...{ fault: 'partition', workers: [1], relays: [0, 1] },
+          ...{ at: 108.5, seconds: 55.022 },
+        },
+        {
+          ...{ fault: 'relay-demands-work', relay: 0 },
+          ...{ at: 51.956, seconds: 31.632, strength: 3.5266752664465457 },
+        },
+        { fault: 'leaves', worker: 0, at: 5.909 },
+      ],
+    },
+  'a worker decided a round by other votes than the next outcome lists, and its records did not prove their committee':
+    {
+      ...{ ...world, seed: 2890, workers: 4, founders: 3, relays: 1, rounds: 2 },
+      trainSeconds: [18.123498506378382, 20.269190908822246],
+      faults: [
+        {
+          ...{ fault: 'relay-throttles', relay: 0 },
+          ...{ at: 2.103, seconds: 48.833, strength: 4.040691151982173 },
+        },
+        {
+          ...{ fault: 'one-way', relays: [0], workers: [2, 3], way: 'down' },
+          ...{ at: 14.864, seconds: 90.412 },
+        },
+      ],
+    },
 };
 
 /** Worlds that still break an invariant. */

@@ -48,7 +48,10 @@ export async function keepRound(
 ): Promise<void> {
   const { round, spec, ledger } = ready.state;
   // undefined after a restart if relays lost votes that this worker knows from its journal
-  const bundle = control.bundle(standsOn(decision, evidence));
+  const proving = standsOn(decision, evidence);
+  const bundle =
+    control.bundle([...new Set([...proving, ...seatsVotersOf(ready, decision, evidence)])]) ??
+    control.bundle(proving);
   const record = bundle && { round, by: ready.electorate.roster, ...bundle };
   const { every, keep } = spec.checkpoint;
   const needed = round - every * (keep + 1);
@@ -105,6 +108,22 @@ function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): 
   const message = evidence.message(proposal);
   const ballots = message?.type === 'proposal' ? message.ballots : [];
   return [...new Set([proposal, ...commits, ...ballots, ...outcome.ballots, ...outcome.faults])];
+}
+
+/**
+ * Returns a proposal of the round before, with its ballots, that proves the committee of a recovery epoch whose votes
+ * this outcome lists: this worker may have decided that round by votes of another epoch.
+ */
+function seatsVotersOf(
+  { state }: ReadyRound,
+  { outcome: { votes } }: Decision,
+  evidence: EvidenceStore,
+): readonly EventId[] {
+  if (votes === null || votes.attempt === 0) return [];
+  const proposal = evidence
+    .proposals(state.parent)
+    .find(({ attempt, ctx }) => attempt === votes.attempt && ctx === votes.ctx);
+  return proposal ? [proposal.id, ...proposal.ballots] : [];
 }
 
 /** Publishes the state for newcomers, if this worker is among the first of the committee. */

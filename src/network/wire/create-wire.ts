@@ -80,7 +80,8 @@ export function createWire(
     },
     lacksWork: ({ id, sig: _, ...draft }) =>
       leadingZeroBits(id) < relays.workFor(draft.kind) && isWorkable(draft),
-    renew({ kind, created_at, tags, content }) {
+    renew({ id, kind, created_at, tags, content }) {
+      resend.forget(id);
       const nowSeconds = Math.floor(options.clock.now() / 1000);
       const later = Math.max(nowSeconds, created_at + 1);
       return profileOptions.signWorked({ kind, created_at: later, tags, content });
@@ -307,6 +308,7 @@ function createResender(relays: RelaySet, send: (sealed: Sealed) => Sending, sig
     const events = [...sealed.values()].map(({ event }) => event);
     await republishMissing(relays, relay, events, { signal }, async (event) => {
       const one = sealed.get(event.id)!;
+      if (!latest.includes(one)) return;
       if (!one.payload) return relays.publish(event, { only: [relay], signal });
       await underWay.get(event.id);
       signal.throwIfAborted();
@@ -325,6 +327,10 @@ function createResender(relays: RelaySet, send: (sealed: Sealed) => Sending, sig
       latest = [...latest.filter(({ event }) => event.id !== sealed.event.id), sealed].slice(
         -GRADIENTS_KEPT,
       );
+    },
+    /** A gradient that was signed again is not resent: it would count under an id that the disk does not have. */
+    forget(id: string): void {
+      latest = latest.filter(({ event }) => event.id !== id);
     },
     /** Called when a relay is queried for the run's events: on connecting, and after each reconnect. */
     connected(relay: string): void {
