@@ -70,6 +70,9 @@ test('a relay that counts closed subscriptions is told again which ones are over
   a.hear('NOTICE', 'Subscription rejected: Too many subscriptions');
   expect(closed().slice(30)).toEqual(first.slice(0, 20));
   a.hear('CLOSED', 'n1', 'error: too many open subscriptions');
+  expect(closed()).toHaveLength(50);
+  await clock.advance(1000);
+  a.hear('CLOSED', 'n1', 'error: too many open subscriptions');
   expect(closed().slice(50)).toEqual([...first.slice(20), ...first.slice(0, 10)]);
   expect(closed()).not.toContain(1);
   await set.close();
