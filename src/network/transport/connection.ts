@@ -65,8 +65,8 @@ const IDLE_MS = 500;
 /** Number of notices and waits kept for reports, and of closed subscriptions. */
 const REMEMBERED = 100;
 /** Subscriptions closed again at once, and the pause before others: more could exceed the relay's rate limit. */
-const CLOSED_AGAIN = 20;
-const CLOSE_AGAIN_MS = 1000;
+const REPEATED_CLOSES = 20;
+const REPEAT_MS = 1000;
 /** Pause after HTTP 429 or 503, lengthened by up to half at random. */
 const OVERLOAD_MS = 60_000;
 
@@ -96,7 +96,7 @@ export class RelayConnection {
   #waiting: ((opened: ConnectionOpened) => void)[] = [];
   /** Ids of closed subscriptions, in the order of their last CLOSE; an id is never used again. */
   readonly #closedIds: unknown[] = [];
-  #closedAgainMs = Number.NEGATIVE_INFINITY;
+  #repeatedMs = Number.NEGATIVE_INFINITY;
 
   constructor(url: string, options: ConnectionOptions, handlers: ConnectionHandlers) {
     this.url = url;
@@ -220,11 +220,11 @@ export class RelayConnection {
   }
 
   /** Repeats CLOSE, which no relay confirms: one that dropped it counts a subscription that is over. */
-  #closeAgain(): void {
+  #repeatCloses(): void {
     const nowMs = this.#options.clock.now();
-    if (nowMs - this.#closedAgainMs < CLOSE_AGAIN_MS) return;
-    this.#closedAgainMs = nowMs;
-    for (const id of this.#closedIds.splice(0, CLOSED_AGAIN)) this.say('CLOSE', id);
+    if (nowMs - this.#repeatedMs < REPEAT_MS) return;
+    this.#repeatedMs = nowMs;
+    for (const id of this.#closedIds.splice(0, REPEATED_CLOSES)) this.say('CLOSE', id);
   }
 
   /** Sends a large frame once the socket has drained; returns false if the connection ended before that. */
@@ -351,7 +351,7 @@ export class RelayConnection {
     if (frame.type === 'notice') this.#hear(frame.message);
     else if (frame.type !== 'auth') this.#failures = 0;
     const refuses = frame.type === 'notice' || frame.type === 'closed';
-    if (refuses && isCountNotice(frame.message)) this.#closeAgain();
+    if (refuses && isCountNotice(frame.message)) this.#repeatCloses();
     if (frame.type === 'ok') this.answers.settleOk(frame.id, frame);
     if (!this.answers.readQuestion(frame)) this.#handlers.onFrame(frame);
   }
