@@ -391,11 +391,7 @@ async function assertTrusted(
 ): Promise<void> {
   const { gathered } = await decisionsOf(spec, start, options);
   if (pathOf(start, gathered, trust).stops.has(trust)) return;
-  throw new ConfigError(
-    'run/untrusted',
-    `these relays have no certified history with outcome ${trust}`,
-    {
-      hint: 'add other relays with --relay URL, or check the outcome with its source',
-    },
-  );
+  const message = `these relays have no certified history with outcome ${trust}`;
+  const hint = 'add other relays with --relay URL, or check the outcome with its source';
+  throw new ConfigError('run/untrusted', message, { hint });
 }

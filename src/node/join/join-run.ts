@@ -338,11 +338,7 @@ async function relaysToUse(
 }
 
 /** Throws a ConfigError if settings that only the joining worker can give are missing or not allowed. */
-function assertReady(
-  spec: RunSpec,
-  settings: Settings,
-  corpus: string | MemoryData | undefined,
-): void {
+function assertReady(spec: RunSpec, settings: Settings, corpus?: string | MemoryData): void {
   const { data, rerun, training } = spec;
   groupNamed(spec, settings.group);
   if (rerun.permille > 0 && settings.precision !== 'f32') {
