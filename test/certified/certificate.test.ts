@@ -10,22 +10,19 @@ import {
   listVotes,
 } from '../../src/certified/decisions/certificate.ts';
 import type { Evidence, Gathered } from '../../src/certified/decisions/evidence.ts';
-import { signerOf } from '../support/certified-run.ts';
-import { eventfulEvidence, eventfulRound, eventfulRun } from '../support/eventful-run.ts';
+import {
+  but,
+  codeOf,
+  eventfulEvidence,
+  eventfulRound,
+  eventfulRun,
+  keyOf,
+} from '../support/eventful-run.ts';
 
-const keyOf = (number: number) => signerOf(number).publicKey;
 const other = 'e'.repeat(64);
 const found = eventfulEvidence();
 const { spec, run } = eventfulRun();
 
-/** The evidence with some of its answers replaced. */
-const but = (change: Partial<Gathered>): Gathered => ({ ...found, ...change });
-const codeOf = (ruling: object) =>
-  'missing' in ruling
-    ? 'missing'
-    : 'invalid' in ruling
-      ? (ruling.invalid as { code: string }).code
-      : 'valid';
 const messageOf = (ruling: object) =>
   'invalid' in ruling ? (ruling.invalid as { message: string }).message : '';
 

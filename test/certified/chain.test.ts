@@ -19,17 +19,17 @@ import {
   roundParametersOf,
   unwrapRuling,
 } from '../../src/certified/decisions/contributions.ts';
-import type { Gathered } from '../../src/certified/decisions/evidence.ts';
-import { signerOf } from '../support/certified-run.ts';
-import { eventfulEvidence, eventfulRound, eventfulRun } from '../support/eventful-run.ts';
+import {
+  but,
+  eventfulEvidence,
+  eventfulRound,
+  eventfulRun,
+  keyOf,
+} from '../support/eventful-run.ts';
 
-const keyOf = (number: number) => signerOf(number).publicKey;
 const other = 'e'.repeat(64);
 const found = eventfulEvidence();
 const { spec, run } = eventfulRun();
-
-/** The evidence with some of its answers replaced. */
-const but = (change: Partial<Gathered>): Gathered => ({ ...found, ...change });
 
 describe('the stakes of a round', () => {
   const table = new Map([[keyOf(1), 5n]]);

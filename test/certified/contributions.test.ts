@@ -14,26 +14,22 @@ import {
   roundParametersOf,
   unwrapRuling,
 } from '../../src/certified/decisions/contributions.ts';
-import type { Evidence, Gathered } from '../../src/certified/decisions/evidence.ts';
+import type { Evidence } from '../../src/certified/decisions/evidence.ts';
 import { slicesOfRun } from '../../src/certified/decisions/slices.ts';
-import { signerOf } from '../support/certified-run.ts';
 import { contribution } from '../support/contributions.ts';
-import { eventfulEvidence, eventfulRound, eventfulRun } from '../support/eventful-run.ts';
+import {
+  but,
+  codeOf,
+  eventfulEvidence,
+  eventfulRound,
+  eventfulRun,
+  keyOf,
+} from '../support/eventful-run.ts';
 import { tieredSpec } from '../support/tiers.ts';
 
-const keyOf = (number: number) => signerOf(number).publicKey;
 const other = 'e'.repeat(64);
 const found = eventfulEvidence();
 const { spec } = eventfulRun();
-
-/** The evidence with some of its answers replaced. */
-const but = (change: Partial<Gathered>): Gathered => ({ ...found, ...change });
-const codeOf = (ruling: object) =>
-  'missing' in ruling
-    ? 'missing'
-    : 'invalid' in ruling
-      ? (ruling.invalid as { code: string }).code
-      : 'valid';
 
 describe('a manifest', () => {
   const { before, decided } = eventfulRound(1);

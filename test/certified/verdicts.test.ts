@@ -2,21 +2,16 @@
 import { electorateOf } from 'nostrain/certified/parts';
 import type { Ledger } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import type { Evidence, Gathered } from '../../src/certified/decisions/evidence.ts';
+import type { Evidence } from '../../src/certified/decisions/evidence.ts';
 import {
   convictedBy,
   isUpheld,
   juryOf,
   proofsIn,
 } from '../../src/certified/decisions/roster-change.ts';
-import { signerOf } from '../support/certified-run.ts';
-import { eventfulEvidence, eventfulRound } from '../support/eventful-run.ts';
+import { but, eventfulEvidence, eventfulRound, keyOf } from '../support/eventful-run.ts';
 
-const keyOf = (number: number) => signerOf(number).publicKey;
 const found = eventfulEvidence();
-
-/** The evidence with some of its answers replaced. */
-const but = (change: Partial<Gathered>): Gathered => ({ ...found, ...change });
 
 describe('a jury', () => {
   const { before } = eventfulRound(4);

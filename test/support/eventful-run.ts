@@ -9,7 +9,14 @@ import {
 } from 'nostrain/certified/parts';
 import { nativeCrypto } from 'nostrain/node';
 import type { Decided } from '../../src/certified/decisions/certificate.ts';
-import { certifiedSpec, foundersOf, type GeneratedRun, generateRun } from './certified-run.ts';
+import type { Gathered } from '../../src/certified/decisions/evidence.ts';
+import {
+  certifiedSpec,
+  foundersOf,
+  type GeneratedRun,
+  generateRun,
+  signerOf,
+} from './certified-run.ts';
 
 const made = new Map<string, GeneratedRun>();
 
@@ -59,3 +66,16 @@ export function eventfulRound(round: number): PlayedRound {
   );
   return steps[round]!;
 }
+
+export const keyOf = (number: number) => signerOf(number).publicKey;
+
+/** The evidence of `eventfulRun` with some of its answers replaced. */
+export const but = (change: Partial<Gathered>): Gathered => ({ ...eventfulEvidence(), ...change });
+
+/** Returns what a ruling says: `valid`, `missing` or why it is invalid. */
+export const codeOf = (ruling: object) =>
+  'missing' in ruling
+    ? 'missing'
+    : 'invalid' in ruling
+      ? (ruling.invalid as { code: string }).code
+      : 'valid';
