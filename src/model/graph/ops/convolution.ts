@@ -108,6 +108,13 @@ const backwards =
     return Number.isInteger(at) ? at : -1;
   };
 
+/** Returns which element of a plane a window reads, or -1 outside of it. */
+function placeIn(spatial: Shape, position: Shape, element: Shape, reach: Reach): number {
+  const at = position.map((p, axis) => reach(p, element[axis]!, axis));
+  const isInside = at.every((i, axis) => i >= 0 && i < spatial[axis]!);
+  return isInside ? at.reduce((sum, i, axis) => sum * spatial[axis]! + i, 0) : -1;
+}
+
 /** Emits the rows (N, L K, C) under a window, or zeros outside of x (N, C, ...). */
 function emitRows(
   to: Emitter,
@@ -119,9 +126,8 @@ function emitRows(
   const elements = positionsIn(kernel);
   const picked = positionsIn(sizes).flatMap((position) =>
     elements.map((element) => {
-      const at = position.map((p, axis) => reach(p, element[axis]!, axis));
-      const isInside = at.every((i, axis) => i >= 0 && i < spatial[axis]!);
-      return isInside ? at.reduce((sum, i, axis) => sum * spatial[axis]! + i, 0) : outside;
+      const place = placeIn(spatial, position, element, reach);
+      return place < 0 ? outside : place;
     }),
   );
   const planes = to.node('Reshape', [name, integers(to, [batch!, channels!, outside])]);
@@ -192,9 +198,8 @@ function emitPositions(e: Emission<OpAttributes['maxPool']>): void {
   const last = 1 - plane;
   const inPlane = elements.flatMap((element) =>
     positionsIn(sizes).map((position) => {
-      const place = position.map((p, axis) => reach(p, element[axis]!, axis));
-      const isInside = place.every((i, axis) => i >= 0 && i < spatial[axis]!);
-      return isInside ? -place.reduce((sum, i, axis) => sum * spatial[axis]! + i, 0) : last;
+      const place = placeIn(spatial, position, element, reach);
+      return place < 0 ? last : -place;
     }),
   );
   const candidates = to.constant('i32', [1, elements.length, 1, count], inPlane);
