@@ -13,6 +13,8 @@ export interface TestBunker {
   readonly signed: readonly EventDraft[];
   /** What clients said of themselves when they connected, and `logout` for each that left. */
   readonly told: readonly string[];
+  /** Requests to sign that it lost. */
+  readonly lost: readonly string[];
   close(): Promise<void>;
 }
 
@@ -25,6 +27,10 @@ export interface BunkerHabits {
   readonly authUrl?: string;
   /** Refuses to sign, with this message. */
   readonly refusal?: string;
+  /** Loses every request to sign, as if it ended before it answers. */
+  readonly loses?: boolean;
+  /** Clients that connected, as it stores them across restarts. */
+  readonly connected?: Set<string>;
 }
 
 export async function startBunker(url: string, habits: BunkerHabits): Promise<TestBunker> {
@@ -34,9 +40,10 @@ export async function startBunker(url: string, habits: BunkerHabits): Promise<Te
   const secret = 'only-once';
   const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
   await relays.ready();
-  const connected = new Set<string>();
+  const { connected = new Set<string>() } = habits;
   const signed: EventDraft[] = [];
   const told: string[] = [];
+  const lost: string[] = [];
 
   const answer = (method: string, params: readonly string[], client: string) => {
     if (method === 'connect') {
@@ -67,6 +74,10 @@ export async function startBunker(url: string, habits: BunkerHabits): Promise<Te
         const draft = { kind: KIND, created_at: Math.floor(Date.now() / 1000), content: sealed };
         void relays.publish(bunker.sign({ ...draft, tags: [['p', pubkey]] }));
       };
+      if (method === 'sign_event' && habits.loses) {
+        lost.push(id);
+        return;
+      }
       if (method === 'sign_event' && habits.authUrl !== undefined) {
         say({ result: 'auth_url', error: habits.authUrl });
       }
@@ -78,6 +89,7 @@ export async function startBunker(url: string, habits: BunkerHabits): Promise<Te
     address: `bunker://${bunker.publicKey}?${query}`,
     signed,
     told,
+    lost,
     close: async () => {
       subscription.close();
       await relays.close();

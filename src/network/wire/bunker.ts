@@ -11,8 +11,10 @@ import type { RelaySet } from '../transport/relay-set.ts';
 /** Kind of NIP-46 requests and answers; ephemeral, so relays do not store them. */
 const KIND = 24_133;
 const MOST_RELAYS = 8;
-/** Time to answer: the owner may have to approve the request. */
-const ANSWER_MS = 180_000;
+/** Time to answer a request before it is sent again: a signer that restarts forgets the requests before. */
+const ANSWER_MS = 60_000;
+/** Times that a request is sent, so that the owner has three minutes to approve it. */
+const MOST_SENT = 3;
 /** Time to answer a logout, which needs no approval. */
 const LOGOUT_MS = 2000;
 const LONGEST_ADDRESS = 4096;
@@ -84,13 +86,14 @@ export async function askBunker(
     });
   } finally {
     // the key of this request is never used again; signers that do not know the method refuse it
-    await line.ask('logout', [], LOGOUT_MS).catch(() => undefined);
+    await line.ask('logout', [], 1, LOGOUT_MS).catch(() => undefined);
     line.close();
   }
 }
 
 interface Line {
-  ask(method: string, params: readonly string[], waitMs?: number): Promise<string>;
+  /** Returns the answer to a request, which is sent up to `times` times under one id. */
+  ask(method: string, params: readonly string[], times?: number, waitMs?: number): Promise<string>;
   close(): void;
 }
 
@@ -112,17 +115,22 @@ function openLine(signer: string, { relays, clock, signal, onAuth }: BunkerMeans
   );
   let count = 0;
   return {
-    async ask(method, params, waitMs = ANSWER_MS) {
+    async ask(method, params, times = MOST_SENT, waitMs = ANSWER_MS) {
       const id = `${count++}-${me.publicKey.slice(0, 16)}`;
       const waiting = deferred<Answer>();
       open.set(id, waiting);
       const content = encrypt(JSON.stringify({ id, method, params }), shared);
-      const draft = { kind: KIND, created_at: Math.floor(clock.now() / 1000), content };
-      await relays.publish(me.sign({ ...draft, tags: [['p', signer]] }), { signal });
-      const answer = await within(waiting.promise, waitMs, clock, signal);
+      let answer: Answer | undefined;
+      for (let sent = 0; answer === undefined && sent < times; sent++) {
+        const draft = { kind: KIND, created_at: Math.floor(clock.now() / 1000), content };
+        await relays.publish(me.sign({ ...draft, tags: [['p', signer]] }), { signal });
+        answer = await within(waiting.promise, waitMs, clock, signal);
+      }
       open.delete(id);
       if (answer === undefined) {
-        throw new RelayError('bunker/silent', 'the signer does not answer', {
+        const seconds = (times * waitMs) / 1000;
+        const message = `the signer did not answer ${times} requests in ${seconds} s`;
+        throw new RelayError('bunker/silent', message, {
           hint: 'check that it runs and is connected to the relays of its address',
         });
       }

@@ -2,15 +2,16 @@
 
 import { BunkerSigner, parseBunkerInput } from 'nostr-tools/nip46';
 import { SimplePool } from 'nostr-tools/pool';
-import { type Clock, systemClock } from 'nostrain/base';
+import { systemClock } from 'nostrain/base';
 import { draftDelegation, readDelegation } from 'nostrain/certified/parts';
-import { createRelaySet, createSigner, verifyEvent } from 'nostrain/network';
+import { createRelaySet, createSigner, type SignedEvent, verifyEvent } from 'nostrain/network';
 import { openSocket } from 'nostrain/node';
 import { createRelay, type Relay } from 'nostrain/relay';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { askBunker, parseBunker } from '../../../src/network/wire/bunker.ts';
 import { type BunkerHabits, startBunker } from '../../support/bunker.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
 
 const owner = new Uint8Array(32).fill(40);
 const of = { run: 'ab'.repeat(32), session: createSigner(new Uint8Array(32).fill(3)).publicKey };
@@ -23,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => relay.close());
 
-async function ask(habits: Partial<BunkerHabits>, spoil = '', clock: Clock = systemClock) {
+async function ask(habits: Partial<BunkerHabits>, spoil = '') {
   const bunker = await startBunker(relay.url, { owner, ...habits });
   const address = parseBunker(bunker.address + spoil);
   if (!address.ok) throw new TypeError(address.issue.message);
@@ -33,12 +34,32 @@ async function ask(habits: Partial<BunkerHabits>, spoil = '', clock: Clock = sys
   try {
     await relays.ready();
     const onAuth = (url: string) => void auth.push(url);
-    const event = await askBunker(draft, address.value, { relays, clock, signal, onAuth });
+    const means = { relays, clock: systemClock, signal, onAuth };
+    const event = await askBunker(draft, address.value, means);
     return { event, auth, signed: bunker.signed, told: bunker.told };
   } finally {
     await relays.close();
     await bunker.close();
   }
+}
+
+/** Asks a signer that loses every request to sign, on a clock that the test moves. */
+async function askLosing() {
+  const connected = new Set<string>();
+  const bunker = await startBunker(relay.url, { owner, loses: true, connected });
+  const address = parseBunker(bunker.address);
+  if (!address.ok) throw new TypeError(address.issue.message);
+  const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+  await relays.ready();
+  const clock = createManualClock();
+  const { signal } = new AbortController();
+  const means = { relays, clock, signal, onAuth: () => undefined };
+  const asked = askBunker(draft, address.value, means).catch((error: unknown) => error);
+  const close = async () => {
+    await bunker.close();
+    await relays.close();
+  };
+  return { bunker, connected, asked, clock, close };
 }
 
 describe('a remote signer', () => {
@@ -70,15 +91,42 @@ describe('a remote signer', () => {
     await expect(ask({}, 'x')).rejects.toMatchObject({ code: 'bunker/refused' });
   });
 
-  it('that is silent is not waited for longer than an owner may take', async () => {
-    const address = { signer: KEY, relays: [relay.url], secret: '' };
-    const relays = createRelaySet(address.relays, { openSocket, clock: systemClock });
-    await relays.ready();
-    const clock: Clock = { ...systemClock, sleep: async () => undefined };
-    const { signal } = new AbortController();
-    const asked = askBunker(draft, address, { relays, clock, signal, onAuth: () => undefined });
-    await expect(asked).rejects.toMatchObject({ code: 'bunker/silent' });
-    await relays.close();
+  it('that loses a request gets it again, three times in three minutes', async () => {
+    const { bunker, asked, clock, close } = await askLosing();
+    for (const count of [1, 2, 3]) {
+      await vi.waitFor(() => expect(bunker.lost).toHaveLength(count));
+      await vi.waitFor(() => expect(clock.pending).toBe(1));
+      await clock.advance(60_000);
+    }
+    await vi.waitFor(() => expect(bunker.told).toContain('logout'));
+    expect(await asked).toMatchObject({
+      code: 'bunker/silent',
+      message: 'the signer did not answer 3 requests in 180 s',
+    });
+    // one id, so that a signer may ask its owner once
+    expect(new Set(bunker.lost).size).toBe(1);
+    await close();
+  });
+
+  it.each([
+    ['knows its clients signs', true],
+    ['has forgotten its clients refuses, which is said,', false],
+  ])('that restarts during a request and %s', async (_, keeps) => {
+    const { bunker, connected, asked, clock, close } = await askLosing();
+    await vi.waitFor(() => expect(bunker.lost).toHaveLength(1));
+    await vi.waitFor(() => expect(clock.pending).toBe(1));
+    await bunker.close();
+    const again = await startBunker(relay.url, { owner, ...(keeps && { connected }) });
+    await clock.advance(60_000);
+    const end = await asked;
+    if (keeps) expect(readDelegation(end as SignedEvent, of).ok).toBe(true);
+    else {
+      const message = 'the signer refused: not connected';
+      expect(end).toMatchObject({ code: 'bunker/refused', message });
+    }
+    expect(again.signed).toHaveLength(keeps ? 1 : 0);
+    await again.close();
+    await close();
   });
 
   it('of these tests answers nostr-tools too', async () => {
