@@ -1,18 +1,9 @@
 /** Flags for relay connections: timeouts and retries as in the Python reference, and assumed limits of relays. */
-import type { Command } from 'commander';
 import { defaultRetry, type RetryPolicy } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { Connection } from '../node/net/relays.ts';
 import { real, row, whole as wholeField } from '../run/field.ts';
-import {
-  addFlags,
-  type FlagValues,
-  numeric,
-  positive,
-  setting,
-  whole,
-  withDefault,
-} from './flag-table.ts';
+import { type FlagValues, numeric, positive, setting, whole, withDefault } from './flag-table.ts';
 
 const network = { group: 'Network:' };
 /** Hidden flags of the Python reference; `nostrain help python` lists them. */
@@ -49,8 +40,6 @@ export const connectionFlags = {
 };
 
 export type ConnectionFlags = FlagValues<typeof connectionFlags>;
-
-export const addConnectionFlags = (command: Command): Command => addFlags(command, connectionFlags);
 
 /** Names of the connection flags, for commands that may not need a relay. */
 export const connectionFlagNames: readonly string[] = ['relay', ...Object.keys(connectionFlags)];

@@ -2,11 +2,11 @@
 import { Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { formatBytes } from '../base/numbers.ts';
-import type { Field } from '../run/field.ts';
+import { dashed, type Field } from '../run/field.ts';
 import { roundIndex } from '../run/ids.ts';
 import { fields } from '../run/options.ts';
 import { type SettingName, settingNames } from '../run/settings.ts';
-import { addOptions } from './options.ts';
+import { addRow, type SpecOption, specOptions } from './options.ts';
 
 /** A flag whose value is a T. */
 export interface Flag<T> {
@@ -23,10 +23,14 @@ export interface Flag<T> {
   /** Heading in the help. */
   readonly group?: string;
   readonly isHidden?: boolean;
+  /** A setting whose value is checked when it is read, since the Python reference exits with another code then. */
+  readonly isUnchecked?: boolean;
   /** Name of a flag that excludes this one. */
   readonly conflicts?: string;
-  /** The option behind `--set name=value`. */
+  /** The row in the table of options. */
   readonly field?: Field<T>;
+  /** Typed as `--no-name`; the value is false then, and else true. */
+  readonly isNegated?: boolean;
   /** Throws if the text is not a valid value; `before` is the value of an earlier occurrence. */
   read?(text: string, flag: string, before: T | undefined): T;
 }
@@ -48,6 +52,9 @@ export type FlagValues<F extends FlagTable> = {
 export const text = (value: string, help: string): Flag<string | undefined> => ({ value, help });
 
 export const toggle = (help: string): Flag<boolean | undefined> => ({ help });
+
+/** A switch that is on unless `--no-name` is typed. */
+export const untoggle = (help: string): Flag<boolean> => ({ help, isNegated: true });
 
 export const choice = <const T extends string>(
   value: string,
@@ -144,7 +151,7 @@ export const checkedText = (
     throw wrongValue(flag, text, accepted);
   });
 
-/** An option that is typed as `--set name=value`. */
+/** An option of the table of options: a flag, or typed as `--set name=value`. */
 export const setting = <T>(field: Field<T>): Flag<T | undefined> => ({ help: field.help, field });
 
 export const required = <T>(flag: Flag<T>): Flag<Exclude<T, undefined>> =>
@@ -165,6 +172,21 @@ export const settingFlags = (
 ): Readonly<Record<never, never>> =>
   Object.fromEntries(names.map((name) => [name, setting<unknown>(fields[name])]));
 
+/** Returns the table with these properties in each flag. */
+export const eachWith = <F extends object>(
+  flags: F,
+  more: Pick<Flag<unknown>, 'group' | 'isHidden' | 'isUnchecked'>,
+): F =>
+  Object.fromEntries(
+    Object.entries(flags).map(([name, flag]) => [name, { ...flag, ...more }]),
+  ) as F;
+
+/** Fields of a run spec as flags, or some of them; `documentFromFlags` reads their values. */
+export const specFlags = (
+  options: readonly SpecOption[] = specOptions,
+): Readonly<Record<never, never>> =>
+  Object.fromEntries(options.map(({ name, row }) => [name, setting<unknown>(row)]));
+
 /** Creates a command with the flags of a table. */
 export const commandWith = (name: string, description: string, flags: FlagTable): Command =>
   addFlags(new Command(name).description(description), flags);
@@ -172,14 +194,14 @@ export const commandWith = (name: string, description: string, flags: FlagTable)
 /** Adds the flags in the order of the table. */
 export function addFlags(command: Command, flags: FlagTable): Command {
   for (const [name, flag] of Object.entries(flags)) {
-    if (flag.field) addOptions(command, { [name]: flag.field });
+    if (flag.field) addRow(command, name, flag.field, flag.isUnchecked);
     else command.addOption(optionOf(name, flag));
   }
   return command;
 }
 
-export function optionOf(name: string, flag: Flag<unknown>): Option {
-  const long = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+function optionOf(name: string, flag: Flag<unknown>): Option {
+  const long = dashed(flag.isNegated ? `no${name[0]!.toUpperCase()}${name.slice(1)}` : name);
   const words = [flag.short && `-${flag.short},`, long, flag.value];
   const option = new Option(words.filter(Boolean).join(' '), flag.help);
   if (flag.choices) option.choices(flag.choices);

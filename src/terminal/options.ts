@@ -13,7 +13,6 @@ import {
   type PartialSettings,
   readSettings,
   requirements,
-  type SettingName,
   type Settings,
   settingNames,
   spell,
@@ -41,31 +40,11 @@ const choices = new WeakMap<Option, readonly string[]>();
 /** Returns the words of a choice, also where there are too many to list in the help. */
 export const wordsOf = (option: Option): readonly string[] | undefined => choices.get(option);
 
-interface AddOptions {
-  /** Numbers are checked when read: the Python reference distinguishes invalid values from invalid command lines. */
-  readonly isUnchecked?: boolean;
+/** Adds a row of the table of options to a command. */
+export function addRow(command: Command, name: string, each: Row, isUnchecked = false): void {
+  if (each.flag === undefined) addSetOption(command, name, each);
+  else command.addOption(flagOption(name, each, isUnchecked));
 }
-
-/** Adds the rows of a table to a command. */
-export function addOptions(
-  command: Command,
-  rows: Group,
-  { isUnchecked }: AddOptions = {},
-): Command {
-  for (const [name, each] of Object.entries(rows)) {
-    if (each.flag === undefined) addSetOption(command, name, each);
-    else command.addOption(flagOption(name, each, isUnchecked === true));
-  }
-  return command;
-}
-
-/** Adds the settings with these names. */
-export const addSettingFlags = (
-  command: Command,
-  names: readonly SettingName[] = settingNames,
-  more?: AddOptions,
-): Command =>
-  addOptions(command, Object.fromEntries(names.map((name) => [name, fields[name]])), more);
 
 /** Scopes of settings that describe the training. */
 const SHARED: readonly string[] = ['training', 'adapter', 'input', 'top'];
@@ -228,7 +207,7 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 }
 
 /** A field of a run spec as an option of `run create`. */
-interface SpecOption {
+export interface SpecOption {
   /** Name such as `committee.size`; a field that is also a setting has the name of the setting. */
   readonly name: string;
   readonly path: readonly [string, string?];
@@ -259,10 +238,6 @@ export const specOptions: readonly SpecOption[] = (() => {
   }
   return [...collected.values()];
 })();
-
-/** Adds the fields of a run spec as options. */
-export const addSpecFlags = (command: Command): Command =>
-  addOptions(command, Object.fromEntries(specOptions.map(({ name, row }) => [name, row])));
 
 /** Returns the typed fields of a spec as a document. Adds the variant tag if only one variant has the field. */
 export function documentFromFlags(command: Command): Untyped {

@@ -2,14 +2,15 @@ import { Command } from 'commander';
 import { defaultRetry } from 'nostrain/base';
 import { expect, test } from 'vitest';
 import {
-  addConnectionFlags,
   type ConnectionFlags,
+  connectionFlags,
   connectionOf,
 } from '../../src/terminal/connection.ts';
+import { addFlags } from '../../src/terminal/flag-table.ts';
 
 const read = (...flags: readonly string[]) =>
   connectionOf(
-    addConnectionFlags(new Command()).parse(flags, { from: 'user' }).opts<ConnectionFlags>(),
+    addFlags(new Command(), connectionFlags).parse(flags, { from: 'user' }).opts<ConnectionFlags>(),
   );
 
 test('nothing given, nothing assumed', () => {

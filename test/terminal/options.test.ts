@@ -3,10 +3,9 @@ import { Command } from 'commander';
 import { ConfigError } from 'nostrain/base';
 import { fields, type Group, settingNames } from 'nostrain/run';
 import { describe, expect, it } from 'vitest';
-import { addConnectionFlags } from '../../src/terminal/connection.ts';
+import { connectionFlags } from '../../src/terminal/connection.ts';
+import { addFlags, settingFlags, specFlags } from '../../src/terminal/flag-table.ts';
 import {
-  addSettingFlags,
-  addSpecFlags,
   documentFromFlags,
   isReplaced,
   setOptionsOf,
@@ -22,9 +21,9 @@ const parsed = (command: Command, ...words: readonly string[]): Command =>
     .configureOutput({ writeErr: () => {} })
     .parse(words, { from: 'user' });
 const settings = (...words: readonly string[]) =>
-  settingsFromFlags(parsed(addSettingFlags(new Command()), ...words));
+  settingsFromFlags(parsed(addFlags(new Command(), settingFlags()), ...words));
 const document = (...words: readonly string[]) =>
-  documentFromFlags(parsed(addSpecFlags(new Command()), ...words));
+  documentFromFlags(parsed(addFlags(new Command(), specFlags()), ...words));
 
 function problemOf(work: () => unknown): string {
   try {
@@ -141,7 +140,7 @@ describe('a flag of earlier versions', () => {
 });
 
 it('every option has one spelling: a flag, or --set', () => {
-  const command = addConnectionFlags(addSettingFlags(new Command()));
+  const command = addFlags(new Command(), { ...settingFlags(), ...connectionFlags });
   const flags = command.options.filter((option) => !isReplaced(option));
   for (const name of setOptionsOf(command).keys()) {
     expect(flags.map((option) => option.attributeName())).not.toContain(name);

@@ -10,15 +10,8 @@ import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../network/chunks/manife
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { kindOf } from '../../node/files/atomic-file.ts';
 import type { Digest } from '../../run/ids.ts';
-import {
-  commandWith,
-  type FlagValues,
-  several,
-  text,
-  whole,
-  withDefault,
-} from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
+import { defineCommand } from '../../terminal/command.ts';
+import { type FlagValues, several, text, whole, withDefault } from '../../terminal/flag-table.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { exitCodes, writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
 import {
@@ -61,16 +54,17 @@ const archiveFlags = {
 
 type ArchiveFlags = FlagValues<typeof archiveFlags>;
 
-export const archive = (): Command =>
-  commandWith(
-    'archive',
+export const archive = defineCommand({
+  name: 'archive',
+  help:
     'write all events of a certified run to a file, or the whole run to a folder; run it ' +
-      'again to add what is new',
-    archiveFlags,
-  ).action(async (flags: ArchiveFlags, command: Command) => {
+    'again to add what is new',
+  flags: archiveFlags,
+  async run(flags, { signal, command }) {
     const out = fileOf(flags, command);
-    await interruptibly((signal) => run(out, flags, signal));
-  });
+    await run(out, flags, signal);
+  },
+});
 
 function fileOf({ out, folder }: ArchiveFlags, command: Command): string {
   const isFolder = folder !== undefined;

@@ -1,5 +1,5 @@
 /** `nostrain attest`: shows and verifies evidence of a machine that proves what it runs. */
-import { Command } from 'commander';
+
 import {
   type Claims,
   type MachineEvidence,
@@ -11,24 +11,10 @@ import {
 import { judgeEvidence, verifyEvidence } from '../../attest/vendors.ts';
 import { ConfigError, type Issue } from '../../base/errors.ts';
 import { unixSeconds } from '../../node/checkpoint/directory.ts';
-import {
-  choice,
-  commandWith,
-  type FlagValues,
-  parsed,
-  several,
-  text,
-  toggle,
-  withDefault,
-} from '../../terminal/flag-table.ts';
+import { defineCommand, defineGroup } from '../../terminal/command.ts';
+import { choice, parsed, several, text, toggle, withDefault } from '../../terminal/flag-table.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { readText } from '../shared/files.ts';
-
-export const attest = (): Command =>
-  new Command('attest')
-    .description('show and verify evidence of a machine that proves what it runs')
-    .addCommand(inspect())
-    .addCommand(verify());
 
 const inspectFlags = {
   at: parsed(
@@ -39,48 +25,52 @@ const inspectFlags = {
   json: toggle('print one JSON document'),
 };
 
-const verifyFlags = {
-  ...inspectFlags,
-  vendor: several('<name>', `accept only this vendor (${vendorNames.join(', ')})`),
-  measurement: several('<hex>', 'accept only this measurement'),
-  userData: text('<hex>', 'what the machine must have bound into its report'),
-  leastStatus: withDefault(
-    choice('<status>', 'worst accepted state of the firmware', tcbStatuses),
-    'UpToDate' satisfies TcbStatus,
-  ),
-  allowSimulated: toggle('accept simulated machines, which prove nothing'),
-};
+const inspect = defineCommand({
+  name: 'inspect',
+  help: 'show what evidence says, and whether it is genuine',
+  args: [['<file>', 'evidence document']],
+  flags: inspectFlags,
+  async run({ at, json }, { args: [file] }) {
+    const evidence = await evidenceIn(file);
+    const verdict = await verifyEvidence(evidence, at ?? unixSeconds());
+    show(verdict.ok ? verdict.value : verdict.issue, json);
+  },
+});
 
-const inspect = (): Command =>
-  commandWith('inspect', 'show what evidence says, and whether it is genuine', inspectFlags)
-    .argument('<file>', 'evidence document')
-    .action(async (file: string, { at, json }: FlagValues<typeof inspectFlags>) => {
-      const evidence = await evidenceIn(file);
-      const verdict = await verifyEvidence(evidence, at ?? unixSeconds());
-      show(verdict.ok ? verdict.value : verdict.issue, json);
-    });
-
-const verify = (): Command =>
-  commandWith('verify', 'check evidence against what a run would accept', verifyFlags)
-    .argument('<file>', 'evidence document')
-    .action(async (file: string, flags: FlagValues<typeof verifyFlags>) => {
-      const evidence = await evidenceIn(file);
-      const at = flags.at ?? unixSeconds();
-      const verified = await verifyEvidence(evidence, at);
-      if (!verified.ok) {
-        show(verified.issue, flags.json);
-        return;
-      }
-      const trusted = vendorNames.filter((name) => name !== 'simulated' || flags.allowSimulated);
-      const policy = {
-        vendors: trusted.filter((name) => flags.vendor?.includes(name) ?? true),
-        measurements: flags.measurement ?? [],
-        leastStatus: flags.leastStatus,
-      };
-      const userData = flags.userData ?? verified.value.userData;
-      const verdict = await judgeEvidence(evidence, { at, policy, userData });
-      show(verdict.ok ? verdict.value : verdict.issue, flags.json);
-    });
+const verify = defineCommand({
+  name: 'verify',
+  help: 'check evidence against what a run would accept',
+  args: [['<file>', 'evidence document']],
+  flags: {
+    ...inspectFlags,
+    vendor: several('<name>', `accept only this vendor (${vendorNames.join(', ')})`),
+    measurement: several('<hex>', 'accept only this measurement'),
+    userData: text('<hex>', 'what the machine must have bound into its report'),
+    leastStatus: withDefault(
+      choice('<status>', 'worst accepted state of the firmware', tcbStatuses),
+      'UpToDate' satisfies TcbStatus,
+    ),
+    allowSimulated: toggle('accept simulated machines, which prove nothing'),
+  },
+  async run(flags, { args: [file] }) {
+    const evidence = await evidenceIn(file);
+    const at = flags.at ?? unixSeconds();
+    const verified = await verifyEvidence(evidence, at);
+    if (!verified.ok) {
+      show(verified.issue, flags.json);
+      return;
+    }
+    const trusted = vendorNames.filter((name) => name !== 'simulated' || flags.allowSimulated);
+    const policy = {
+      vendors: trusted.filter((name) => flags.vendor?.includes(name) ?? true),
+      measurements: flags.measurement ?? [],
+      leastStatus: flags.leastStatus,
+    };
+    const userData = flags.userData ?? verified.value.userData;
+    const verdict = await judgeEvidence(evidence, { at, policy, userData });
+    show(verdict.ok ? verdict.value : verdict.issue, flags.json);
+  },
+});
 
 function timeOf(typed: string, flag: string): number {
   const time = Date.parse(typed);
@@ -134,3 +124,9 @@ function show(result: Claims | Issue, json: boolean | undefined): void {
   const width = Math.max(...rows.map(([name]) => name.length)) + 2;
   writeOut(rows.map(([name, value]) => `${name.padEnd(width)}${value}\n`).join(''));
 }
+
+export const attest = defineGroup(
+  'attest',
+  'show and verify evidence of a machine that proves what it runs',
+  [inspect, verify],
+);

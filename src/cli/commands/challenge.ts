@@ -1,6 +1,5 @@
 /** `nostrain challenge`: recomputes the inner steps of listed contributions and compares the results. */
 
-import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { createSlowReporter, whileSlow } from '../../base/slow.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
@@ -28,14 +27,8 @@ import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { OpenedModel } from '../../node/pretrained/imported-file.ts';
 import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
-import {
-  commandWith,
-  type FlagValues,
-  roundFlag,
-  text,
-  toggle,
-  whole,
-} from '../../terminal/flag-table.ts';
+import { defineCommand } from '../../terminal/command.ts';
+import { type FlagValues, roundFlag, text, toggle, whole } from '../../terminal/flag-table.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { type HistorySource, onHistory, sourceFlags } from '../shared/archive-source.ts';
@@ -72,16 +65,17 @@ const challengeFlags = {
 
 type ChallengeFlags = FlagValues<typeof challengeFlags>;
 
-export const challenge = (): Command =>
-  commandWith(
-    'challenge',
+export const challenge = defineCommand({
+  name: 'challenge',
+  help:
     'recompute the inner steps of listed contributions and report which match what their ' +
-      'authors sent',
-    challengeFlags,
-  ).action(async (flags: ChallengeFlags, command: Command) => {
+    'authors sent',
+  flags: challengeFlags,
+  async run(flags, { command }) {
     refuseUnused(command, []);
     await onHistory(flags, (archive, source) => run(flags, archive, source));
-  });
+  },
+});
 
 async function run(flags: ChallengeFlags, archive: Opened, source: HistorySource): Promise<void> {
   const { document, requested } = await challengeRun(archive, flags, {

@@ -1,5 +1,5 @@
 /** `nostrain corpus`: makes a corpus of the notes of Nostr authors, and fetches one that another user defined. */
-import { Command } from 'commander';
+
 import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
@@ -14,25 +14,13 @@ import {
   rebuildNotes,
   writeNotes,
 } from '../../social/notes.ts';
+import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
-import {
-  commandWith,
-  type FlagValues,
-  several,
-  text,
-  withDefault,
-} from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
+import { several, text, withDefault } from '../../terminal/flag-table.ts';
 import { writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
 import { NOTES_WAIT_MS, readDeleted, readNotes } from '../shared/notes.ts';
 import { withRelays } from '../shared/with-relays.ts';
 import { typedKey } from '../shared/worker-flag.ts';
-
-export const corpus = (): Command =>
-  new Command('corpus')
-    .description('train on notes of Nostr authors')
-    .addCommand(defineCorpus())
-    .addCommand(fetchCorpus());
 
 const readingFlags = {
   text: text('<file>', 'file for the text (default: notes.jsonl; a .txt file is plain, for tabs)'),
@@ -40,74 +28,69 @@ const readingFlags = {
   ...connectionFlags,
 };
 
-const defineFlags = {
-  authors: withDefault(several('<npub>', 'author whose notes to take, repeatable'), [], 'none'),
-  kinds: withDefault(text('<list>', 'kinds of notes, separated by commas'), '1,30023'),
-  output: { ...withDefault(text('<file>', 'file for the definition'), 'notes.json'), short: 'o' },
-  ...readingFlags,
-};
-
-const defineCorpus = (): Command =>
-  commandWith(
-    'nostr',
-    'define a corpus: the notes of these authors, as event ids under one Merkle root',
-    defineFlags,
-  ).action((flags: FlagValues<typeof defineFlags>) =>
-    interruptibly(async (signal) => {
-      const authors = flags.authors.map((author) => typedKey(author, 'flag/authors'));
-      const kinds = flags.kinds.split(',').map(Number);
-      const isGood = kinds.every((kind) => Number.isInteger(kind) && kind >= 0 && kind < 65_536);
-      if (authors.length === 0 || authors.length > MOST_AUTHORS || !isGood) {
-        throw new ConfigError('flag/authors', `name 1 to ${MOST_AUTHORS} authors, and kinds`, {
-          hint: 'as in --authors npub1… --kinds 1,30023',
-        });
-      }
-      const reach = { connection: connectionOf(flags), signal };
-      const events = await withRelays(flags.relay, reach, ({ relays }) =>
-        readAuthors(relays, authors, kinds, signal),
-      );
-      const file = flags.text ?? 'notes.jsonl';
-      const form = file.endsWith('.jsonl') ? 'lines' : 'plain';
-      const opened = defineNotes(events, kinds, form);
-      if (opened.corpus.notes.length === 0) {
-        throw new ConfigError('corpus/empty', 'these relays have no notes of these authors', {
-          hint: 'name the relays that they write to with --relay',
-        });
-      }
-      await writeOutput(flags.output, writeNotes(opened.corpus));
-      await writeOutput(file, opened.text);
-      writeOut(describe(opened.corpus));
-    }),
-  );
-
-const fetchCorpus = (): Command =>
-  commandWith(
-    'fetch',
-    'fetch the notes of a definition, check them, and say which their authors have deleted since',
-    readingFlags,
-  )
-    .argument('<file>', 'definition that `nostrain corpus nostr` wrote')
-    .action((file: string, flags: FlagValues<typeof readingFlags>) =>
-      interruptibly(async (signal) => {
-        const corpus = await readNotes(file);
-        const reach = { connection: connectionOf(flags), signal };
-        await withRelays(flags.relay, reach, async ({ relays }) => {
-          for (const at of await readDeleted(relays, corpus, signal)) {
-            const { id, pubkey } = corpus.notes[at]!;
-            writeNote(`deleted by ${toNpub(pubkey)}: ${id}; leave it out of your next corpus`);
-          }
-          const opened = rebuildNotes(corpus, await readIds(relays, corpus, signal));
-          if (!opened.ok) {
-            throw new ConfigError('corpus/incomplete', opened.issue.message, {
-              hint: 'name more relays with --relay, or define the corpus again',
-            });
-          }
-          const name = opened.value.form === 'lines' ? 'notes.jsonl' : 'notes.txt';
-          await writeOutput(flags.text ?? name, opened.value.text);
-          writeOut(describe(opened.value.corpus));
-        });
-      }),
+const defineCorpus = defineCommand({
+  name: 'nostr',
+  help: 'define a corpus: the notes of these authors, as event ids under one Merkle root',
+  flags: {
+    authors: withDefault(several('<npub>', 'author whose notes to take, repeatable'), [], 'none'),
+    kinds: withDefault(text('<list>', 'kinds of notes, separated by commas'), '1,30023'),
+    output: { ...withDefault(text('<file>', 'file for the definition'), 'notes.json'), short: 'o' },
+    ...readingFlags,
+  },
+  async run(flags, { signal }) {
+    const authors = flags.authors.map((author) => typedKey(author, 'flag/authors'));
+    const kinds = flags.kinds.split(',').map(Number);
+    const isGood = kinds.every((kind) => Number.isInteger(kind) && kind >= 0 && kind < 65_536);
+    if (authors.length === 0 || authors.length > MOST_AUTHORS || !isGood) {
+      throw new ConfigError('flag/authors', `name 1 to ${MOST_AUTHORS} authors, and kinds`, {
+        hint: 'as in --authors npub1… --kinds 1,30023',
+      });
+    }
+    const reach = { connection: connectionOf(flags), signal };
+    const events = await withRelays(flags.relay, reach, ({ relays }) =>
+      readAuthors(relays, authors, kinds, signal),
     );
+    const file = flags.text ?? 'notes.jsonl';
+    const form = file.endsWith('.jsonl') ? 'lines' : 'plain';
+    const opened = defineNotes(events, kinds, form);
+    if (opened.corpus.notes.length === 0) {
+      throw new ConfigError('corpus/empty', 'these relays have no notes of these authors', {
+        hint: 'name the relays that they write to with --relay',
+      });
+    }
+    await writeOutput(flags.output, writeNotes(opened.corpus));
+    await writeOutput(file, opened.text);
+    writeOut(describe(opened.corpus));
+  },
+});
+
+const fetchCorpus = defineCommand({
+  name: 'fetch',
+  help:
+    'fetch the notes of a definition, check them, and say which their authors have ' +
+    'deleted since',
+  args: [['<file>', 'definition that `nostrain corpus nostr` wrote']],
+  flags: readingFlags,
+  async run(flags, { args: [file], signal }) {
+    const corpus = await readNotes(file);
+    const reach = { connection: connectionOf(flags), signal };
+    await withRelays(flags.relay, reach, async ({ relays }) => {
+      for (const at of await readDeleted(relays, corpus, signal)) {
+        const { id, pubkey } = corpus.notes[at]!;
+        writeNote(`deleted by ${toNpub(pubkey)}: ${id}; leave it out of your next corpus`);
+      }
+      const opened = rebuildNotes(corpus, await readIds(relays, corpus, signal));
+      if (!opened.ok) {
+        throw new ConfigError('corpus/incomplete', opened.issue.message, {
+          hint: 'name more relays with --relay, or define the corpus again',
+        });
+      }
+      const name = opened.value.form === 'lines' ? 'notes.jsonl' : 'notes.txt';
+      await writeOutput(flags.text ?? name, opened.value.text);
+      writeOut(describe(opened.value.corpus));
+    });
+  },
+});
 
 const describe = ({ root, text: sha256, notes: entries, authors }: NotesCorpus): string =>
   [
@@ -159,3 +142,8 @@ async function readIds(
   }
   return events;
 }
+
+export const corpus = defineGroup('corpus', 'train on notes of Nostr authors', [
+  defineCorpus,
+  fetchCorpus,
+]);

@@ -1,6 +1,5 @@
 /** `nostrain directory`: finds the holders of an object, and publishes attestations about holders. */
 
-import { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
 import { buildAttestation } from '../../network/wire/holders.ts';
@@ -13,9 +12,9 @@ import { homeSigner } from '../../node/files/keys.ts';
 import { readKey } from '../../run/field.ts';
 import { isPolicyName } from '../../run/placement-policy.ts';
 import { fullName } from '../../run/worker-names.ts';
+import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
-  commandWith,
   type FlagValues,
   several,
   text,
@@ -23,17 +22,10 @@ import {
   whole,
   withDefault,
 } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { directoryFlags, withDirectory } from '../shared/holder-flags.ts';
 import { keyFlags } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
-
-export const directory = (): Command =>
-  new Command('directory')
-    .description('find the holders of an object; attest the region and trust tier of a holder')
-    .addCommand(directoryFind())
-    .addCommand(directoryAttest());
 
 const DAY = 86_400;
 
@@ -48,16 +40,15 @@ const attestFlags = {
 
 type AttestFlags = FlagValues<typeof attestFlags>;
 
-const directoryAttest = (): Command =>
-  commandWith(
-    'attest',
-    'attest the region and trust tier of a holder; prints the event, and publishes it with --relay',
-    attestFlags,
-  )
-    .argument('<holder>', 'npub1… or 64 hex digits')
-    .action((holder: string, flags: AttestFlags) =>
-      interruptibly((signal) => attest(holder, flags, signal)),
-    );
+const directoryAttest = defineCommand({
+  name: 'attest',
+  help:
+    'attest the region and trust tier of a holder; prints the event, and publishes it ' +
+    'with --relay',
+  args: [['<holder>', 'npub1… or 64 hex digits']],
+  flags: attestFlags,
+  run: (flags, { args: [holder], signal }) => attest(holder, flags, signal),
+});
 
 async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Promise<void> {
   const { region, tier, days, relay } = flags;
@@ -108,12 +99,13 @@ const findFlags = {
 
 type FindFlags = FlagValues<typeof findFlags>;
 
-const directoryFind = (): Command =>
-  commandWith('find', 'print the holders that announce an object', findFlags)
-    .argument('<digest>', 'digest that `checkpoint pack` printed: 64 hex digits')
-    .action((digest: string, flags: FindFlags) =>
-      interruptibly((signal) => find(digest, flags, signal)),
-    );
+const directoryFind = defineCommand({
+  name: 'find',
+  help: 'print the holders that announce an object',
+  args: [['<digest>', 'digest that `checkpoint pack` printed: 64 hex digits']],
+  flags: findFlags,
+  run: (flags, { args: [digest], signal }) => find(digest, flags, signal),
+});
 
 async function find(digest: string, flags: FindFlags, signal: AbortSignal): Promise<void> {
   if (!isHex32(digest)) {
@@ -151,3 +143,9 @@ const words = ({ holders }: FindDocument): string =>
         `${contacts.join(' ')}  ${fullName(key)}  region ${region}, tier ${tier} (self-reported)\n`,
     )
     .join('');
+
+export const directory = defineGroup(
+  'directory',
+  'find the holders of an object; attest the region and trust tier of a holder',
+  [directoryFind, directoryAttest],
+);

@@ -1,6 +1,5 @@
 /** `nostrain explain`: prints why the contributions of workers to one round were or were not counted. */
 
-import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { whileSlow } from '../../base/slow.ts';
 import type { Opened } from '../../certified/records/archive.ts';
@@ -11,14 +10,8 @@ import {
 } from '../../certified/records/explain.ts';
 import { roundName } from '../../run/ids.ts';
 import { shortName } from '../../run/worker-names.ts';
-import {
-  commandWith,
-  type FlagValues,
-  required,
-  roundFlag,
-  text,
-  toggle,
-} from '../../terminal/flag-table.ts';
+import { defineCommand } from '../../terminal/command.ts';
+import { type FlagValues, required, roundFlag, text, toggle } from '../../terminal/flag-table.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { askingRule, historySourceFlags, onHistory } from '../shared/archive-source.ts';
@@ -33,30 +26,29 @@ const explainFlags = {
 
 type ExplainFlags = FlagValues<typeof explainFlags>;
 
-export const explain = (): Command =>
-  commandWith(
-    'explain',
-    'print why contributions to a round were or were not counted',
-    explainFlags,
-  )
-    .argument('[run]', 'the same as --run')
-    .action(async (run: string | undefined, typed: ExplainFlags, command: Command) => {
-      const flags = run === undefined ? typed : { ...typed, run };
-      refuseUnused(command, [askingRule(flags)]);
-      await onHistory(flags, async (archive, { options }) => {
-        const question = { ...options, round: flags.round };
-        const print = flags.worker === undefined ? printAll : printOne;
-        const isThere = await whileSlow('replaying the run', writeNote, () =>
-          print(archive, question, flags),
-        );
-        if (isThere) return;
-        throw new ConfigError(
-          'flag/round',
-          `${roundName(flags.round)} of the run is not in these events`,
-          { hint: '`nostrain replay` with the same flags lists the rounds that they have' },
-        );
-      });
+export const explain = defineCommand({
+  name: 'explain',
+  help: 'print why contributions to a round were or were not counted',
+  args: [['[run]', 'the same as --run']],
+  flags: explainFlags,
+  async run(typed, { args: [run], command }) {
+    const flags = run === undefined ? typed : { ...typed, run };
+    refuseUnused(command, [askingRule(flags)]);
+    await onHistory(flags, async (archive, { options }) => {
+      const question = { ...options, round: flags.round };
+      const print = flags.worker === undefined ? printAll : printOne;
+      const isThere = await whileSlow('replaying the run', writeNote, () =>
+        print(archive, question, flags),
+      );
+      if (isThere) return;
+      throw new ConfigError(
+        'flag/round',
+        `${roundName(flags.round)} of the run is not in these events`,
+        { hint: '`nostrain replay` with the same flags lists the rounds that they have' },
+      );
     });
+  },
+});
 
 /** Prints the answer about one worker; returns false if the archive does not reach the round. */
 async function printOne(

@@ -1,57 +1,39 @@
 /** `nostrain handler publish`: makes clients of Nostr open runs in a page and a tab (NIP-89). */
-import { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { newestOf } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { buildHandler } from '../../social/sites.ts';
+import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
-import {
-  commandWith,
-  type FlagValues,
-  several,
-  text,
-  toggle,
-  withDefault,
-} from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
+import { several, text, toggle, withDefault } from '../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { keyFlags } from '../shared/signed-document.ts';
 import { tabFlag } from '../shared/tab-link.ts';
 import { publishEvent, withRelays } from '../shared/with-relays.ts';
 
-const handlerFlags = {
-  relay: withDefault(several('<url>', 'relay to publish to, repeatable'), [], 'none'),
-  page: text('<url>', 'address at which people open the run page'),
-  tab: tabFlag,
-  site: text('<name>', 'name of the Nostr site that `page --publish` wrote under this key'),
-  ...keyFlags,
-  json: toggle('print the events as JSON'),
-  ...connectionFlags,
-};
-
-export const handler = (): Command =>
-  new Command('handler')
-    .description('make Nostr clients open runs in your page')
-    .addCommand(
-      commandWith(
-        'publish',
-        'publish the profile of the program and its handler event (NIP-89); use a key of its own',
-        handlerFlags,
-      ).action(publish),
-    );
-
-async function publish(flags: FlagValues<typeof handlerFlags>): Promise<void> {
-  const { relay: urls, page, tab, site, json } = flags;
-  const [relay] = urls;
-  if (relay === undefined || page === undefined) {
-    throw new ConfigError('flag/relay', 'a handler needs a page to open and a relay', {
-      hint: 'give --page https://… and --relay wss://…',
-    });
-  }
-  for (const url of [page, tab]) if (url !== undefined) assertWebAddress(url);
-  await interruptibly(async (signal) => {
+const publish = defineCommand({
+  name: 'publish',
+  help: 'publish the profile of the program and its handler event (NIP-89); use a key of its own',
+  flags: {
+    relay: withDefault(several('<url>', 'relay to publish to, repeatable'), [], 'none'),
+    page: text('<url>', 'address at which people open the run page'),
+    tab: tabFlag,
+    site: text('<name>', 'name of the Nostr site that `page --publish` wrote under this key'),
+    ...keyFlags,
+    json: toggle('print the events as JSON'),
+    ...connectionFlags,
+  },
+  async run(flags, { signal }) {
+    const { relay: urls, page, tab, site, json } = flags;
+    const [relay] = urls;
+    if (relay === undefined || page === undefined) {
+      throw new ConfigError('flag/relay', 'a handler needs a page to open and a relay', {
+        hint: 'give --page https://… and --relay wss://…',
+      });
+    }
+    for (const url of [page, tab]) if (url !== undefined) assertWebAddress(url);
     const signer = await homeSigner(flags, writeNote);
     const now = Math.floor(systemClock.now() / 1000);
     const about = { author: signer.publicKey, page, tab, site, relay };
@@ -68,8 +50,8 @@ async function publish(flags: FlagValues<typeof handlerFlags>): Promise<void> {
     writeOut(
       json ? asJson(events) : events.map(({ kind, id }) => `kind ${kind}  ${id}\n`).join(''),
     );
-  });
-}
+  },
+});
 
 /** Milliseconds to wait for the profile of the key. */
 const PROFILE_MS = 5000;
@@ -85,6 +67,10 @@ async function hasOtherProfile(
   const profile = newestOf(events).get(key);
   return profile !== undefined && !profile.content.startsWith('{"name":"nostrain"');
 }
+
+export const handler = defineGroup('handler', 'make Nostr clients open runs in your page', [
+  publish,
+]);
 
 /** Throws `flag/page` for an address that is not http(s) or has a fragment of its own. */
 export function assertWebAddress(text: string): void {

@@ -1,7 +1,6 @@
 /** `nostrain model`: inspects published models, and exports trained models to the formats of other programs. */
 
 import { basename, resolve } from 'node:path';
-import { Command } from 'commander';
 import { ConfigError, safe } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/numbers.ts';
 import { createSlowReporter } from '../../base/slow.ts';
@@ -36,59 +35,49 @@ import type { Pretrained } from '../../pretrained/pretrained.ts';
 import { formOf, isImported } from '../../run/data-forms.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
 import type { Layout } from '../../tensor/params.ts';
+import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import {
   choice,
-  commandWith,
   type FlagValues,
   settingFlags,
   text,
   toggle,
   withDefault,
 } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import { settingsFromFlags } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 
 import { importedDocument, importedWords, writeTrainedOnnx } from './model-onnx.ts';
 
-export const model = (): Command =>
-  new Command('model')
-    .description('inspect published models, and export trained ones to other programs')
-    .addCommand(inspect())
-    .addCommand(exportModel());
-
-const inspectFlags = {
-  json: toggle('print JSON'),
-};
-
-const inspect = (): Command =>
-  commandWith(
-    'inspect',
-    'describe a published model and check whether it can be trained here',
-    inspectFlags,
-  )
-    .argument(
+const inspect = defineCommand({
+  name: 'inspect',
+  help: 'describe a published model and check whether it can be trained here',
+  args: [
+    [
       '<model>',
       'folder with config.json, tokenizer.json and model.safetensors, ' +
         'a .gguf file, an .onnx file, or hf:owner/name[@revision]',
-    )
-    .action((named: string, { json }: FlagValues<typeof inspectFlags>) =>
-      interruptibly(async (signal) => {
-        if (named.endsWith('.onnx')) {
-          const file = await openImported(named);
-          if (json) writeOut(asJson(importedDocument(file)));
-          else writeOut(`${importedWords(file).map(safe).join('\n')}\n`);
-          return;
-        }
-        const onProgress = downloadReporter(named, writeNote);
-        const isRemote = isHubReference(named);
-        const path = isRemote ? await fetchModel(named, { onProgress, signal }) : named;
-        const model = await openLocalModel(path);
-        const files = await hashFiles(path, model.files, { signal, onNotice: writeNote });
-        if (json) writeOut(asJson(documentOf(model, files)));
-        else writeOut(`${modelWords(model, files).map(safe).join('\n')}\n`);
-      }),
-    );
+    ],
+  ],
+  flags: {
+    json: toggle('print JSON'),
+  },
+  async run({ json }, { args: [named], signal }) {
+    if (named.endsWith('.onnx')) {
+      const file = await openImported(named);
+      if (json) writeOut(asJson(importedDocument(file)));
+      else writeOut(`${importedWords(file).map(safe).join('\n')}\n`);
+      return;
+    }
+    const onProgress = downloadReporter(named, writeNote);
+    const isRemote = isHubReference(named);
+    const path = isRemote ? await fetchModel(named, { onProgress, signal }) : named;
+    const model = await openLocalModel(path);
+    const files = await hashFiles(path, model.files, { signal, onNotice: writeNote });
+    if (json) writeOut(asJson(documentOf(model, files)));
+    else writeOut(`${modelWords(model, files).map(safe).join('\n')}\n`);
+  },
+});
 
 /** Returns the total bytes of each number format, largest first. */
 function formatsOf({ tensors }: Pretrained): readonly (readonly [string, number])[] {
@@ -170,33 +159,33 @@ const exportFlags = {
 
 type ExportFlags = FlagValues<typeof exportFlags>;
 
-const exportModel = (): Command =>
-  commandWith('export', 'export the trained model of a run for other programs', exportFlags)
-    .argument('<run>', 'name of a run (`nostrain runs`), its folder, or a state file')
-    .action((named: string, flags: ExportFlags, command: Command) =>
-      interruptibly(async (signal) => {
-        const { peft, merged, gguf, state } = flags;
-        const targets = [peft, merged, gguf].filter((path) => path !== undefined);
-        if (targets.length === 0 && state === undefined && flags.onnx === undefined) {
-          throw new ConfigError(
-            'flag/export',
-            'nothing to write: use --peft, --merged, --gguf, --onnx or --state',
-            {
-              hint: '--peft DIR writes the smallest files; --gguf FILE is for llama.cpp',
-            },
-          );
-        }
-        const run = await readTrainedRun(named, settingsFromFlags(command));
-        if (isImported(run.settings)) return writeImported(run, flags, targets);
-        if (flags.onnx !== undefined)
-          throw unfit(`${run.path} is not from an .onnx file`, '--state');
-        if (state !== undefined) return writeModelState(run, state, targets, flags.without);
-        const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
-        const writes = planned({ ...run, values }, base, flags);
-        for (const path of targets) await assertFree(path);
-        for (const write of writes) await write(signal);
-      }),
-    );
+const exportModel = defineCommand({
+  name: 'export',
+  help: 'export the trained model of a run for other programs',
+  args: [['<run>', 'name of a run (`nostrain runs`), its folder, or a state file']],
+  flags: exportFlags,
+  async run(flags, { args: [named], signal, command }) {
+    const { peft, merged, gguf, state } = flags;
+    const targets = [peft, merged, gguf].filter((path) => path !== undefined);
+    if (targets.length === 0 && state === undefined && flags.onnx === undefined) {
+      throw new ConfigError(
+        'flag/export',
+        'nothing to write: use --peft, --merged, --gguf, --onnx or --state',
+        {
+          hint: '--peft DIR writes the smallest files; --gguf FILE is for llama.cpp',
+        },
+      );
+    }
+    const run = await readTrainedRun(named, settingsFromFlags(command));
+    if (isImported(run.settings)) return writeImported(run, flags, targets);
+    if (flags.onnx !== undefined) throw unfit(`${run.path} is not from an .onnx file`, '--state');
+    if (state !== undefined) return writeModelState(run, state, targets, flags.without);
+    const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
+    const writes = planned({ ...run, values }, base, flags);
+    for (const path of targets) await assertFree(path);
+    for (const write of writes) await write(signal);
+  },
+});
 
 type Write = (signal: AbortSignal) => Promise<void>;
 
@@ -308,3 +297,9 @@ async function writeModelState(
   await writeStateFile(path, { layout, values: joined });
   writeOut(`${path}: feed-forward layers ${narrow.ffn} wide (--set ffn=${narrow.ffn})\n`);
 }
+
+export const model = defineGroup(
+  'model',
+  'inspect published models, and export trained ones to other programs',
+  [inspect, exportModel],
+);

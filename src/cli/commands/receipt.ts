@@ -3,7 +3,6 @@
  * `nostrain scores`: prints the certified scores and the weight vector that follows from them.
  */
 
-import type { Command } from 'commander';
 import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { whileSlow } from '../../base/slow.ts';
@@ -24,7 +23,8 @@ import { toNpub } from '../../node/files/keys.ts';
 import type { Digest } from '../../run/ids.ts';
 import { runIdOf } from '../../run/spec/run-spec.ts';
 import type { NotesCorpus } from '../../social/notes.ts';
-import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
+import { defineCommand } from '../../terminal/command.ts';
+import { type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
 import { askingRule, historySourceFlags, onHistory } from '../shared/archive-source.ts';
@@ -54,19 +54,20 @@ const receiptFlags = {
 
 type ReceiptFlags = FlagValues<typeof receiptFlags>;
 
-export const receipt = (): Command =>
-  commandWith(
-    'receipt',
+export const receipt = defineCommand({
+  name: 'receipt',
+  help:
     'list the contributions and scores of each worker of a run; sign the list, or verify a ' +
-      'signed one',
-    receiptFlags,
-  ).action(async (flags: ReceiptFlags, command: Command) => {
+    'signed one',
+  flags: receiptFlags,
+  async run(flags, { command }) {
     refuseUnused(command, [
       askingRule(flags),
       { flags: ['output'], goesWith: '--sign', holds: flags.sign === true },
     ]);
     await onHistory(flags, (archive, { options }) => printReceipt(flags, archive, options));
-  });
+  },
+});
 
 async function printReceipt(
   flags: ReceiptFlags,
@@ -163,15 +164,15 @@ const scoresFlags = {
   json: toggle('print JSON'),
 };
 
-export const scores = (): Command =>
-  commandWith(
-    'scores',
-    'print the certified scores of a run and the weight vector that follows from them',
-    scoresFlags,
-  ).action(async (flags: FlagValues<typeof scoresFlags>, command: Command) => {
+export const scores = defineCommand({
+  name: 'scores',
+  help: 'print the certified scores of a run and the weight vector that follows from them',
+  flags: scoresFlags,
+  async run(flags, { command }) {
     refuseUnused(command, [askingRule(flags)]);
     await onHistory(flags, (archive, { options }) => printScores(flags, archive, options));
-  });
+  },
+});
 
 async function printScores(
   flags: FlagValues<typeof scoresFlags>,

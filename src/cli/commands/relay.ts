@@ -1,15 +1,14 @@
 /** `nostrain relay`: runs the relay that ships with nostrain, for a local network or the internet. */
 
 import { networkInterfaces } from 'node:os';
-import type { Command } from 'commander';
 import type { FaultSettings } from '../../../relay/faults/settings.ts';
 import { parseFaults } from '../../../relay/faults/settings.ts';
 import { type ProfileName, profiles } from '../../../relay/profiles.ts';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { defineCommand } from '../../terminal/command.ts';
 import {
   choice,
-  commandWith,
   type FlagValues,
   parsed,
   text,
@@ -80,12 +79,13 @@ const relayFlags = {
 
 type RelayFlags = FlagValues<typeof relayFlags>;
 
-export const relay = (): Command =>
-  commandWith(
-    'relay',
-    'run a relay for training runs; it verifies signatures and keeps events in memory or on disk',
-    relayFlags,
-  ).action(async (flags: RelayFlags, command: Command) => {
+export const relay = defineCommand({
+  name: 'relay',
+  help:
+    'run a relay for training runs; it verifies signatures and keeps events in memory or ' +
+    'on disk',
+  flags: relayFlags,
+  async run(flags, { command }) {
     refuseUnused(command, [
       { flags: ['seed'], goesWith: '--faults', holds: flags.faults !== undefined },
     ]);
@@ -106,7 +106,8 @@ export const relay = (): Command =>
     const { eventsAccepted, eventsRefused } = server.stats();
     await server.close();
     writeNote(`\nstopped: ${eventsAccepted} events accepted, ${eventsRefused} refused`);
-  });
+  },
+});
 
 /** Serves the run page for the runs of this relay, if --page is given. */
 async function pageOf({ host, page }: RelayFlags, server: Relay) {

@@ -1,5 +1,5 @@
 /** `nostrain relays find`: finds relays that other programs and members know, tests them, and ranks them. */
-import { Command } from 'commander';
+
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { SignedEvent, Signer } from '../../network/event.ts';
@@ -13,9 +13,9 @@ import {
   rankChecked,
   retentionFilter,
 } from '../../social/relay-records.ts';
+import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
-  commandWith,
   type FlagValues,
   several,
   text,
@@ -23,18 +23,11 @@ import {
   whole,
   withDefault,
 } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { privateRelaysFlag } from '../shared/member-flags.ts';
 import { keyFlags } from '../shared/signed-document.ts';
 import { findRun, publishEvent, withRelays } from '../shared/with-relays.ts';
 import { check, checkRelaysWithPorts, formatReports } from './relays.ts';
-
-export const relays = (): Command =>
-  new Command('relays')
-    .description('test relays before a run, or find some')
-    .addCommand(check())
-    .addCommand(findRelays());
 
 const findFlags = {
   relay: withDefault(
@@ -58,12 +51,12 @@ const findFlags = {
 
 type FindFlags = FlagValues<typeof findFlags>;
 
-const findRelays = (): Command =>
-  commandWith(
-    'find',
-    'find relays in records of monitors and in lists of members, test them, and rank them',
-    findFlags,
-  ).action((flags: FindFlags) => interruptibly((signal) => find(flags, signal)));
+const findRelays = defineCommand({
+  name: 'find',
+  help: 'find relays in records of monitors and in lists of members, test them, and rank them',
+  flags: findFlags,
+  run: (flags, { signal }) => find(flags, signal),
+});
 
 /** Milliseconds to wait for records. */
 const WAIT_MS = 10_000;
@@ -132,3 +125,8 @@ async function keptSeconds(
     return undefined;
   });
 }
+
+export const relays = defineGroup('relays', 'test relays before a run, or find some', [
+  check,
+  findRelays,
+]);

@@ -1,6 +1,5 @@
 /** `nostrain relays check`: tests what relays accept and return. */
 
-import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { safeLine } from '../../base/errors.ts';
 import { formatSeconds } from '../../base/numbers.ts';
@@ -14,46 +13,34 @@ import {
   type RelayReport,
   type Verdict,
 } from '../../probe/index.ts';
-import {
-  commandWith,
-  type FlagValues,
-  toggle,
-  whole,
-  withDefault,
-} from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
+import { defineCommand } from '../../terminal/command.ts';
+import { toggle, whole, withDefault } from '../../terminal/flag-table.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { alignColumns, clip, wrap } from '../../terminal/render/text.ts';
 
-const relaysCheckFlags = {
-  seconds: withDefault(
-    whole('<n>', 'maximum seconds per relay; slow relays are tested less thoroughly', 1, 600),
-    60,
-  ),
-  json: toggle('print JSON'),
-};
-
-type RelaysCheckFlags = FlagValues<typeof relaysCheckFlags>;
-
-export const check = (): Command =>
-  commandWith(
-    'check',
+export const check = defineCommand({
+  name: 'check',
+  help:
     'test what each relay allows, with about 30 marked events under a throwaway key, deleted ' +
-      'afterwards',
-    relaysCheckFlags,
-  )
-    .argument('<url...>', 'relays, as ws:// or wss://')
-    .action(async (urls: readonly string[], { seconds, json }: RelaysCheckFlags) => {
-      await interruptibly(async (signal) => {
-        const judged = await checkRelaysWithPorts(urls, { timeLimitMs: 1000 * seconds, signal });
-        const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));
-        writeOut(json ? asJson(flat) : formatReports(judged));
-        const isUsable = judged.some(
-          ({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests',
-        );
-        if (!isUsable) process.exitCode = exitCodes.failed.code;
-      });
-    });
+    'afterwards',
+  args: [['<url...>', 'relays, as ws:// or wss://']],
+  flags: {
+    seconds: withDefault(
+      whole('<n>', 'maximum seconds per relay; slow relays are tested less thoroughly', 1, 600),
+      60,
+    ),
+    json: toggle('print JSON'),
+  },
+  async run({ seconds, json }, { args: [urls], signal }) {
+    const judged = await checkRelaysWithPorts(urls, { timeLimitMs: 1000 * seconds, signal });
+    const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));
+    writeOut(json ? asJson(flat) : formatReports(judged));
+    const isUsable = judged.some(
+      ({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests',
+    );
+    if (!isUsable) process.exitCode = exitCodes.failed.code;
+  },
+});
 
 const PROGRESS_INTERVAL_MS = 2000;
 

@@ -1,6 +1,5 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and reports the first bad round. */
 
-import type { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { isJsonObject, parseJson } from '../../base/canonical-json.ts';
 import { ConfigError, safeLine } from '../../base/errors.ts';
@@ -31,8 +30,8 @@ import { shortName } from '../../run/worker-names.ts';
 import { addressOfRun, closingShares } from '../../social/announce.ts';
 import { checkZaps, type ZapVerdict } from '../../social/zaps.ts';
 import type { Params, Vector } from '../../tensor/params.ts';
-import { commandWith, type FlagValues, several, text, toggle } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
+import { defineCommand } from '../../terminal/command.ts';
+import { type FlagValues, several, text, toggle } from '../../terminal/flag-table.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
@@ -77,57 +76,55 @@ const replayFlags = {
 
 type ReplayFlags = FlagValues<typeof replayFlags>;
 
-export const replay = (): Command =>
-  commandWith(
-    'replay',
-    'recompute a certified run from its events and report the first bad round; needs no key',
-    replayFlags,
-  ).action(async (commandFlags: ReplayFlags, command: Command) => {
+export const replay = defineCommand({
+  name: 'replay',
+  help: 'recompute a certified run from its events and report the first bad round; needs no key',
+  flags: replayFlags,
+  async run(commandFlags, { signal, command }) {
     refuseUnused(command, [
       askingRule(commandFlags),
       { flags: ['corpus'], goesWith: '--base', holds: commandFlags.base !== undefined },
     ]);
-    await interruptibly(async (signal) => {
-      const flags = await withEvents(commandFlags, signal);
-      const source = await sourceOf(flags, signal);
-      const record = flags.events === undefined ? undefined : await openRecord(flags.events);
-      const archive = await openSource(flags, source);
-      const model = modelIn(flags, { ...source.reach, signal });
-      const parents = { ...parentsIn(flags, source), first: model.first };
-      const first = async (spec: RunSpec) => {
-        const fromBase = model.first(spec);
-        return (await firstOfFork(spec, parents)) ?? fromBase;
-      };
-      const slowly = createSlowReporter(writeNote);
-      const report = await replayRun(archive, {
-        ...source.options,
-        states: record?.states,
-        through: flags.branch,
-        trust: flags.trust,
-        ...model,
-        first,
-        onRound: (round) => {
-          if (flags.json) slowly(`replayed ${roundName(round.round)}`);
-          else writeOut(formatLine(round));
-        },
-      });
-      const evaluation = await model.evaluate();
-      const zaps = flags.note === undefined ? undefined : await checkNote(flags.note, archive);
-      const document = { ...report, ...(evaluation && { evaluation }), ...(zaps && { zaps }) };
-      writeOut(flags.json ? asJson(document) : formatEnd(report, evaluation));
-      if (zaps && !flags.json) writeOut(formatZaps(zaps));
-      const { believed } = report;
-      if (believed > 0) {
-        writeNote(
-          `${believed} block hashes of the beacon are taken from the file unchecked; --rpc ` +
-            'URL compares them with their chain',
-        );
-      }
-      const isAsRecorded = record === undefined || compareRecord(record, report);
-      if (!report.ok || !isAsRecorded || zaps?.isRight === false)
-        process.exitCode = exitCodes.failed.code;
+    const flags = await withEvents(commandFlags, signal);
+    const source = await sourceOf(flags, signal);
+    const record = flags.events === undefined ? undefined : await openRecord(flags.events);
+    const archive = await openSource(flags, source);
+    const model = modelIn(flags, { ...source.reach, signal });
+    const parents = { ...parentsIn(flags, source), first: model.first };
+    const first = async (spec: RunSpec) => {
+      const fromBase = model.first(spec);
+      return (await firstOfFork(spec, parents)) ?? fromBase;
+    };
+    const slowly = createSlowReporter(writeNote);
+    const report = await replayRun(archive, {
+      ...source.options,
+      states: record?.states,
+      through: flags.branch,
+      trust: flags.trust,
+      ...model,
+      first,
+      onRound: (round) => {
+        if (flags.json) slowly(`replayed ${roundName(round.round)}`);
+        else writeOut(formatLine(round));
+      },
     });
-  });
+    const evaluation = await model.evaluate();
+    const zaps = flags.note === undefined ? undefined : await checkNote(flags.note, archive);
+    const document = { ...report, ...(evaluation && { evaluation }), ...(zaps && { zaps }) };
+    writeOut(flags.json ? asJson(document) : formatEnd(report, evaluation));
+    if (zaps && !flags.json) writeOut(formatZaps(zaps));
+    const { believed } = report;
+    if (believed > 0) {
+      writeNote(
+        `${believed} block hashes of the beacon are taken from the file unchecked; --rpc ` +
+          'URL compares them with their chain',
+      );
+    }
+    const isAsRecorded = record === undefined || compareRecord(record, report);
+    if (!report.ok || !isAsRecorded || zaps?.isRight === false)
+      process.exitCode = exitCodes.failed.code;
+  },
+});
 
 /** Downloads the archive if `--events` is a digest, and returns the flags with its file. */
 async function withEvents(flags: ReplayFlags, signal: AbortSignal): Promise<ReplayFlags> {

@@ -1,7 +1,7 @@
 /** `nostrain run-training`: trains as one worker of a run; the same command resumes it. */
 
 import { join } from 'node:path';
-import { Argument, Command } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { isLoopbackRelay, isRelayUrl } from '../../network/transport/relay-urls.ts';
 import { dataHome } from '../../node/files/data-home.ts';
@@ -10,18 +10,12 @@ import { readStateFile } from '../../node/files/state-file.ts';
 import { keptSettings } from '../../node/files/stored-settings.ts';
 import { lastingBase } from '../../node/pretrained/base-model.ts';
 import {
-  addReferenceFlags,
   assertNoReferenceFlags,
-  type ReferenceFlags,
+  referenceFlags,
 } from '../../python/commands/run-training/flags.ts';
 import { runReference } from '../../python/commands/run-training/run.ts';
 import { formOf } from '../../run/data-forms.ts';
-import {
-  completeSettings,
-  type PartialSettings,
-  type Settings,
-  settingNames,
-} from '../../run/settings.ts';
+import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import { assertAgreeable } from '../../run/settings-rules.ts';
 import { describeAdaptation } from '../../run/spec/adaptation.ts';
 import {
@@ -31,11 +25,11 @@ import {
   requestedModel,
 } from '../../run/spec/presets.ts';
 import { askText, canAsk, isWithin } from '../../terminal/ask.ts';
+import { defineCommand } from '../../terminal/command.ts';
 import { connectionOf } from '../../terminal/connection.ts';
-import { addFlags } from '../../terminal/flag-table.ts';
+import { eachWith, type FlagValues, settingFlags, text } from '../../terminal/flag-table.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
 import {
-  addSettingFlags,
   type FlagRule,
   refuseUnused,
   settingRules,
@@ -45,54 +39,52 @@ import {
 } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { assertWritable, stateFormatFlag, stateOutputFlags } from '../../terminal/state-flags.ts';
-import { addWorkerFlags } from '../../terminal/worker-flags.ts';
-import { addFetchFlags, type FileFetchFlags, fetchFiles } from '../shared/chunks.ts';
-import {
-  addMemberFlags,
-  hintOption,
-  type MemberFlags,
-  memberFlagNames,
-} from '../shared/member-flags.ts';
+import { workerFlags } from '../../terminal/worker-flags.ts';
+import { fetchFiles, fetchFlags } from '../shared/chunks.ts';
+import { memberFlagNames, memberFlags, privateRelaysFlag } from '../shared/member-flags.ts';
 import { protocolOf } from '../shared/protocol.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
 import { trainIn } from './run/join.ts';
 
-const command = (): Command => {
-  const made = new Command('run-training')
-    .description('train as one worker of a run; run the same command again to resume')
-    .addArgument(new Argument('[state]', 'state to start from, as in the Python reference'))
-    .addArgument(new Argument('[dataset]', 'JSON dataset to train on'))
-    .addHelpText('after', MORE);
-  addSettingFlags(made, settingNames, { isUnchecked: true });
-  made
-    .option('--dataset <file>', 'linear, mlp, .onnx: rows to train on, as CSV or JSON')
-    .option('--target <column>', 'linear, mlp, .onnx: CSV column to predict')
-    .option('--start <state>', 'state file or run folder to start from')
-    .option('--task <name>', 'task of an .onnx model: classify, regress or next-token')
-    .option('--spec <run>', 'join a run with a spec, like `run join`')
-    .addOption(hintOption());
-  addWorkerFlags(made, '--dir; with --spec in your data folder');
-  addFlags(made, stateOutputFlags);
-  const shown = new Set(made.options);
-  addReferenceFlags(
-    addFetchFlags(addMemberFlags(addFlags(made, { stateFormat: stateFormatFlag }))),
-  );
-  for (const option of made.options) {
-    const isRare = RARE.includes(option.attributeName());
-    if (!shown.has(option) || isRare) option.hideHelp();
-  }
-  return made;
-};
-
-const MORE = `
-All other settings: nostrain help settings
+const MORE = `All other settings: nostrain help settings
 With STATE and DATASET, and flags of the Python reference: nostrain help python
 With --spec also the flags of \`nostrain run join\`.`;
 
 /** Flags of the Python reference, which `nostrain help python` lists. */
 const RARE = ['timeout', 'outputFormat', 'torchCheckpointPayload'];
 
-export const runTraining = (): Command => command().action(train);
+const trainingFlags = {
+  ...eachWith(settingFlags(), { isUnchecked: true }),
+  dataset: text('<file>', 'linear, mlp, .onnx: rows to train on, as CSV or JSON'),
+  target: text('<column>', 'linear, mlp, .onnx: CSV column to predict'),
+  start: text('<state>', 'state file or run folder to start from'),
+  task: text('<name>', 'task of an .onnx model: classify, regress or next-token'),
+  spec: text('<run>', 'join a run with a spec, like `run join`'),
+  allowPrivateRelays: privateRelaysFlag,
+  ...workerFlags('--dir; with --spec in your data folder'),
+  ...stateOutputFlags,
+  ...eachWith(
+    { stateFormat: stateFormatFlag, ...memberFlags, ...fetchFlags, ...referenceFlags },
+    { isHidden: true },
+  ),
+};
+
+type RunTrainingFlags = FlagValues<typeof trainingFlags>;
+
+export const runTraining = defineCommand({
+  name: 'run-training',
+  help: 'train as one worker of a run; run the same command again to resume',
+  more: MORE,
+  args: [
+    ['[state]', 'state to start from, as in the Python reference'],
+    ['[dataset]', 'JSON dataset to train on'],
+  ],
+  flags: trainingFlags,
+  finish({ options }) {
+    for (const option of options) if (RARE.includes(option.attributeName())) option.hideHelp();
+  },
+  run: (flags, { args: [state, dataset], command }) => train(state, dataset, flags, command),
+});
 
 /** Returns which flags about state formats this run can use. */
 const formRules = (command: Command): readonly FlagRule[] => [
@@ -106,13 +98,6 @@ const formRules = (command: Command): readonly FlagRule[] => [
 
 /** Flags that the regression trainer of the Python reference does not use. */
 const byModel = ['corpus', 'device', 'threads', 'dataset', 'target'];
-
-interface RunTrainingFlags extends FileFetchFlags, ReferenceFlags, MemberFlags {
-  readonly dataset?: string;
-  readonly target?: string;
-  readonly spec?: string;
-  readonly start?: string;
-}
 
 async function train(
   state: string | undefined,
@@ -183,7 +168,7 @@ async function trainBySpec(
     { flags: ['start'], goesWith: 'runs without a spec', holds: false },
   ]);
   if (state === undefined) {
-    await trainIn(spec, flags, command);
+    await trainIn(spec, { ...flags, seats: true }, command);
     return;
   }
   throw new ConfigError('flag/spec', 'the spec of a run determines its first state', {

@@ -2,7 +2,6 @@
 
 import { lstat, readdir, readFile, realpath, rm, rmdir } from 'node:fs/promises';
 import { basename, join, relative, sep } from 'node:path';
-import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { formatBytes, formatLoss, plural } from '../../base/numbers.ts';
 import type { CertifiedSummary } from '../../certified/rounds/events.ts';
@@ -13,26 +12,25 @@ import { parseSecretKey } from '../../node/files/keys.ts';
 import { findLocalRun, type LocalRun, listLocalRuns } from '../../node/files/local-runs.ts';
 import { takeLock } from '../../node/files/run-folder.ts';
 import { formOf } from '../../run/data-forms.ts';
+import { defineCommand } from '../../terminal/command.ts';
 import { commandLine } from '../../terminal/command-line.ts';
-import { commandWith, type FlagValues, toggle, whole } from '../../terminal/flag-table.ts';
+import { type FlagValues, toggle, whole } from '../../terminal/flag-table.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { alignColumns } from '../../terminal/render/text.ts';
 
-const runsFlags = {
-  json: toggle('print JSON'),
-};
-
-export const runs = (): Command =>
-  commandWith('runs', 'list the runs on this machine', runsFlags).action(
-    async ({ json }: FlagValues<typeof runsFlags>) => {
-      const home = dataHome();
-      const localRuns = await listLocalRuns(home);
-      writeOut(
-        json ? asJson({ home, runs: localRuns.map(summaryOf) }) : listWords(localRuns, home),
-      );
-    },
-  );
+export const runs = defineCommand({
+  name: 'runs',
+  help: 'list the runs on this machine',
+  flags: {
+    json: toggle('print JSON'),
+  },
+  async run({ json }) {
+    const home = dataHome();
+    const localRuns = await listLocalRuns(home);
+    writeOut(json ? asJson({ home, runs: localRuns.map(summaryOf) }) : listWords(localRuns, home));
+  },
+});
 
 function listWords(localRuns: readonly LocalRun[], home: string): string {
   if (localRuns.length === 0) {
@@ -149,27 +147,26 @@ const cleanFlags = {
 
 type CleanFlags = FlagValues<typeof cleanFlags>;
 
-export const clean = (): Command =>
-  commandWith(
-    'clean',
-    'remove runs from this machine; without --yes it only lists what it would remove',
-    cleanFlags,
-  )
-    .argument('[run...]', 'names of runs, finished or not (default: all finished runs)')
-    .action(async (names: readonly string[], flags: CleanFlags, command: Command) => {
-      const isRuns = flags.engine !== true;
-      refuseUnused(command, [{ flags: ['olderThan', 'json'], goesWith: 'runs', holds: isRuns }]);
-      if (!isRuns) return await cleanEngine(flags);
-      const home = await realpath(dataHome()).catch(() => dataHome());
-      const chosen = await choose(names, flags, home);
-      for (const run of chosen) await assertInside(run, home);
-      const removed = flags.yes ? await removeAll(chosen) : [];
-      const listed = flags.yes ? removed : chosen;
-      const bytes = listed.reduce((sum, run) => sum + run.bytes, 0);
-      if (flags.json) {
-        writeOut(asJson({ removed: flags.yes === true, bytes, runs: listed.map(summaryOf) }));
-      } else writeOut(cleanWords(listed, bytes, flags.yes === true));
-    });
+export const clean = defineCommand({
+  name: 'clean',
+  help: 'remove runs from this machine; without --yes it only lists what it would remove',
+  args: [['[run...]', 'names of runs, finished or not (default: all finished runs)']],
+  flags: cleanFlags,
+  async run(flags, { args: [names], command }) {
+    const isRuns = flags.engine !== true;
+    refuseUnused(command, [{ flags: ['olderThan', 'json'], goesWith: 'runs', holds: isRuns }]);
+    if (!isRuns) return await cleanEngine(flags);
+    const home = await realpath(dataHome()).catch(() => dataHome());
+    const chosen = await choose(names, flags, home);
+    for (const run of chosen) await assertInside(run, home);
+    const removed = flags.yes ? await removeAll(chosen) : [];
+    const listed = flags.yes ? removed : chosen;
+    const bytes = listed.reduce((sum, run) => sum + run.bytes, 0);
+    if (flags.json) {
+      writeOut(asJson({ removed: flags.yes === true, bytes, runs: listed.map(summaryOf) }));
+    } else writeOut(cleanWords(listed, bytes, flags.yes === true));
+  },
+});
 
 async function cleanEngine({ yes = false }: CleanFlags): Promise<void> {
   const others = await otherPlatforms();

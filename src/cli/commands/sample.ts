@@ -21,8 +21,8 @@ import { keptSlice } from '../../node/join/find-run.ts';
 import { type BaseModel, openBase } from '../../node/pretrained/base-model.ts';
 import { isImported } from '../../run/data-forms.ts';
 import { type PartialSettings, settingNames } from '../../run/settings.ts';
+import { defineCommand } from '../../terminal/command.ts';
 import {
-  commandWith,
   type FlagValues,
   numeric,
   settingFlags,
@@ -31,7 +31,6 @@ import {
   whole,
   withDefault,
 } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused, settingsFromFlags } from '../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 import { bar, forecastChart, pictureLines } from '../../terminal/render/forecast.ts';
@@ -85,30 +84,28 @@ const sampleFlags = {
 
 type SampleFlags = FlagValues<typeof sampleFlags>;
 
-export const sample = (): Command =>
-  commandWith(
-    'sample',
+export const sample = defineCommand({
+  name: 'sample',
+  help:
     'show what a run has learned: text, a forecast or picture classes; or generate text with ' +
-      'a published model (--base)',
-    sampleFlags,
-  )
-    .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
-    .action((named: string | undefined, flags: SampleFlags, command: Command) =>
-      interruptibly(async (signal) => {
-        const given = settingsFromFlags(command);
-        const run = named === undefined ? undefined : await readTrainedRun(named, given);
-        if (run && (await showOther(run, flags, command, signal))) return;
-        refuseUnused(command, OF_PATCHES);
-        const opened = await whileSlow('loading the model', writeNote, () =>
-          open(run, given, flags, signal),
-        );
-        try {
-          await write(opened, flags, signal);
-        } finally {
-          await opened.writer.close();
-        }
-      }),
+    'a published model (--base)',
+  args: [['[state]', 'name of a run (`nostrain runs`), its folder, or a state file']],
+  flags: sampleFlags,
+  async run(flags, { args: [named], signal, command }) {
+    const given = settingsFromFlags(command);
+    const run = named === undefined ? undefined : await readTrainedRun(named, given);
+    if (run && (await showOther(run, flags, command, signal))) return;
+    refuseUnused(command, OF_PATCHES);
+    const opened = await whileSlow('loading the model', writeNote, () =>
+      open(run, given, flags, signal),
     );
+    try {
+      await write(opened, flags, signal);
+    } finally {
+      await opened.writer.close();
+    }
+  },
+});
 
 /** Flags that text models do not use. */
 const OF_PATCHES = [

@@ -1,7 +1,7 @@
 /** `nostrain shard`: encrypts training data for chosen workers, and opens it again. */
+
 import { writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
-import { Argument, Command } from 'commander';
 import { sealKey } from '../../../kinds/seal-key.ts';
 import { concatBytes, toHex, utf8 } from '../../base/bytes.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
@@ -31,9 +31,9 @@ import type { WorkerId } from '../../run/ids.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { manifestHash, type SealedForm, type SealedManifest } from '../../sealed/manifest.ts';
 import { splitLines } from '../../sealed/shard.ts';
+import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
-  commandWith,
   type FlagValues,
   required,
   several,
@@ -45,15 +45,6 @@ import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { readBytes, readText } from '../shared/files.ts';
 import { publishEvent, withRelays } from '../shared/with-relays.ts';
-
-export const shard = (): Command =>
-  new Command('shard')
-    .description('encrypt training data for chosen workers; only their keys open it')
-    .addCommand(key())
-    .addCommand(seal())
-    .addCommand(open())
-    .addCommand(verify())
-    .addCommand(list());
 
 const MOST_PARTS = 4096;
 
@@ -68,14 +59,11 @@ const reachFlags = {
 };
 type ReachFlags = FlagValues<typeof reachFlags>;
 
-const publishingFlags = { ...keyFlags, ...reachFlags };
-
-const key = (): Command =>
-  commandWith(
-    'key',
-    'print or publish the key to which others may encrypt data for you',
-    publishingFlags,
-  ).action(async ({ keyFile, ...reach }: FlagValues<typeof publishingFlags>) => {
+const key = defineCommand({
+  name: 'key',
+  help: 'print or publish the key to which others may encrypt data for you',
+  flags: { ...keyFlags, ...reachFlags },
+  async run({ keyFile, ...reach }) {
     const signer = await homeSigner({ keyFile }, writeNote);
     const { publicKey: x25519 } = await loadSealKeys(signer.publicKey);
     const event = signer.sign(sealKey.build({ use: USE, x25519 }, unixSeconds()));
@@ -83,7 +71,8 @@ const key = (): Command =>
     if (reach.relay.length > 0)
       await overRelays(reach, (session) => publishEvent(event, 'sealing key', session));
     else writeNote('give this line to the owner of the data; the secret part stays here');
-  });
+  },
+});
 
 const overRelays = <T>(
   { relay, ...flags }: ReachFlags,
@@ -102,23 +91,26 @@ const sealFlags = {
   out: { ...required(text('<folder>', 'folder for the manifest and the shards')), short: 'o' },
 };
 
-const seal = (): Command =>
-  commandWith('seal', 'encrypt data in parts; prints the hash that a spec names', sealFlags)
-    .argument('<data...>', 'texts, .csv with a header, .jsonl, or folders of pictures: all alike')
-    .action(async (data: readonly string[], flags: FlagValues<typeof sealFlags>) => {
-      const { shards, out } = flags;
-      const recipients = await recipientsOf(flags);
-      const { form, bytes } = await plainData(data);
-      const parts = splitLines(bytes, shards, form === 'csv');
-      if (parts.some((part) => part.length === 0)) {
-        throw new ConfigError('shard/parts', `${data.join(', ')} has fewer lines than parts`, {
-          hint: 'make fewer parts (--shards)',
-        });
-      }
-      const manifest = await sealParts(parts, { form, recipients, out });
-      writeOut(`tee://${manifestHash(manifest)}\n`);
-      writeNote(`${parts.length} shards of ${formatBytes(bytes.length)} in all are in ${out}`);
-    });
+const seal = defineCommand({
+  name: 'seal',
+  help: 'encrypt data in parts; prints the hash that a spec names',
+  args: [['<data...>', 'texts, .csv with a header, .jsonl, or folders of pictures: all alike']],
+  flags: sealFlags,
+  async run(flags, { args: [data] }) {
+    const { shards, out } = flags;
+    const recipients = await recipientsOf(flags);
+    const { form, bytes } = await plainData(data);
+    const parts = splitLines(bytes, shards, form === 'csv');
+    if (parts.some((part) => part.length === 0)) {
+      throw new ConfigError('shard/parts', `${data.join(', ')} has fewer lines than parts`, {
+        hint: 'make fewer parts (--shards)',
+      });
+    }
+    const manifest = await sealParts(parts, { form, recipients, out });
+    writeOut(`tee://${manifestHash(manifest)}\n`);
+    writeNote(`${parts.length} shards of ${formatBytes(bytes.length)} in all are in ${out}`);
+  },
+});
 
 const FORMS: Readonly<Record<string, SealedForm>> = { '.csv': 'csv', '.jsonl': 'jsonl' };
 
@@ -211,55 +203,68 @@ async function recipientIn(file: string): Promise<Recipient> {
   return { worker: read.value.pubkey, sealKey: parsed.value.x25519 };
 }
 
-const openFlags = {
-  ...keyFlags,
-  out: { ...required(text('<file>', 'file for the data of your shards')), short: 'o' },
-};
+const open = defineCommand({
+  name: 'open',
+  help: 'decrypt the shards that are for you into one file',
+  args: [['<folder>', 'folder with the manifest and the shards']],
+  flags: {
+    ...keyFlags,
+    out: { ...required(text('<file>', 'file for the data of your shards')), short: 'o' },
+  },
+  async run({ keyFile, out }, { args: [folder] }) {
+    const manifest = await manifestIn(folder);
+    const { publicKey } = await homeSigner({ keyFile }, writeNote);
+    const { bytes } = await openShards(manifest, publicKey, await sealedFilesIn(folder));
+    await writeFile(out, bytes, { mode: 0o600 });
+    writeNote(`${formatBytes(bytes.length)} are in ${out}, unencrypted`);
+  },
+});
 
-const open = (): Command =>
-  commandWith('open', 'decrypt the shards that are for you into one file', openFlags)
-    .argument('<folder>', 'folder with the manifest and the shards')
-    .action(async (folder: string, { keyFile, out }: FlagValues<typeof openFlags>) => {
-      const manifest = await manifestIn(folder);
-      const { publicKey } = await homeSigner({ keyFile }, writeNote);
-      const { bytes } = await openShards(manifest, publicKey, await sealedFilesIn(folder));
-      await writeFile(out, bytes, { mode: 0o600 });
-      writeNote(`${formatBytes(bytes.length)} are in ${out}, unencrypted`);
-    });
+const verify = defineCommand({
+  name: 'verify',
+  help: 'check that every shard is the one that the manifest names; needs no key',
+  args: [
+    ['<folder>', 'folder with the manifest and the shards'],
+    ['[hash]', 'tee:// hash that the manifest must have'],
+  ],
+  flags: {},
+  async run(_, { args: [folder, hash] }) {
+    const manifest = await manifestIn(folder, hash);
+    const read = await sealedFilesIn(folder);
+    for (const each of manifest.shards) {
+      if (toHex(nativeSha256(await read(fileOfShard(each)))) === each.digest) continue;
+      throw new ConfigError('shard/damaged', `shard ${each.shard} is damaged`, {
+        hint: 'get the file from the owner of the data again',
+      });
+    }
+    writeOut(`tee://${manifestHash(manifest)}\n`);
+  },
+});
 
-const verify = (): Command =>
-  new Command('verify')
-    .description('check that every shard is the one that the manifest names; needs no key')
-    .argument('<folder>', 'folder with the manifest and the shards')
-    .addArgument(new Argument('[hash]', 'tee:// hash that the manifest must have'))
-    .action(async (folder: string, hash: string | undefined) => {
-      const manifest = await manifestIn(folder, hash);
-      const read = await sealedFilesIn(folder);
-      for (const each of manifest.shards) {
-        if (toHex(nativeSha256(await read(fileOfShard(each)))) === each.digest) continue;
-        throw new ConfigError('shard/damaged', `shard ${each.shard} is damaged`, {
-          hint: 'get the file from the owner of the data again',
-        });
-      }
-      writeOut(`tee://${manifestHash(manifest)}\n`);
-    });
-
-const list = (): Command =>
-  new Command('list')
-    .description('show the shards and for whom they are')
-    .argument('<folder>', 'folder with the manifest')
-    .action(async (folder: string) => {
-      const manifest = await manifestIn(folder);
-      writeOut(`tee://${manifestHash(manifest)}\n`);
-      for (const { shard: index, bytes } of manifest.shards) {
-        const owners = manifest.envelopes.filter((each) => each.shard === index);
-        const names = owners.map(({ worker }) => toNpub(worker)).join(' ');
-        writeOut(`shard ${index}  ${formatBytes(bytes)}  ${names}\n`);
-      }
-    });
+const list = defineCommand({
+  name: 'list',
+  help: 'show the shards and for whom they are',
+  args: [['<folder>', 'folder with the manifest']],
+  flags: {},
+  async run(_, { args: [folder] }) {
+    const manifest = await manifestIn(folder);
+    writeOut(`tee://${manifestHash(manifest)}\n`);
+    for (const { shard: index, bytes } of manifest.shards) {
+      const owners = manifest.envelopes.filter((each) => each.shard === index);
+      const names = owners.map(({ worker }) => toNpub(worker)).join(' ');
+      writeOut(`shard ${index}  ${formatBytes(bytes)}  ${names}\n`);
+    }
+  },
+});
 
 const manifestIn = async (folder: string, hash?: string): Promise<SealedManifest> =>
   sealedManifest(await bytesOf(join(folder, SEALED_FILE)), hash);
 
 const bytesOf = (file: string): Promise<Uint8Array> =>
   readBytes(file, 'shard/file', 'name an existing file or folder');
+
+export const shard = defineGroup(
+  'shard',
+  'encrypt training data for chosen workers; only their keys open it',
+  [key, seal, open, verify, list],
+);

@@ -1,14 +1,15 @@
 /** `nostrain show`: shows one run on this machine: loss curve, rounds, model file, and a sample of its text. */
+
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Command } from 'commander';
 import { safe, safeLine } from '../../base/errors.ts';
 import { formatBytes, formatCount, formatLoss, formatShare } from '../../base/numbers.ts';
 import { findLocalRun, type LocalRun, withHistory } from '../../node/files/local-runs.ts';
 import { type Scalar, tensorboardFile } from '../../node/files/tensorboard.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
-import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
+import { defineCommand } from '../../terminal/command.ts';
+import { text, toggle } from '../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut, writeOutput, writeResult } from '../../terminal/output.ts';
 import { plot } from '../../terminal/render/forecast.ts';
 import { clip, widthOf, wrap } from '../../terminal/render/text.ts';
@@ -22,31 +23,30 @@ import {
   summaryOf,
 } from './runs.ts';
 
-const showFlags = {
-  html: text('<file>', 'write a self-contained HTML page'),
-  csv: text('<file>', 'write one CSV line per round; - for stdout'),
-  tensorboard: text('<folder>', 'write an event file for TensorBoard to this folder'),
-  json: toggle('print JSON'),
-};
-
-type ShowFlags = FlagValues<typeof showFlags>;
-
-export const show = (): Command =>
-  commandWith('show', 'show a run on this machine: loss curve, rounds, model file', showFlags)
-    .argument('<run>', 'name of a run (`nostrain runs` lists them), or its folder')
-    .action(async (name: string, { html, csv, tensorboard, json }: ShowFlags) => {
-      const localRun = await findLocalRun(name, undefined, { anyWorker: true });
-      const run = await withHistory(localRun);
-      if (html !== undefined) await writeResult(renderPage(run), html);
-      if (csv !== undefined) await writeResult(toCsv(run), csv === '-' ? undefined : csv);
-      if (json) writeOut(asJson(documentOf(run)));
-      const events = tensorboard && (await writeTensorboard(run, tensorboard));
-      for (const file of [html, csv, events]) {
-        if (file !== undefined && file !== '-') writeNote(`written to ${file}`);
-      }
-      const isWritten = [html, csv, tensorboard].some((file) => file !== undefined);
-      if (!json && !isWritten) writeOut(`${words(run).join('\n')}\n`);
-    });
+export const show = defineCommand({
+  name: 'show',
+  help: 'show a run on this machine: loss curve, rounds, model file',
+  args: [['<run>', 'name of a run (`nostrain runs` lists them), or its folder']],
+  flags: {
+    html: text('<file>', 'write a self-contained HTML page'),
+    csv: text('<file>', 'write one CSV line per round; - for stdout'),
+    tensorboard: text('<folder>', 'write an event file for TensorBoard to this folder'),
+    json: toggle('print JSON'),
+  },
+  async run({ html, csv, tensorboard, json }, { args: [name] }) {
+    const localRun = await findLocalRun(name, undefined, { anyWorker: true });
+    const run = await withHistory(localRun);
+    if (html !== undefined) await writeResult(renderPage(run), html);
+    if (csv !== undefined) await writeResult(toCsv(run), csv === '-' ? undefined : csv);
+    if (json) writeOut(asJson(documentOf(run)));
+    const events = tensorboard && (await writeTensorboard(run, tensorboard));
+    for (const file of [html, csv, events]) {
+      if (file !== undefined && file !== '-') writeNote(`written to ${file}`);
+    }
+    const isWritten = [html, csv, tensorboard].some((file) => file !== undefined);
+    if (!json && !isWritten) writeOut(`${words(run).join('\n')}\n`);
+  },
+});
 
 const documentOf = (run: LocalRun) => ({
   ...summaryOf(run),

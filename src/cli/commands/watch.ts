@@ -1,6 +1,5 @@
 /** `nostrain watch`: follows a certified run on a terminal, without a key: rounds, votes, missing workers. */
 
-import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { ConfigError, safeJson } from '../../base/errors.ts';
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
@@ -12,15 +11,9 @@ import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
 import { called, shortName, withNames } from '../../run/worker-names.ts';
+import { defineCommand } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
-import {
-  commandWith,
-  type FlagValues,
-  several,
-  toggle,
-  withDefault,
-} from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
+import { type FlagValues, several, toggle, withDefault } from '../../terminal/flag-table.ts';
 import { createRepainter, writeNote, writeOut } from '../../terminal/output.ts';
 import { beaconSource } from '../shared/beacon.ts';
 import { endpointFlags } from '../shared/endpoints.ts';
@@ -38,58 +31,55 @@ const watchFlags = {
 
 type WatchFlags = FlagValues<typeof watchFlags>;
 
-export const watch = (): Command =>
-  commandWith(
-    'watch',
-    'follow a certified run live: rounds, votes, missing workers; needs no key',
-    watchFlags,
-  )
-    .argument('<run>', 'naddr1…, link, id, spec file or name of the run, or the line of its host')
-    .action((source: string, flags: WatchFlags) =>
-      interruptibly(async (signal) => {
-        const { relay, allowPrivateRelays } = flags;
-        const options = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
-        const connection = connectionOf(flags);
-        const invitation = await invitationIn(source, options);
-        const location = invitation
-          ? await runOfLobby(invitation, { connection, signal, onNotice: writeNote })
-          : await locateRun(source, options);
-        if (location.relays.length === 0) {
-          throw new ConfigError('flag/relay', 'no relay of this run is known', {
-            hint: 'name its relays with --relay URL',
-          });
-        }
-        const publicOnly = location.publicOnly ? { publicOnly: true } : {};
-        const reach = { connection: { ...connection, ...publicOnly }, signal };
-        await withRelays(
-          location.relays,
-          reach,
-          ({ relays, signal }) =>
-            new Promise<void>((resolve, reject) => {
-              const { print, end } = createPrinter(flags);
-              const stop = () => {
-                end();
-                reject(signal.reason);
-              };
-              signal.addEventListener('abort', stop, { once: true });
-              followRun(location.run, {
-                relays,
-                clock: systemClock,
-                signal,
-                spec: location.spec,
-                sha256: nativeSha256,
-                crypto: nativeCrypto,
-                onFailed: reject,
-                beacon: (spec) => beaconSource(spec, flags),
-                onPicture(picture) {
-                  print(picture);
-                  if (picture.isCaughtUp && (flags.once || picture.open === undefined)) resolve();
-                },
-              }).catch(reject);
-            }),
-        );
-      }),
+export const watch = defineCommand({
+  name: 'watch',
+  help: 'follow a certified run live: rounds, votes, missing workers; needs no key',
+  args: [['<run>', 'naddr1…, link, id, spec file or name of the run, or the line of its host']],
+  flags: watchFlags,
+  async run(flags, { args: [source], signal }) {
+    const { relay, allowPrivateRelays } = flags;
+    const options = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
+    const connection = connectionOf(flags);
+    const invitation = await invitationIn(source, options);
+    const location = invitation
+      ? await runOfLobby(invitation, { connection, signal, onNotice: writeNote })
+      : await locateRun(source, options);
+    if (location.relays.length === 0) {
+      throw new ConfigError('flag/relay', 'no relay of this run is known', {
+        hint: 'name its relays with --relay URL',
+      });
+    }
+    const publicOnly = location.publicOnly ? { publicOnly: true } : {};
+    const reach = { connection: { ...connection, ...publicOnly }, signal };
+    await withRelays(
+      location.relays,
+      reach,
+      ({ relays, signal }) =>
+        new Promise<void>((resolve, reject) => {
+          const { print, end } = createPrinter(flags);
+          const stop = () => {
+            end();
+            reject(signal.reason);
+          };
+          signal.addEventListener('abort', stop, { once: true });
+          followRun(location.run, {
+            relays,
+            clock: systemClock,
+            signal,
+            spec: location.spec,
+            sha256: nativeSha256,
+            crypto: nativeCrypto,
+            onFailed: reject,
+            beacon: (spec) => beaconSource(spec, flags),
+            onPicture(picture) {
+              print(picture);
+              if (picture.isCaughtUp && (flags.once || picture.open === undefined)) resolve();
+            },
+          }).catch(reject);
+        }),
     );
+  },
+});
 
 /**
  * Prints the run, each decided round once, and the open round: on a terminal in one line that is repainted, elsewhere

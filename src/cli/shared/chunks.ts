@@ -5,7 +5,6 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -47,13 +46,7 @@ import { SEALED_FILE } from '../../run/chunked-files.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { hashBase } from '../../run/spec/start.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
-import {
-  addFlags,
-  type FlagValues,
-  several,
-  whole,
-  withDefault,
-} from '../../terminal/flag-table.ts';
+import { type FlagValues, several, whole, withDefault } from '../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import { keyFlags } from './signed-document.ts';
@@ -66,7 +59,8 @@ type FetchFlags = ConnectionFlags &
 /** Default limit for a download, 8 GiB; --most-download raises it. */
 const MOST_BYTES = 2 ** 33;
 
-const fetchFlagTable = {
+/** Flags of commands that download what a spec names. */
+export const fetchFlags = {
   filesFrom: several(
     '<source>',
     'source of a text or base that is named by its hash: https://…, wss://… or a folder; ' +
@@ -80,10 +74,7 @@ const fetchFlagTable = {
 };
 
 export type FileFetchFlags = WorkerFlags &
-  FlagValues<typeof fetchFlagTable> & { readonly allowPrivateRelays?: boolean };
-
-/** Adds `--files-from` and `--most-download`. */
-export const addFetchFlags = (command: Command): Command => addFlags(command, fetchFlagTable);
+  FlagValues<typeof fetchFlags> & { readonly allowPrivateRelays?: boolean };
 
 interface Reach {
   /** The relays of the run, and whether they come from an untrusted address. */
@@ -179,9 +170,9 @@ export const fetchEvents = (
   flags: ConnectionFlags,
   signal: AbortSignal,
 ): Promise<string> => {
-  const fetchFlags = { ...flags, filesFrom: from, mostDownload: MOST_BYTES };
+  const limits = { ...flags, filesFrom: from, mostDownload: MOST_BYTES };
   const where = { folder: 'archives', isByHash: true };
-  const options = fetchOptions(fetchFlags, { relays: [], signal }, undefined, where);
+  const options = fetchOptions(limits, { relays: [], signal }, undefined, where);
   return bringFile({ manifest, name: 'run.jsonl' }, options);
 };
 
@@ -192,8 +183,8 @@ export const fetchStart = async (
   flags: ConnectionFlags,
   reach: Reach,
 ): Promise<string | undefined> => {
-  const fetchFlags = { ...flags, filesFrom: from, mostDownload: MOST_BYTES };
-  return (await fetchFiles(run, { corpus: '' }, fetchFlags, reach)).base;
+  const limits = { ...flags, filesFrom: from, mostDownload: MOST_BYTES };
+  return (await fetchFiles(run, { corpus: '' }, limits, reach)).base;
 };
 
 /** Reports download progress through `report`; the failure of a source is printed to stderr at once. */

@@ -1,17 +1,9 @@
 /** Flags of a member of a run with a spec: stakes, branch, endpoints of chains, private relays. */
 
-import { type Command, Option } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
-import {
-  addFlags,
-  type Flag,
-  type FlagValues,
-  parsed,
-  text,
-  toggle,
-} from '../../terminal/flag-table.ts';
+import { type Flag, type FlagValues, parsed, text, toggle } from '../../terminal/flag-table.ts';
 import { endpointFlags } from './endpoints.ts';
 import { holdFlags } from './holder-flags.ts';
 
@@ -40,11 +32,9 @@ export const historyFlags = {
   trust: outcome('an outcome you trust; a history without it is refused'),
 };
 
-const memberFlags = { ...historyFlags, ...followFlags, ...holdFlags };
+export const memberFlags = { ...historyFlags, ...followFlags, ...holdFlags };
 
 export type MemberFlags = FlagValues<typeof memberFlags>;
-
-export const addMemberFlags = (command: Command): Command => addFlags(command, memberFlags);
 
 /** Names of the flags that follow a run, and of the permission for private relays. */
 export const followFlagNames: readonly string[] = [
@@ -56,6 +46,3 @@ export const memberFlagNames: readonly string[] = [
   ...Object.keys(memberFlags),
   'allowPrivateRelays',
 ];
-
-export const hintOption = (): Option =>
-  new Option('--allow-private-relays', privateRelaysFlag.help);

@@ -3,7 +3,6 @@
  * pushes them.
  */
 
-import { Command } from 'commander';
 import { packed as kind } from '../../../../kinds/packed.ts';
 import { toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -27,11 +26,10 @@ import {
   verifyFolder,
 } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
+import { defineCommand, defineGroup } from '../../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import {
   byteCount,
-  commandWith,
-  type FlagValues,
   parsed,
   required,
   several,
@@ -40,7 +38,6 @@ import {
   whole,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/text.ts';
 import { pushFlags, pushFolders } from '../../shared/chunks.ts';
@@ -48,66 +45,45 @@ import { withRelays } from '../../shared/with-relays.ts';
 import { fetch } from './fetch.ts';
 import { seed } from './seed.ts';
 
-export const checkpoint = (): Command =>
-  new Command('checkpoint')
-    .description(
-      'split a file into self-verifying chunks with parity; verify, join, fetch and serve ' +
-        'them',
-    )
-    .addCommand(pack())
-    .addCommand(verify())
-    .addCommand(unpack())
-    .addCommand(list())
-    .addCommand(fetch())
-    .addCommand(seed())
-    .addCommand(push());
-
 const DEFAULT_CHUNK = 2 ** 22;
 
 /** Number of hashing threads in addition to the main thread. */
 const threadsFlag = whole('<n>', 'hashing threads (default: by cores and file size)', 0, 64);
 
-const packFlags = {
-  out: { ...required(text('<folder>', 'folder for the manifest and the chunks')), short: 'o' },
-  chunk: withDefault(
-    byteCount(
-      '<bytes>',
-      'chunk length: 16k to 64m; use 16k for relays',
-      LEAST_CHUNK_BYTES,
-      MOST_CHUNK_BYTES,
+const pack = defineCommand({
+  name: 'pack',
+  help: 'split a file into chunks; prints the digest of the manifest, which identifies the file',
+  args: [['<file>', 'a state, a model, a text: any file']],
+  flags: {
+    out: { ...required(text('<folder>', 'folder for the manifest and the chunks')), short: 'o' },
+    chunk: withDefault(
+      byteCount(
+        '<bytes>',
+        'chunk length: 16k to 64m; use 16k for relays',
+        LEAST_CHUNK_BYTES,
+        MOST_CHUNK_BYTES,
+      ),
+      DEFAULT_CHUNK,
+      '4m',
     ),
-    DEFAULT_CHUNK,
-    '4m',
-  ),
-  stripe: withDefault(
-    parsed<ErasureCode | null>(
-      '<k/n>',
-      'parity: any k of every n chunks restore the rest',
-      readErasure,
+    stripe: withDefault(
+      parsed<ErasureCode | null>(
+        '<k/n>',
+        'parity: any k of every n chunks restore the rest',
+        readErasure,
+      ),
+      null,
+      'none',
     ),
-    null,
-    'none',
-  ),
-  threads: threadsFlag,
-};
-
-type PackFlags = FlagValues<typeof packFlags>;
-
-const pack = (): Command =>
-  commandWith(
-    'pack',
-    'split a file into chunks; prints the digest of the manifest, which identifies the file',
-    packFlags,
-  )
-    .argument('<file>', 'a state, a model, a text: any file')
-    .action(async (file: string, { out, chunk, stripe: erasure, threads }: PackFlags) => {
-      await interruptibly(async (signal) => {
-        const onProgress = shareReporter(`packing ${file}`, writeNote);
-        const options = { chunkBytes: chunk, erasure, threads, signal, onProgress };
-        const manifest = await packFile(file, out, options);
-        writeOut(packWords(manifest, out));
-      });
-    });
+    threads: threadsFlag,
+  },
+  async run({ out, chunk, stripe: erasure, threads }, { args: [file], signal }) {
+    const onProgress = shareReporter(`packing ${file}`, writeNote);
+    const options = { chunkBytes: chunk, erasure, threads, signal, onProgress };
+    const manifest = await packFile(file, out, options);
+    writeOut(packWords(manifest, out));
+  },
+});
 
 function packWords(manifest: FileManifest, out: string): string {
   const { bytes, chunks, parity, erasure, root } = manifest;
@@ -143,35 +119,28 @@ function readErasure(text: string): ErasureCode {
   });
 }
 
-const verifyFlags = {
-  quick: toggle(
-    'check only the BLAKE3 of each chunk, not SHA-256 and not the hashes of the whole file',
-  ),
-  threads: threadsFlag,
-  json: toggle('print JSON'),
-};
-
-type VerifyFlags = FlagValues<typeof verifyFlags>;
-
-const verify = (): Command =>
-  commandWith(
-    'verify',
-    'list every missing or changed chunk; exit code 1 if there are any',
-    verifyFlags,
-  )
-    .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-    .action(async (folder: string, { quick, threads, json }: VerifyFlags) => {
-      await interruptibly(async (signal) => {
-        const manifest = await readManifest(folder);
-        const verified = await whileSlow(`verifying ${folder}`, writeNote, () =>
-          verifyFolder(folder, manifest, { isQuick: quick, threads, signal }),
-        );
-        writeOut(json ? asJson(documentOf(manifest, verified)) : verifyWords(manifest, verified));
-        if (verified.damage.length > 0 || verified.whole === false) {
-          process.exitCode = exitCodes.failed.code;
-        }
-      });
-    });
+const verify = defineCommand({
+  name: 'verify',
+  help: 'list every missing or changed chunk; exit code 1 if there are any',
+  args: [['<folder>', 'what `checkpoint pack` or `fetch` wrote']],
+  flags: {
+    quick: toggle(
+      'check only the BLAKE3 of each chunk, not SHA-256 and not the hashes of the whole file',
+    ),
+    threads: threadsFlag,
+    json: toggle('print JSON'),
+  },
+  async run({ quick, threads, json }, { args: [folder], signal }) {
+    const manifest = await readManifest(folder);
+    const verified = await whileSlow(`verifying ${folder}`, writeNote, () =>
+      verifyFolder(folder, manifest, { isQuick: quick, threads, signal }),
+    );
+    writeOut(json ? asJson(documentOf(manifest, verified)) : verifyWords(manifest, verified));
+    if (verified.damage.length > 0 || verified.whole === false) {
+      process.exitCode = exitCodes.failed.code;
+    }
+  },
+});
 
 function documentOf(manifest: FileManifest, { damage, beyond, whole }: VerifiedFolder) {
   return {
@@ -219,34 +188,27 @@ function verdict(
   return `all ${formatCount(all)} chunks are valid${what}`;
 }
 
-const unpackFlags = {
-  out: { ...required(text('<file>', 'file to write')), short: 'o' },
-  mend: toggle('also write restored chunks into the folder'),
-  threads: threadsFlag,
-};
-
-type UnpackFlags = FlagValues<typeof unpackFlags>;
-
-const unpack = (): Command =>
-  commandWith(
-    'unpack',
-    'rebuild the file, using parity if chunks are missing or changed',
-    unpackFlags,
-  )
-    .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-    .action(async (folder: string, { out, mend = false, threads }: UnpackFlags) => {
-      await interruptibly(async (signal) => {
-        const manifest = await readManifest(folder);
-        await unpackFolder(folder, manifest, out, {
-          threads,
-          signal,
-          isMending: mend,
-          onProgress: shareReporter(`unpacking ${folder}`, writeNote),
-          onRestored: ({ name, sha256 }) => writeNote(`restored ${name}  ${sha256}`),
-        });
-        writeOut(`${formatCount(manifest.bytes)} bytes in ${out}, SHA-256 ${manifest.sha256}\n`);
-      });
+const unpack = defineCommand({
+  name: 'unpack',
+  help: 'rebuild the file, using parity if chunks are missing or changed',
+  args: [['<folder>', 'what `checkpoint pack` or `fetch` wrote']],
+  flags: {
+    out: { ...required(text('<file>', 'file to write')), short: 'o' },
+    mend: toggle('also write restored chunks into the folder'),
+    threads: threadsFlag,
+  },
+  async run({ out, mend = false, threads }, { args: [folder], signal }) {
+    const manifest = await readManifest(folder);
+    await unpackFolder(folder, manifest, out, {
+      threads,
+      signal,
+      isMending: mend,
+      onProgress: shareReporter(`unpacking ${folder}`, writeNote),
+      onRestored: ({ name, sha256 }) => writeNote(`restored ${name}  ${sha256}`),
     });
+    writeOut(`${formatCount(manifest.bytes)} bytes in ${out}, SHA-256 ${manifest.sha256}\n`);
+  },
+});
 
 interface Listed {
   /** Null for a file on relays. */
@@ -269,44 +231,28 @@ const MOST_LISTED = 200;
 const MOST_LONG = 16;
 const FIND_MS = 15_000;
 
-const listFlags = {
-  from: several('<relay>', 'list the files on this relay instead, repeatable'),
-  json: toggle('print JSON'),
-  ...connectionFlags,
-};
-
-type ListFlags = FlagValues<typeof listFlags>;
-
-const list = (): Command =>
-  commandWith(
-    'list',
-    'list the chunked files in a folder or in the folders inside it, or on relays',
-    listFlags,
-  )
-    .argument('[folder]', 'folder to search', '.')
-    .action(async (folder: string, flags: ListFlags) => {
-      const { from = [], json } = flags;
-      const packed: Listed[] = [];
-      if (from.length > 0)
-        packed.push(...(await interruptibly((signal) => listAt(from, flags, signal))));
-      else for (const each of await findPacked(folder)) packed.push(await describe(each));
-      writeOut(json ? asJson({ packed }) : listWords(packed, from.length > 0 ? undefined : folder));
-    });
+const list = defineCommand({
+  name: 'list',
+  help: 'list the chunked files in a folder or in the folders inside it, or on relays',
+  args: [['[folder]', 'folder to search', '.']],
+  flags: {
+    from: several('<relay>', 'list the files on this relay instead, repeatable'),
+    json: toggle('print JSON'),
+    ...connectionFlags,
+  },
+  async run({ from = [], json, ...flags }, { args: [folder], signal }) {
+    const reach = { connection: connectionOf(flags), signal };
+    const packed: Listed[] = [];
+    if (from.length > 0) packed.push(...(await withRelays(from, reach, listAt)));
+    else for (const each of await findPacked(folder)) packed.push(await describe(each));
+    writeOut(json ? asJson({ packed }) : listWords(packed, from.length > 0 ? undefined : folder));
+  },
+});
 
 /** Returns the files whose manifests the relays have and that match their digest. */
 async function listAt(
-  urls: readonly string[],
-  flags: ListFlags,
-  signal: AbortSignal,
-): Promise<readonly Listed[]> {
-  const reach = { connection: connectionOf(flags), signal };
-  const manifests = await withRelays(urls, reach, manifestsAt);
-  return manifests.map((manifest) => ({ folder: null, ...summarize(manifest), here: null }));
-}
-
-async function manifestsAt(
   relaySession: Parameters<typeof findAddressed>[2],
-): Promise<FileManifest[]> {
+): Promise<readonly Listed[]> {
   const { relays, signal } = relaySession;
   const filter = { ...kind.filter({}), limit: MOST_LISTED };
   const { events } = await relays.query([filter], { waitMs: FIND_MS, signal });
@@ -324,7 +270,7 @@ async function manifestsAt(
   }
   return [...texts.values()].flatMap((text) => {
     const parsed = parseManifest(new TextDecoder().decode(text));
-    return parsed.ok ? [parsed.value] : [];
+    return parsed.ok ? [{ folder: null, ...summarize(parsed.value), here: null }] : [];
   });
 }
 
@@ -368,26 +314,31 @@ function listWords(packed: readonly Listed[], folder: string | undefined): strin
   return `${alignColumns([heading, ...rows], process.stdout.columns || 140).join('\n')}\n`;
 }
 
-const pushToFlags = {
-  to: required(
-    several(
-      '<mirror>',
-      'where to store: wss://… of a relay, https://… of a Blossom server, or a folder, repeatable',
-    ),
-  ),
-  mirror: text('<url>', 'URL from which servers fetch missing chunks (BUD-04)'),
-  ...connectionFlags,
-  ...pushFlags,
-};
-
-const push = (): Command =>
-  commandWith(
-    'push',
+const push = defineCommand({
+  name: 'push',
+  help:
     'store the chunks of a folder and their manifest on relays, on Blossom servers or in ' +
-      'folders',
-    pushToFlags,
-  )
-    .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-    .action(async (folder: string, flags: FlagValues<typeof pushToFlags>) => {
-      await interruptibly((signal) => pushFolders([folder], flags, signal));
-    });
+    'folders',
+  args: [['<folder>', 'what `checkpoint pack` or `fetch` wrote']],
+  flags: {
+    to: required(
+      several(
+        '<mirror>',
+        'where to store: wss://… of a relay, https://… of a Blossom server, or a folder, ' +
+          'repeatable',
+      ),
+    ),
+    mirror: text('<url>', 'URL from which servers fetch missing chunks (BUD-04)'),
+    ...connectionFlags,
+    ...pushFlags,
+  },
+  async run(flags, { args: [folder], signal }) {
+    await pushFolders([folder], flags, signal);
+  },
+});
+
+export const checkpoint = defineGroup(
+  'checkpoint',
+  'split a file into self-verifying chunks with parity; verify, join, fetch and serve ' + 'them',
+  [pack, verify, unpack, list, fetch, seed, push],
+);

@@ -3,7 +3,6 @@
  * there.
  */
 
-import type { Command } from 'commander';
 import { anySignal, systemClock } from '../../../base/async.ts';
 import { isHex32 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
@@ -18,16 +17,9 @@ import { type NamedSource, openFile } from '../../../node/checkpoint/sources.ts'
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { MOST_TIERS } from '../../../run/spec/model-spec.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import {
-  commandWith,
-  type FlagValues,
-  required,
-  several,
-  text,
-  whole,
-} from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
+import { type FlagValues, required, several, text, whole } from '../../../terminal/flag-table.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { reportFetch } from '../../shared/chunks.ts';
@@ -59,21 +51,18 @@ const fetchFlags = {
 
 type CheckpointFetchFlags = FlagValues<typeof fetchFlags>;
 
-export const fetch = (): Command =>
-  commandWith(
-    'fetch',
-    'download a chunked file from several sources at once; run it again to resume',
-    fetchFlags,
-  )
-    .argument('<what>', 'manifest.json, a folder, their address, or a digest')
-    .action(async (what: string, flags: CheckpointFetchFlags, command: Command) => {
-      refuseUnused(command, [
-        { flags: ['tier'], goesWith: '--file', holds: flags.file !== undefined },
-      ]);
-      await interruptibly((signal) =>
-        limited(flags.maxSeconds, signal, (stop) => run(what, flags, stop)),
-      );
-    });
+export const fetch = defineCommand({
+  name: 'fetch',
+  help: 'download a chunked file from several sources at once; run it again to resume',
+  args: [['<what>', 'manifest.json, a folder, their address, or a digest']],
+  flags: fetchFlags,
+  async run(flags, { args: [what], signal, command }) {
+    refuseUnused(command, [
+      { flags: ['tier'], goesWith: '--file', holds: flags.file !== undefined },
+    ]);
+    await limited(flags.maxSeconds, signal, (stop) => run(what, flags, stop));
+  },
+});
 
 /** Aborts the work after this many seconds. */
 async function limited(

@@ -1,5 +1,5 @@
 /** `nostrain checkpoint seed`: serves the chunks of a folder within limits, and announces them with `--announce`. */
-import type { Command } from 'commander';
+
 import { systemClock } from '../../../base/async.ts';
 import { formatBytes } from '../../../base/numbers.ts';
 import { manifestDigest } from '../../../network/chunks/manifest.ts';
@@ -12,14 +12,9 @@ import { homeSigner } from '../../../node/files/keys.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import type { Digest } from '../../../run/ids.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionFlagNames } from '../../../terminal/connection.ts';
-import {
-  commandWith,
-  type FlagValues,
-  text,
-  whole,
-  withDefault,
-} from '../../../terminal/flag-table.ts';
+import { type FlagValues, text, whole, withDefault } from '../../../terminal/flag-table.ts';
 import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
@@ -46,36 +41,39 @@ const seedFlags = {
 
 type SeedFlags = FlagValues<typeof seedFlags>;
 
-export const seed = (): Command =>
-  commandWith('seed', 'serve the chunks of a folder over HTTP until Ctrl-C', seedFlags)
-    .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-    .action(async (folder: string, flags: SeedFlags, command: Command) => {
-      const { port, host, rate, copies } = flags;
-      const holds = flags.announce !== undefined;
-      const ofKey = ['keyFile', 'secKey', 'allowPrivate'];
-      const only = ['directory', 'region', 'trustTier', 'weight', ...ofKey, ...connectionFlagNames];
-      refuseUnused(command, [{ flags: only, goesWith: '--announce', holds }]);
-      const known = await announcing(flags);
-      const manifest = await readManifest(folder);
-      const server = await serveFolder(folder, manifest, {
-        port,
-        host,
-        rate,
-        servesPerWindow: copies,
-        clock: systemClock,
-        ...(known && { beside: known.route }),
-      });
-      const digest = manifestDigest(manifest, nativeSha256);
-      const interrupted = untilInterrupted();
-      writeOut(`${server.url}/${digest}\n`);
-      const stop = new AbortController();
-      const kept = known?.keep([digest], stop.signal);
-      await interrupted;
-      stop.abort();
-      await kept;
-      await server.close();
-      writeNote(`${formatBytes(server.sentBytes)} sent`);
+export const seed = defineCommand({
+  name: 'seed',
+  help: 'serve the chunks of a folder over HTTP until Ctrl-C',
+  args: [['<folder>', 'what `checkpoint pack` or `fetch` wrote']],
+  flags: seedFlags,
+  async run(flags, { args: [folder], command }) {
+    const { port, host, rate, copies } = flags;
+    const holds = flags.announce !== undefined;
+    const ofKey = ['keyFile', 'secKey', 'allowPrivate'];
+    const only = ['directory', 'region', 'trustTier', 'weight', ...ofKey, ...connectionFlagNames];
+    refuseUnused(command, [{ flags: only, goesWith: '--announce', holds }]);
+    const known = await announcing(flags);
+    const manifest = await readManifest(folder);
+    const server = await serveFolder(folder, manifest, {
+      port,
+      host,
+      rate,
+      servesPerWindow: copies,
+      clock: systemClock,
+      ...(known && { beside: known.route }),
     });
+    const digest = manifestDigest(manifest, nativeSha256);
+    const interrupted = untilInterrupted();
+    writeOut(`${server.url}/${digest}\n`);
+    const stop = new AbortController();
+    const kept = known?.keep([digest], stop.signal);
+    await interrupted;
+    stop.abort();
+    await kept;
+    await server.close();
+    writeNote(`${formatBytes(server.sentBytes)} sent`);
+  },
+});
 
 const HOLDS_SECONDS = 2 * 3600;
 const REANNOUNCE_MS = 30 * 60_000;

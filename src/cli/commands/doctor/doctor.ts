@@ -5,7 +5,6 @@ import { access, constants, rm, statfs, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { formatBytes } from '../../../base/numbers.ts';
 import { whileSlow } from '../../../base/slow.ts';
@@ -20,10 +19,9 @@ import { dataHome } from '../../../node/files/data-home.ts';
 import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../node/net/relays.ts';
 import type { Settings } from '../../../run/settings.ts';
 import { combineSettings, presets, requestedModel } from '../../../run/spec/presets.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import {
   choice,
-  commandWith,
-  type FlagValues,
   settingFlags,
   several,
   text,
@@ -58,28 +56,23 @@ const MODEL_FLAGS = [
 const isOfRelay = ({ name }: DoctorCheck): boolean => name.startsWith('relay ');
 const isGoodRelay = (check: DoctorCheck): boolean => isOfRelay(check) && check.level !== 'broken';
 
-const doctorFlags = {
-  relay: withDefault(several('<url>', 'also check this relay, repeatable'), [], 'none'),
-  fix: choice(
-    '<part>',
-    'install the onnxruntime part for NVIDIA GPUs from its Python package; pip downloads it ' +
-      'unless --from names a file',
-    ['cuda'],
-  ),
-  from: text('<file>', 'package to install from: a .whl or .nupkg file'),
-  sha256: text('<hash>', 'expected SHA-256 of a package that this version does not know'),
-  json: toggle('print JSON'),
-  ...settingFlags(MODEL_FLAGS),
-};
-
-type DoctorFlags = FlagValues<typeof doctorFlags>;
-
-export const doctor = (): Command =>
-  commandWith(
-    'doctor',
-    'check whether this machine and the given relays can train a model',
-    doctorFlags,
-  ).action(async ({ relay, json, ...flags }: DoctorFlags, command: Command) => {
+export const doctor = defineCommand({
+  name: 'doctor',
+  help: 'check whether this machine and the given relays can train a model',
+  flags: {
+    relay: withDefault(several('<url>', 'also check this relay, repeatable'), [], 'none'),
+    fix: choice(
+      '<part>',
+      'install the onnxruntime part for NVIDIA GPUs from its Python package; pip downloads it ' +
+        'unless --from names a file',
+      ['cuda'],
+    ),
+    from: text('<file>', 'package to install from: a .whl or .nupkg file'),
+    sha256: text('<hash>', 'expected SHA-256 of a package that this version does not know'),
+    json: toggle('print JSON'),
+    ...settingFlags(MODEL_FLAGS),
+  },
+  async run({ relay, json, ...flags }, { command }) {
     const fixed = flags.fix === undefined ? [] : [await fixCuda(flags)];
     const given = settingsFromFlags(command);
     const model = requestedModel(given) ?? 'char-gpt';
@@ -97,7 +90,8 @@ export const doctor = (): Command =>
         ? `training will not work here: ${names}`
         : `training will work only over the other relays: ${names}`,
     );
-  });
+  },
+});
 
 export interface DoctorCheck {
   /** What was checked: `node`, `device cpu`, `relay ws://…`. */

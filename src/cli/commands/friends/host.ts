@@ -1,5 +1,5 @@
 /** `nostrain host`: opens a lobby, makes the run with the people in it, and trains as one of them. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import type { Relay } from '../../../../relay/server.ts';
 import { type Scope, systemClock, withScope } from '../../../base/async.ts';
 import type { Made } from '../../../certified/make-spec.ts';
@@ -16,20 +16,17 @@ import { noticeOfWaiting } from '../../../node/net/relays.ts';
 import type { Digest } from '../../../run/ids.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { canAsk } from '../../../terminal/ask.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { addFlags } from '../../../terminal/flag-table.ts';
+import { specFlags } from '../../../terminal/flag-table.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
-import {
-  addOptions,
-  documentFromFlags,
-  settingsFromFlags,
-  specOptions,
-} from '../../../terminal/options.ts';
+import { documentFromFlags, settingsFromFlags, specOptions } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
-import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
+import { workerFlags } from '../../../terminal/worker-flags.ts';
 import { tabLines } from '../../shared/tab-link.ts';
 import { assertWebAddress } from '../handler.ts';
-import { addJoinFlags, type JoinFlags } from '../run/join.ts';
+import { ALL_FIELDS } from '../run/create.ts';
+import { type JoinFlags, joinRun } from '../run/join.ts';
 import { addressOf, packFiles, pushFiles, type SharedFiles, withFiles } from './files.ts';
 import { type HostFlags, hostFlags, isHeadless } from './flags.ts';
 import { openRelays } from './relays.ts';
@@ -41,20 +38,19 @@ import { showLine, Welcome, warnOfNamesakes } from './waiting.ts';
 const POLL_MS = 5000;
 const MOST_POLLS = 12;
 
-/** Creates the command. */
-export function hostFriends(): Command {
-  const command = new Command('host')
-    .description('train with friends: print the line that they join by, and start together')
-    .argument('<name>', 'name of the run')
-    .addHelpText('after', '\nAll other fields and settings: nostrain help settings');
-  addWorkerFlags(addFlags(command, hostFlags), 'your data folder');
-  const ofSpec = specOptions.filter(({ row }) => row.flag === undefined);
-  addOptions(command, Object.fromEntries(ofSpec.map(({ name, row }) => [name, row])));
-  return command.action((name: string, flags: HostFlags) => {
-    const defaults: JoinFlags = addJoinFlags(new Command()).opts();
-    return host(name, { ...defaults, ...flags }, command);
-  });
-}
+export const hostFriends = defineCommand({
+  name: 'host',
+  help: 'train with friends: print the line that they join by, and start together',
+  more: ALL_FIELDS,
+  args: [['<name>', 'name of the run']],
+  flags: {
+    ...hostFlags,
+    ...workerFlags('your data folder'),
+    ...specFlags(specOptions.filter(({ row }) => row.flag === undefined)),
+  },
+  run: (flags, { args: [name], command }) =>
+    host(name, { ...joinRun().opts<JoinFlags>(), ...flags }, command),
+});
 
 async function host(name: string, flags: HostFlags, command: Command): Promise<void> {
   if (flags.tab !== undefined) assertWebAddress(flags.tab);

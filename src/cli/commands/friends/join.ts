@@ -1,5 +1,5 @@
 /** `nostrain join`: joins friends by the line that their host sent, before the start, during the run, and again. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { withScope } from '../../../base/async.ts';
 import { RelayError } from '../../../base/errors.ts';
 import type { Invitation } from '../../../friends/line.ts';
@@ -10,13 +10,13 @@ import { enterLobby } from '../../../node/friends/in-lobby.ts';
 import { invitationIn } from '../../../node/friends/join-line.ts';
 import { attend } from '../../../node/friends/waiting.ts';
 import { noticeOfWaiting } from '../../../node/net/relays.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { addFlags } from '../../../terminal/flag-table.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { settingsFromFlags } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { fetchText } from '../../shared/chunks.ts';
-import { addJoinFlags, type JoinFlags } from '../run/join.ts';
+import { finishJoinHelp, type JoinFlags, joinFlags } from '../run/join.ts';
 import { type FriendFlags, friendFlags } from './flags.ts';
 import { trainAlongside, trainInLobby } from './together.ts';
 import { tellAnchors, tellsWaiting } from './waiting.ts';
@@ -39,28 +39,28 @@ const SHOWN = [
   'timeout',
 ];
 
-/** Creates the command. */
-export function joinFriends(): Command {
-  const command = new Command('join')
-    .description('train with friends: join by the line that the host sent; repeat it to resume')
-    .argument('<line>', 'invitation, naddr1…, nostr: address, web link, or name of a run here')
-    .addHelpText('after', '\nAll other flags: nostrain run join --help');
-  addJoinFlags(addFlags(command, friendFlags));
-  for (const option of command.options) {
-    if (!SHOWN.includes(option.attributeName())) option.hideHelp();
-  }
-  return command.action(join);
-}
+export const joinFriends = defineCommand({
+  name: 'join',
+  help: 'train with friends: join by the line that the host sent; repeat it to resume',
+  more: 'All other flags: nostrain run join --help',
+  args: [['<line>', 'invitation, naddr1…, nostr: address, web link, or name of a run here']],
+  flags: { ...friendFlags, ...joinFlags },
+  finish(command) {
+    finishJoinHelp(command);
+    for (const option of command.options) {
+      if (!SHOWN.includes(option.attributeName())) option.hideHelp();
+    }
+  },
+  async run(flags, { args: [text], command }) {
+    const { relay: relays } = settingsFromFlags(command);
+    const { allowPrivateRelays } = flags;
+    const invitation = await invitationIn(text, { relays, allowPrivateRelays });
+    if (invitation === undefined) return trainAlongside(text, flags, command);
+    return joinLobby(invitation, flags, command);
+  },
+});
 
 type Flags = JoinFlags & FriendFlags;
-
-async function join(text: string, flags: Flags, command: Command): Promise<void> {
-  const { relay: relays } = settingsFromFlags(command);
-  const { allowPrivateRelays } = flags;
-  const invitation = await invitationIn(text, { relays, allowPrivateRelays });
-  if (invitation === undefined) return trainAlongside(text, flags, command);
-  return joinLobby(invitation, flags, command);
-}
 
 async function joinLobby(invitation: Invitation, flags: Flags, command: Command): Promise<void> {
   const signer = await homeSigner(flags, writeNote);

@@ -2,7 +2,6 @@
 
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
@@ -23,9 +22,9 @@ import type { Digest } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { addressOfRun, splitOf } from '../../../social/announce.ts';
 import type { Site } from '../../../social/sites.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import {
-  commandWith,
   type FlagValues,
   several,
   text,
@@ -33,7 +32,7 @@ import {
   whole,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
+import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut, writeOutput } from '../../../terminal/output.ts';
 import { eventsIn, openSource, sourceOf } from '../../shared/archive-source.ts';
@@ -76,36 +75,39 @@ const pageFlags = {
 
 type PageFlags = FlagValues<typeof pageFlags>;
 
-export const page = (): Command =>
-  commandWith(
-    'page',
-    'show a run in a browser: losses, workers, votes, and a replay that verifies them',
-    pageFlags,
-  )
-    .argument('[run]', 'run: naddr1…, a link, its id, or its name on this machine')
-    .action(async (run: string | undefined, flags: PageFlags, command: Command) => {
-      const { out } = flags;
-      const isPublished = flags.publish.length > 0;
-      refuseUnused(command, [
-        { flags: ['host', 'port'], goesWith: 'a page that is served', holds: !out && !isPublished },
-        { flags: ['out'], goesWith: 'a page that is not published', holds: !isPublished },
-        {
-          flags: ['site', 'source', 'keyFile', 'secKey'],
-          goesWith: '--publish',
-          holds: isPublished,
-        },
-        {
-          flags: ['relay'],
-          goesWith: 'relays, not --events',
-          holds: flags.events === undefined || isPublished,
-        },
-      ]);
-      if (isPublished) assertPublishable(flags);
-      const content = await contentOf(run, flags);
-      if (isPublished) await publish(run, content, flags);
-      else if (out !== undefined) await write(out, content, flags);
-      else await serve(content, flags);
-    });
+export const page = defineCommand({
+  name: 'page',
+  help: 'show a run in a browser: losses, workers, votes, and a replay that verifies them',
+  args: [['[run]', 'run: naddr1…, a link, its id, or its name on this machine']],
+  flags: pageFlags,
+  async run(flags, invocation) {
+    const {
+      args: [run],
+      command,
+    } = invocation;
+    const { out } = flags;
+    const isPublished = flags.publish.length > 0;
+    refuseUnused(command, [
+      { flags: ['host', 'port'], goesWith: 'a page that is served', holds: !out && !isPublished },
+      { flags: ['out'], goesWith: 'a page that is not published', holds: !isPublished },
+      {
+        flags: ['site', 'source', 'keyFile', 'secKey'],
+        goesWith: '--publish',
+        holds: isPublished,
+      },
+      {
+        flags: ['relay'],
+        goesWith: 'relays, not --events',
+        holds: flags.events === undefined || isPublished,
+      },
+    ]);
+    if (isPublished) assertPublishable(flags);
+    const content = await contentOf(run, flags);
+    if (isPublished) await publish(run, content, flags, invocation.signal);
+    else if (out !== undefined) await write(out, content, flags);
+    else await serve(content, flags);
+  },
+});
 
 interface Content {
   readonly files: PageFiles;
@@ -192,25 +194,24 @@ async function publish(
   run: string | undefined,
   { files, address, tab }: Content,
   flags: PageFlags,
+  signal: AbortSignal,
 ): Promise<void> {
   const { relay: relays, publish: servers, site, source, json } = flags;
-  await interruptibly(async (signal) => {
-    const signer = await homeSigner(flags, writeNote);
-    const connection = connectionOf({ timeout: 10 });
-    const hasRun = /[#&](?:run|events)=/.test(address);
-    const split = hasRun ? await splitIn(run, flags, signal) : undefined;
-    const means = { site, title: 'nostrain', servers, relays, source, split, signer };
-    const published = await publishSite(files, { ...means, connection, signal });
-    const { label, event, snapshot, files: sent, relays: accepting } = published;
-    writeOut(
-      json
-        ? asJson({ site: label, event, snapshot, address, files: sent, relays: accepting })
-        : `${label}\n`,
-    );
-    for (const path of [address, tab ?? []].flat()) {
-      writeNote(`hosts of Nostr sites serve it at https://${label}.HOST/${path}`);
-    }
-  });
+  const signer = await homeSigner(flags, writeNote);
+  const connection = connectionOf({ timeout: 10 });
+  const hasRun = /[#&](?:run|events)=/.test(address);
+  const split = hasRun ? await splitIn(run, flags, signal) : undefined;
+  const means = { site, title: 'nostrain', servers, relays, source, split, signer };
+  const published = await publishSite(files, { ...means, connection, signal });
+  const { label, event, snapshot, files: sent, relays: accepting } = published;
+  writeOut(
+    json
+      ? asJson({ site: label, event, snapshot, address, files: sent, relays: accepting })
+      : `${label}\n`,
+  );
+  for (const path of [address, tab ?? []].flat()) {
+    writeNote(`hosts of Nostr sites serve it at https://${label}.HOST/${path}`);
+  }
 }
 
 /** Returns how a zap of the page is split; undefined before the run is over, and without a Lightning address. */

@@ -1,6 +1,5 @@
 /** `nostrain placement`: prints which holders keep which objects under a placement document, and checks each rule. */
 
-import { Command } from 'commander';
 import { isHex32, utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
@@ -14,15 +13,8 @@ import type {
   PlacementRule,
 } from '../../../run/placement-policy.ts';
 import { fullName, shortName } from '../../../run/worker-names.ts';
-import {
-  commandWith,
-  type FlagValues,
-  text,
-  toggle,
-  whole,
-  withDefault,
-} from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
+import { defineCommand, defineGroup } from '../../../terminal/command.ts';
+import { type FlagValues, text, toggle, whole, withDefault } from '../../../terminal/flag-table.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import {
   askFlags,
@@ -31,13 +23,6 @@ import {
   type PlacementInput,
   readPlacementFiles,
 } from './input.ts';
-
-export const placement = (): Command =>
-  new Command('placement')
-    .description(
-      'show which holders keep the checkpoints and results of a run, and check each rule',
-    )
-    .addCommand(placementCheck());
 
 interface ShownHolder {
   readonly key: WorkerId;
@@ -94,20 +79,21 @@ const checkFlags = {
 
 type PlacementFlags = FlagValues<typeof checkFlags>;
 
-export const placementCheck = (): Command =>
-  commandWith(
-    'check',
-    'print the holders of an object, and check each rule of the placement document',
-    checkFlags,
-  )
-    .argument(
+export const placementCheck = defineCommand({
+  name: 'check',
+  help: 'print the holders of an object, and check each rule of the placement document',
+  args: [
+    [
       '[file...]',
       'placement document (.toml, .json; default: that of --run), and events of holders (.jsonl)',
-    )
-    .action(async (files: readonly string[], flags: PlacementFlags, command: Command) => {
-      checkAskFlags(command, flags);
-      await interruptibly((signal) => check(files, flags, signal));
-    });
+    ],
+  ],
+  flags: checkFlags,
+  async run(flags, { args: [files], signal, command }) {
+    checkAskFlags(command, flags);
+    await check(files, flags, signal);
+  },
+});
 
 async function check(
   files: readonly string[],
@@ -261,3 +247,9 @@ function holderLine(
   const claims = `${claim('region', region)}, ${claim('tier', tier)}`;
   return `${fullName(key)}  ${claims}, weight ${weight}${load}`;
 }
+
+export const placement = defineGroup(
+  'placement',
+  'show which holders keep the checkpoints and results of a run, and check each rule',
+  [placementCheck],
+);

@@ -22,8 +22,8 @@ import {
   presets,
   requestedModel,
 } from '../../../run/spec/presets.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import {
-  commandWith,
   type FlagValues,
   positive,
   settingFlags,
@@ -32,7 +32,6 @@ import {
   whole,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
 import {
   refuseUnused,
   settingRules,
@@ -73,24 +72,22 @@ const planFlags = {
 
 type PlanFlags = FlagValues<typeof planFlags>;
 
-export const plan = (): Command =>
-  commandWith(
-    'plan',
-    'estimate what a run sends in events and bytes, and which relays can carry it',
-    planFlags,
-  ).action(async (flags: PlanFlags, command: Command) => {
-    await interruptibly(async (signal) => {
-      const { settings, adaptations } = await readAll(command, flags);
-      refuseUnused(command, [
-        ...settingRules(settings),
-        { flags: ['check'], goesWith: '--relay', holds: settings.relay.length > 0 },
-      ]);
-      const made = { ...(await makePlan(settings, flags, signal)), adaptations };
-      writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
-      const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);
-      if (isHopeless) process.exitCode = exitCodes.failed.code;
-    });
-  });
+export const plan = defineCommand({
+  name: 'plan',
+  help: 'estimate what a run sends in events and bytes, and which relays can carry it',
+  flags: planFlags,
+  async run(flags, { signal, command }) {
+    const { settings, adaptations } = await readAll(command, flags);
+    refuseUnused(command, [
+      ...settingRules(settings),
+      { flags: ['check'], goesWith: '--relay', holds: settings.relay.length > 0 },
+    ]);
+    const made = { ...(await makePlan(settings, flags, signal)), adaptations };
+    writeOut(flags.json ? asJson(written(made)) : formatPlan(made));
+    const isHopeless = made.relays.length > 0 && !made.relays.some(({ carries }) => carries);
+    if (isHopeless) process.exitCode = exitCodes.failed.code;
+  },
+});
 
 /** Combines preset, file and flags, in this order; the run name and relays are optional here. */
 async function readAll(

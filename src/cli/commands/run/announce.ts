@@ -1,5 +1,5 @@
 /** `nostrain run announce`: posts a note or a model card about a run; once the run is over, with its zap split. */
-import type { Command } from 'commander';
+
 import { encode as encodePng } from 'fast-png';
 import { systemClock } from '../../../base/async.ts';
 import { toHex } from '../../../base/bytes.ts';
@@ -26,16 +26,15 @@ import {
   type RunPost,
   splitOf,
 } from '../../../social/announce.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import {
-  commandWith,
   type FlagValues,
   several,
   text,
   toggle,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { historySourceFlags, openSource, sourceOf } from '../../shared/archive-source.ts';
 import { keyFlags } from '../../shared/signed-document.ts';
@@ -72,16 +71,13 @@ const announceFlags = {
 
 type AnnounceFlags = FlagValues<typeof announceFlags>;
 
-export const announceRun = (): Command =>
-  commandWith(
-    'announce',
-    'post a note about a run, signed by you; once the run is over it splits zaps',
-    announceFlags,
-  )
-    .argument('<run>', 'naddr1…, link, id, spec file or name of the run')
-    .action((run: string, flags: AnnounceFlags) =>
-      interruptibly((signal) => announce(run, flags, signal)),
-    );
+export const announceRun = defineCommand({
+  name: 'announce',
+  help: 'post a note about a run, signed by you; once the run is over it splits zaps',
+  args: [['<run>', 'naddr1…, link, id, spec file or name of the run']],
+  flags: announceFlags,
+  run: (flags, { args: [run], signal }) => announce(run, flags, signal),
+});
 
 async function announce(run: string, flags: AnnounceFlags, signal: AbortSignal): Promise<void> {
   for (const url of [flags.page, flags.tab]) if (url !== undefined) assertWebAddress(url);

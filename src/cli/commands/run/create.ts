@@ -1,7 +1,6 @@
 /** `nostrain run create`: builds a run spec from flags and a file, prints its report, and publishes it to relays. */
 
 import { join } from 'node:path';
-import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { isObject, type Untyped } from '../../../base/shape.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
@@ -23,26 +22,25 @@ import { presets } from '../../../run/spec/presets.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake/stake-snapshot.ts';
 import { fullName } from '../../../run/worker-names.ts';
+import { defineCommand, type Invocation } from '../../../terminal/command.ts';
 import {
   connectionFlagNames,
   connectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
 import {
-  addFlags,
   type FlagValues,
   positive,
   setting,
   settingFlags,
   several,
+  specFlags,
   text,
   toggle,
   whole,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
 import {
-  addSpecFlags,
   documentFromFlags,
   type FlagRule,
   refuseUnused,
@@ -97,21 +95,19 @@ const createFlags = {
 type CreateFlags = Partial<FlagValues<typeof createFlags>> &
   FlagValues<typeof dataFlags & typeof writingFlags>;
 
-/** Creates the command; flags override the file. */
-export const createRun = (): Command => {
-  const made = new Command('create')
-    .description('create a run: write its spec, report what it means, publish it with --relay')
-    .argument('[file]', 'spec or partial spec to start from, as TOML or JSON')
-    .addHelpText('after', '\nAll other fields and settings: nostrain help settings');
-  return addFlags(addSpecFlags(addFlags(made, dataFlags)), createFlags).action(create);
-};
+/** Text after the help of commands that take all fields of a spec. */
+export const ALL_FIELDS = 'All other fields and settings: nostrain help settings';
 
-const create = async (
-  file: string | undefined,
-  flags: CreateFlags,
-  command: Command,
-): Promise<void> =>
-  createFrom({ document: file === undefined ? {} : await readDocument(file) }, flags, command);
+/** Flags override the file. */
+export const createRun = defineCommand({
+  name: 'create',
+  help: 'create a run: write its spec, report what it means, publish it with --relay',
+  more: ALL_FIELDS,
+  args: [['[file]', 'spec or partial spec to start from, as TOML or JSON']],
+  flags: { ...dataFlags, ...specFlags(), ...createFlags },
+  run: async (flags, { args: [file], ...invocation }) =>
+    createFrom({ document: file === undefined ? {} : await readDocument(file) }, flags, invocation),
+});
 
 /** What a spec is made from, apart from flags, which win over the document. */
 interface Origin {
@@ -124,64 +120,59 @@ interface Origin {
 export async function createFrom(
   origin: Origin,
   flags: CreateFlags,
-  command: Command,
+  { command, signal }: Pick<Invocation, 'command' | 'signal'>,
 ): Promise<void> {
   const onNotice = writeNote;
-  await interruptibly(async (signal) => {
-    const signer = await homeSigner(flags, onNotice);
-    const stakes = await readStakeFile(flags.stake);
-    const {
-      slice,
-      spec: plain,
-      adaptations,
-    } = await makeSpec({
-      document: origin.document,
-      typed: await withPlacement(
-        await withSealed(withAddress(withStakes(documentFromFlags(command), stakes), flags), flags),
-        flags,
-      ),
-      training: settingsFromFlags(command),
-      me: signer.publicKey,
-      isGuarded: true,
-      ...(await dataOfSpec(flags, { onNotice, signal })),
-      ...(origin.slice && { slice: origin.slice }),
-      start: (settings) => startOfSettings(settings, { onNotice, signal }, hintsIn(flags)),
-    });
-    const chunks = await importedChunks(plain, settingsFromFlags(command).base, signal);
-    const packed = [...(flags.packed ?? []), ...chunks];
-    const made = {
-      slice,
-      adaptations,
-      spec: await withPacked(plain, { ...flags, packed }, signal),
-    };
-    for (const each of adaptations) writeNote(describeAdaptation(each));
-    const { relay: relays = [] } = flags;
-    refuseUnused(command, createRules(made.spec, relays));
-    const securityReport = securityReportOf(made.spec, {
-      ...flags,
-      workersPerIp: flags.workersPerIp ?? 1,
-      relays,
-      measure: measuring(onNotice),
-    });
-    const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
-    if (flags.tab !== undefined) assertWebAddress(flags.tab);
-    if (relays.length > 0) assertAuthor(made.spec, signer);
-    if (stakes) assertFounderHasSeat(made.spec, stakes);
-    await writeSpec(output, made.spec);
-    if (relays.length > 0) await publishStakes(made.spec, stakes, { flags, relays, signal });
-    const sending = { flags, relays, signal };
-    const published = relays.length === 0 ? [] : await publish(made, signer, sending);
-    if (relays.length > 0) await pushModel(chunks, signer, sending);
-    const created = {
-      ...made,
-      securityReport,
-      output,
-      published,
-      stakeFile: flags.stake,
-      tab: flags.tab,
-    };
-    printCreated(created, flags.json === true);
+  const signer = await homeSigner(flags, onNotice);
+  const stakes = await readStakeFile(flags.stake);
+  const {
+    slice,
+    spec: plain,
+    adaptations,
+  } = await makeSpec({
+    document: origin.document,
+    typed: await withPlacement(
+      await withSealed(withAddress(withStakes(documentFromFlags(command), stakes), flags), flags),
+      flags,
+    ),
+    training: settingsFromFlags(command),
+    me: signer.publicKey,
+    isGuarded: true,
+    ...(await dataOfSpec(flags, { onNotice, signal })),
+    ...(origin.slice && { slice: origin.slice }),
+    start: (settings) => startOfSettings(settings, { onNotice, signal }, hintsIn(flags)),
   });
+  const chunks = await importedChunks(plain, settingsFromFlags(command).base, signal);
+  const packed = [...(flags.packed ?? []), ...chunks];
+  const spec = await withPacked(plain, { ...flags, packed }, signal);
+  const made = { slice, adaptations, spec };
+  for (const each of adaptations) writeNote(describeAdaptation(each));
+  const { relay: relays = [] } = flags;
+  refuseUnused(command, createRules(made.spec, relays));
+  const securityReport = securityReportOf(made.spec, {
+    ...flags,
+    workersPerIp: flags.workersPerIp ?? 1,
+    relays,
+    measure: measuring(onNotice),
+  });
+  const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
+  if (flags.tab !== undefined) assertWebAddress(flags.tab);
+  if (relays.length > 0) assertAuthor(made.spec, signer);
+  if (stakes) assertFounderHasSeat(made.spec, stakes);
+  await writeSpec(output, made.spec);
+  if (relays.length > 0) await publishStakes(made.spec, stakes, { flags, relays, signal });
+  const sending = { flags, relays, signal };
+  const published = relays.length === 0 ? [] : await publish(made, signer, sending);
+  if (relays.length > 0) await pushModel(chunks, signer, sending);
+  const created = {
+    ...made,
+    securityReport,
+    output,
+    published,
+    stakeFile: flags.stake,
+    tab: flags.tab,
+  };
+  printCreated(created, flags.json === true);
 }
 
 /** Packs the files of an imported model. Returns the folders of their chunks. */

@@ -1,40 +1,33 @@
 /** `nostrain run fork`: creates a run that starts from a certified state of another one. */
-import { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { forkPointOf } from '../../../certified/records/fork.ts';
 import { fetchSlice } from '../../../certified/wire/runs.ts';
 import { parentsOn } from '../../../node/join/parent.ts';
 import { canonicalSpec } from '../../../run/spec/run-spec.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { addFlags, type FlagValues, whole } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
-import { addSpecFlags } from '../../../terminal/options.ts';
+import { specFlags, whole } from '../../../terminal/flag-table.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { beaconSource } from '../../shared/beacon.ts';
 import { endpointFlags } from '../../shared/endpoints.ts';
 import { privateRelaysFlag } from '../../shared/member-flags.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
-import { createFrom, dataFlags, writingFlags } from './create.ts';
+import { ALL_FIELDS, createFrom, dataFlags, writingFlags } from './create.ts';
 
-const forkFlags = {
-  at: whole('<n>', 'number of rounds of that run to start from (default: all its rounds)', 1),
-  allowPrivateRelays: privateRelaysFlag,
-  ...writingFlags,
-  ...endpointFlags,
-};
-
-type ForkFlags = FlagValues<typeof dataFlags & typeof forkFlags>;
-
-export const forkRun = (): Command => {
-  const made = new Command('fork')
-    .description('create a run that goes on from a certified state of another one')
-    .argument('<run>', 'file, naddr1…, link or name of that run')
-    .addHelpText('after', '\nAll other fields and settings: nostrain help settings');
-  return addFlags(addSpecFlags(addFlags(made, dataFlags)), forkFlags).action(fork);
-};
-
-async function fork(source: string, flags: ForkFlags, command: Command): Promise<void> {
-  await interruptibly(async (signal) => {
+export const forkRun = defineCommand({
+  name: 'fork',
+  help: 'create a run that goes on from a certified state of another one',
+  more: ALL_FIELDS,
+  args: [['<run>', 'file, naddr1…, link or name of that run']],
+  flags: {
+    ...dataFlags,
+    ...specFlags(),
+    at: whole('<n>', 'number of rounds of that run to start from (default: all its rounds)', 1),
+    allowPrivateRelays: privateRelaysFlag,
+    ...writingFlags,
+    ...endpointFlags,
+  },
+  async run(flags, { args: [source], command, signal }) {
     const { allowPrivateRelays } = flags;
     const reach = { connection: connectionOf(flags), signal, onNotice: writeNote };
     const original = await findRun(source, { relays: flags.relay, allowPrivateRelays, ...reach });
@@ -65,9 +58,10 @@ async function fork(source: string, flags: ForkFlags, command: Command): Promise
       name: `${String(name).slice(0, LONGEST_NAME)} fork`,
       parent: { ...at, outcome, root, first },
     };
-    await createFrom({ document, slice }, { ...flags, relay: flags.relay ?? relays }, command);
-  });
-}
+    const created = { ...flags, relay: flags.relay ?? relays };
+    await createFrom({ document, slice }, created, { command, signal });
+  },
+});
 
 /** Milliseconds to wait for the evaluation slice. */
 const SLICE_MS = 30_000;

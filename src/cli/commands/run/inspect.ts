@@ -1,5 +1,5 @@
 /** `nostrain run inspect` and `run list`: show the fields of a run spec, and the runs on relays. Publish nothing. */
-import type { Command } from 'commander';
+
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { formatBytes, plural } from '../../../base/numbers.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
@@ -17,15 +17,9 @@ import {
   variantTags,
 } from '../../../run/spec/spec-table.ts';
 import { fullName } from '../../../run/worker-names.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
-import {
-  commandWith,
-  type FlagValues,
-  setting,
-  toggle,
-  whole,
-} from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
+import { type FlagValues, setting, toggle, whole } from '../../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { wrap } from '../../../terminal/render/text.ts';
 import { measuring } from '../../shared/estimate.ts';
@@ -40,68 +34,61 @@ const listFlags = {
 
 type ListFlags = FlagValues<typeof listFlags>;
 
-const inspectFlags = {
-  allowPrivateRelays: privateRelaysFlag,
-  workers: whole('<n>', 'number of workers to plan for (default: the founders)', 1, 100_000),
-  json: toggle('print the spec and its security report as JSON'),
-  relay: setting(fields.relay),
-  ...connectionFlags,
-};
-
 const LIST_MS = 10_000;
 
 /** Shows one run. */
-export const inspectRun = (): Command =>
-  commandWith(
-    'inspect',
-    'show the spec of a run field by field, and the load on relays per round',
-    inspectFlags,
-  )
-    .argument('<run>', 'file, naddr1…, link or name of the run')
-    .action(async (source: string, flags: FlagValues<typeof inspectFlags>) => {
-      await interruptibly(async (signal) => {
-        const { relay, allowPrivateRelays } = flags;
-        const options = {
-          relays: relay,
-          allowPrivateRelays,
-          connection: connectionOf(flags),
-          signal,
-        };
-        const { run, spec, relays } = await findRun(source, options);
-        const onNotice = writeNote;
-        const securityReport = securityReportOf(spec, {
-          workers: flags.workers,
-          workersPerIp: 1,
-          relays,
-          measure: measuring(onNotice),
-        });
-        const written = JSON.parse(canonicalSpec(spec));
-        const lines = [
-          `run id   ${run}`,
-          '',
-          ...describeSpec(spec),
-          '',
-          ...describeReport(securityReport),
-        ];
-        writeOut(
-          flags.json ? asJson({ run, spec: written, securityReport }) : `${lines.join('\n')}\n`,
-        );
-      });
+export const inspectRun = defineCommand({
+  name: 'inspect',
+  help: 'show the spec of a run field by field, and the load on relays per round',
+  args: [['<run>', 'file, naddr1…, link or name of the run']],
+  flags: {
+    allowPrivateRelays: privateRelaysFlag,
+    workers: whole('<n>', 'number of workers to plan for (default: the founders)', 1, 100_000),
+    json: toggle('print the spec and its security report as JSON'),
+    relay: setting(fields.relay),
+    ...connectionFlags,
+  },
+  async run(flags, { args: [source], signal }) {
+    const { relay, allowPrivateRelays } = flags;
+    const options = {
+      relays: relay,
+      allowPrivateRelays,
+      connection: connectionOf(flags),
+      signal,
+    };
+    const { run, spec, relays } = await findRun(source, options);
+    const onNotice = writeNote;
+    const securityReport = securityReportOf(spec, {
+      workers: flags.workers,
+      workersPerIp: 1,
+      relays,
+      measure: measuring(onNotice),
     });
+    const written = JSON.parse(canonicalSpec(spec));
+    const lines = [
+      `run id   ${run}`,
+      '',
+      ...describeSpec(spec),
+      '',
+      ...describeReport(securityReport),
+    ];
+    writeOut(flags.json ? asJson({ run, spec: written, securityReport }) : `${lines.join('\n')}\n`);
+  },
+});
 
 /** Lists the runs on some relays. */
-export const listOfRuns = (): Command =>
-  commandWith('list', 'list the runs on relays, newest first', listFlags).action(
-    async (flags: ListFlags) => {
-      await interruptibly(async (signal) => {
-        const runs = await askForRuns(flags, signal);
-        const summaries = inTree(runs).map(({ listed, depth }) =>
-          summary(listed, flags.relay ?? [], depth),
-        );
-        writeOut(flags.json ? asJson(summaries) : words(summaries));
-      });
-    },
-  );
+export const listOfRuns = defineCommand({
+  name: 'list',
+  help: 'list the runs on relays, newest first',
+  flags: listFlags,
+  async run(flags, { signal }) {
+    const runs = await askForRuns(flags, signal);
+    const summaries = inTree(runs).map(({ listed, depth }) =>
+      summary(listed, flags.relay ?? [], depth),
+    );
+    writeOut(flags.json ? asJson(summaries) : words(summaries));
+  },
+});
 
 async function askForRuns(flags: ListFlags, signal: AbortSignal): Promise<readonly PublishedRun[]> {
   if (flags.relay === undefined) {

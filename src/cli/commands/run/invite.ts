@@ -1,38 +1,34 @@
 /** `nostrain run invite`: publishes a founder's invitation of a key, which the key's join then carries. */
-import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { assertInviting, invitationTo } from '../../../certified/invitations.ts';
 import { homeSigner, toNpub } from '../../../node/files/keys.ts';
 import { fields } from '../../../run/options.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
-import { commandWith, type FlagValues, setting, text } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
+import { setting, text } from '../../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { privateRelaysFlag } from '../../shared/member-flags.ts';
 import { findRun, publishEvent, withRelays } from '../../shared/with-relays.ts';
 import { typedKey } from '../../shared/worker-flag.ts';
 
-const inviteFlags = {
-  allowPrivateRelays: privateRelaysFlag,
-  keyFile: text('<file>', 'secret key of the founder (default: in your data folder)'),
-  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
-  relay: setting(fields.relay),
-  ...connectionFlags,
-};
-
-type InviteFlags = FlagValues<typeof inviteFlags>;
-
-export const inviteToRun = (): Command =>
-  commandWith('invite', 'let keys join a run that you founded, now or while it trains', inviteFlags)
-    .argument('<run>', 'file, naddr1…, link or name of the run')
-    .argument('<keys...>', 'public keys to invite, as npub or hex')
-    .action(invite);
-
-async function invite(source: string, texts: readonly string[], flags: InviteFlags): Promise<void> {
-  const keys = texts.map((key) => typedKey(key, 'flag/key'));
-  const signer = await homeSigner(flags, writeNote);
-  await interruptibly(async (signal) => {
+export const inviteToRun = defineCommand({
+  name: 'invite',
+  help: 'let keys join a run that you founded, now or while it trains',
+  args: [
+    ['<run>', 'file, naddr1…, link or name of the run'],
+    ['<keys...>', 'public keys to invite, as npub or hex'],
+  ],
+  flags: {
+    allowPrivateRelays: privateRelaysFlag,
+    keyFile: text('<file>', 'secret key of the founder (default: in your data folder)'),
+    secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
+    relay: setting(fields.relay),
+    ...connectionFlags,
+  },
+  async run(flags, { args: [source, texts], signal }) {
+    const keys = texts.map((key) => typedKey(key, 'flag/key'));
+    const signer = await homeSigner(flags, writeNote);
     const { spec, relays, connection } = await findRun(source, {
       relays: flags.relay,
       allowPrivateRelays: flags.allowPrivateRelays,
@@ -53,5 +49,5 @@ async function invite(source: string, texts: readonly string[], flags: InviteFla
         writeOut(`invited ${toNpub(key)} to ${spec.name}\n`);
       }
     });
-  });
-}
+  },
+});

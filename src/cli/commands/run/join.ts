@@ -1,5 +1,5 @@
 /** `nostrain run join`: trains as one worker of a run with a spec. Flags become options of `openJoin`. */
-import { Argument, Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { countedWork, describeCounted } from '../../../certified/records/counted.ts';
 import type { CertifiedSummary, RunEvent } from '../../../certified/rounds/events.ts';
 import { limitOfStrangers } from '../../../certified/security-report.ts';
@@ -13,29 +13,32 @@ import {
   unspecifiedNames,
 } from '../../../run/settings.ts';
 import { type RunSpec, tierName } from '../../../run/spec/run-spec.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { addFlags, type FlagValues, text, toggle } from '../../../terminal/flag-table.ts';
+import {
+  type FlagValues,
+  settingFlags,
+  several,
+  text,
+  toggle,
+  untoggle,
+} from '../../../terminal/flag-table.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import {
-  addSettingFlags,
   type FlagRule,
   refuseUnused,
   settingsFromFile,
   settingsFromFlags,
 } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
-import {
-  assertWritable,
-  type StateOutput,
-  stateOutputFlags,
-} from '../../../terminal/state-flags.ts';
-import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
+import { assertWritable, stateOutputFlags } from '../../../terminal/state-flags.ts';
+import { workerFlags } from '../../../terminal/worker-flags.ts';
 import type { WorkerState } from '../../../worker/state.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { addFetchFlags, type FileFetchFlags, fetchFiles, fetchText } from '../../shared/chunks.ts';
+import { fetchFiles, fetchFlags, fetchText } from '../../shared/chunks.ts';
 import { accessOf } from '../../shared/endpoints.ts';
 import { holdRules, openChunks } from '../../shared/holder-flags.ts';
-import { addMemberFlags, hintOption, type MemberFlags } from '../../shared/member-flags.ts';
+import { type MemberFlags, memberFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
 import { deletionsNextTo } from '../../shared/notes.ts';
 import { runWorkerCommand } from '../../shared/run-worker.ts';
 import { createRefreshPort, readStakeFile } from '../../shared/stake-refresh.ts';
@@ -43,72 +46,53 @@ import { createRefreshPort, readStakeFile } from '../../shared/stake-refresh.ts'
 const SHARD =
   'part of the data to train on, such as 2/4 (default: by founder position, otherwise by key)';
 
-/** Creates the command. */
-export const joinRun = (): Command =>
-  addJoinFlags(
-    new Command('join')
-      .description('train as one worker of a run; run the same command again to resume')
-      .addArgument(new Argument('<run>', 'file, naddr1…, link or name of the run')),
-  ).action(async (source: string, flags: JoinFlags, command: Command) => {
-    await trainIn(source, flags, command);
-  });
+/** Flags of a command that joins a run. */
+export const joinFlags = {
+  allowPrivateRelays: privateRelaysFlag,
+  discoverRelays: toggle(
+    'also use relays that workers of the run name in heartbeats and relay lists (NIP-65)',
+  ),
+  advertiseRelay: several(
+    '<url>',
+    'relay to name in heartbeats, without user, password and query; repeatable (default: none)',
+  ),
+  ...settingFlags(),
+  ...workerFlags('your data folder'),
+  ...stateOutputFlags,
+  machine: text('<program>', 'prints evidence for the user data in its argument; or simulated'),
+  allowSimulated: toggle('join a run that accepts simulated machines, which prove nothing'),
+  ...memberFlags,
+  ...fetchFlags,
+  bunker: text(
+    '<address>',
+    'train for the key behind this remote signer (bunker://…, NIP-46), which signs one ' +
+      'delegation; for runs created with --set sessions=true',
+  ),
+  seats: untoggle(
+    'request no committee seats, in runs created with --set seatWishes=true; the next ' +
+      'start without this flag requests them again',
+  ),
+};
 
-/** Adds the flags of a command that joins a run. */
-export function addJoinFlags(command: Command): Command {
-  command
-    .addOption(hintOption())
-    .option(
-      '--discover-relays',
-      'also use relays that workers of the run name in heartbeats and relay lists (NIP-65)',
-    )
-    .addOption(
-      new Option(
-        '--advertise-relay <url>',
-        'relay to name in heartbeats, without user, password and query; repeatable (default: none)',
-      ).argParser((url: string, before: readonly string[] = []) => [...before, url]),
-    );
-  addFetchFlags(
-    addMemberFlags(
-      addFlags(addWorkerFlags(addSettingFlags(command), 'your data folder'), {
-        ...stateOutputFlags,
-        ...machineFlags,
-      }),
-    ),
-  )
-    .option(
-      '--bunker <address>',
-      'train for the key behind this remote signer (bunker://…, NIP-46), which signs one ' +
-        'delegation; for runs created with --set sessions=true',
-    )
-    .option(
-      '--no-seats',
-      'request no committee seats, in runs created with --set seatWishes=true; the next ' +
-        'start without this flag requests them again',
-    );
-  // settings that the spec fixes are accepted too, and refused if they differ
-  for (const option of command.options) {
+export type JoinFlags = FlagValues<typeof joinFlags>;
+
+export const joinRun = defineCommand({
+  name: 'join',
+  help: 'train as one worker of a run; run the same command again to resume',
+  args: [['<run>', 'file, naddr1…, link or name of the run']],
+  flags: joinFlags,
+  finish: finishJoinHelp,
+  run: (flags, { args: [source], command }) => trainIn(source, flags, command),
+});
+
+/** Hides settings that the spec fixes; they are accepted too, and refused if they differ. */
+export function finishJoinHelp({ options }: Command): void {
+  for (const option of options) {
     const name = option.attributeName();
     if (name === 'shard') option.description = SHARD;
     const isSetting = settingNames.some((each) => each === name);
     if (isSetting && !joinNames.some((each) => each === name)) option.hideHelp();
   }
-  return command;
-}
-
-const machineFlags = {
-  machine: text('<program>', 'prints evidence for the user data in its argument; or simulated'),
-  allowSimulated: toggle('join a run that accepts simulated machines, which prove nothing'),
-};
-
-export interface JoinFlags
-  extends FileFetchFlags,
-    MemberFlags,
-    StateOutput,
-    FlagValues<typeof machineFlags> {
-  readonly advertiseRelay?: readonly string[] | undefined;
-  readonly discoverRelays?: boolean;
-  readonly bunker?: string;
-  readonly seats?: boolean;
 }
 
 /** What a command adds to a join. */

@@ -1,7 +1,6 @@
 /**
  * `nostrain run leave`: removes a key from the roster of a run. Its worker stops at the outcome that lists the leave.
  */
-import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { Chain } from '../../../certified/decisions/chain.ts';
@@ -16,41 +15,30 @@ import { roundName } from '../../../run/ids.ts';
 import { fields } from '../../../run/options.ts';
 import { keptSeconds, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
 import { fullName } from '../../../run/worker-names.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
-import {
-  commandWith,
-  type FlagValues,
-  roundFlag,
-  setting,
-  text,
-} from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
+import { roundFlag, setting, text } from '../../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { followFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
 import { readStakeFile } from '../../shared/stake-refresh.ts';
 import { findRun, publishEvent, withRelays } from '../../shared/with-relays.ts';
 
-const leaveFlags = {
-  allowPrivateRelays: privateRelaysFlag,
-  last: roundFlag('<round>', 'last round to take part in (default: the one in progress)'),
-  keyFile: text('<file>', 'secret key of the worker (default: in your data folder)'),
-  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
-  relay: setting(fields.relay),
-  ...connectionFlags,
-  ...followFlags,
-};
-
-type LeaveFlags = FlagValues<typeof leaveFlags>;
-
-export const leaveRun = (): Command =>
-  commandWith('leave', 'leave the roster of a run; a running worker stops by itself', leaveFlags)
-    .argument('<run>', 'file, naddr1…, link or name of the run')
-    .action(leave);
-
-async function leave(source: string, flags: LeaveFlags): Promise<void> {
-  const signer = await homeSigner(flags, writeNote);
-  await interruptibly(async (signal) => {
+export const leaveRun = defineCommand({
+  name: 'leave',
+  help: 'leave the roster of a run; a running worker stops by itself',
+  args: [['<run>', 'file, naddr1…, link or name of the run']],
+  flags: {
+    allowPrivateRelays: privateRelaysFlag,
+    last: roundFlag('<round>', 'last round to take part in (default: the one in progress)'),
+    keyFile: text('<file>', 'secret key of the worker (default: in your data folder)'),
+    secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
+    relay: setting(fields.relay),
+    ...connectionFlags,
+    ...followFlags,
+  },
+  async run(flags, { args: [source], signal }) {
+    const signer = await homeSigner(flags, writeNote);
     const target = await findRun(source, {
       relays: flags.relay,
       allowPrivateRelays: flags.allowPrivateRelays,
@@ -73,8 +61,8 @@ async function leave(source: string, flags: LeaveFlags): Promise<void> {
       const outcome = `the first outcome that lists it, of ${roundName(last)} or a later one`;
       writeOut(`asked to leave ${spec.name}: its worker stops with ${outcome}\n`);
     });
-  });
-}
+  },
+});
 
 /** Returns the requested round, or the one in progress; the key must have joined by then. Throws `run/not-a-member`. */
 function lastOf({ spec, round, ledger }: Chain, me: string, requested: number | undefined): number {

@@ -1,20 +1,18 @@
 /**
  * `nostrain serve` answers the methods of the API over HTTP. `nostrain train VERB` calls one from the command line.
  */
+
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command } from 'commander';
 import { toHex } from '../../../base/bytes.ts';
-import type { Json } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { readJsonFile } from '../../../node/files/documents.ts';
 import { createSecretKey, homeSigner } from '../../../node/files/keys.ts';
+import { defineCommand, defineGroup } from '../../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import {
-  commandWith,
   type Flag,
-  type FlagTable,
   type FlagValues,
   parsed,
   required,
@@ -23,7 +21,6 @@ import {
   text,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { beaconSource } from '../../shared/beacon.ts';
 import { endpointFlags } from '../../shared/endpoints.ts';
@@ -44,56 +41,54 @@ const apiFlags = {
 };
 
 /** Opens what the methods work with, runs the work, and closes it. */
-const withApi = <T>(
+async function withApi<T>(
   flags: FlagValues<typeof apiFlags>,
+  signal: AbortSignal,
   work: (api: Api) => Promise<T>,
-): Promise<T> =>
-  interruptibly(async (signal) => {
-    const signer = await homeSigner(flags, writeNote);
-    const reach = { connection: connectionOf(flags), signer, signal };
-    return withRelays(flags.relay, reach, (session) =>
-      work({
-        ...session,
-        signer,
-        reach: { ...reach, relays: flags.relay },
-        runs: new FollowedRuns({ ...session, beacon: (spec) => beaconSource(spec, flags) }),
-        sealedFolder: join(dataHome(), 'sealed'),
-        files: flags,
-        onNotice: writeNote,
-      }),
-    );
-  });
+): Promise<T> {
+  const signer = await homeSigner(flags, writeNote);
+  const reach = { connection: connectionOf(flags), signer, signal };
+  return withRelays(flags.relay, reach, (session) =>
+    work({
+      ...session,
+      signer,
+      reach: { ...reach, relays: flags.relay },
+      runs: new FollowedRuns({ ...session, beacon: (spec) => beaconSource(spec, flags) }),
+      sealedFolder: join(dataHome(), 'sealed'),
+      files: flags,
+      onNotice: writeNote,
+    }),
+  );
+}
 
 const LISTEN = '127.0.0.1:8791';
 
-const serveFlags = {
-  listen: withDefault(
-    parsed('<host:port>', 'address to listen on; port 0 takes any free port', listenAt),
-    listenAt(LISTEN, '--listen'),
-    LISTEN,
-  ),
-  tokenFile: required(text('<file>', 'file with the token of clients; created if it is missing')),
-  ...apiFlags,
-};
-
-export const serve = (): Command =>
-  commandWith(
-    'serve',
-    'let other programs call the methods of a run (JSON-RPC)',
-    serveFlags,
-  ).action(async (flags: FlagValues<typeof serveFlags>) => {
+export const serve = defineCommand({
+  name: 'serve',
+  help: 'let other programs call the methods of a run (JSON-RPC)',
+  flags: {
+    listen: withDefault(
+      parsed('<host:port>', 'address to listen on; port 0 takes any free port', listenAt),
+      listenAt(LISTEN, '--listen'),
+      LISTEN,
+    ),
+    tokenFile: required(text('<file>', 'file with the token of clients; created if it is missing')),
+    ...apiFlags,
+  },
+  async run(flags, { signal }) {
     const token = await tokenIn(flags.tokenFile);
     const { host } = flags.listen;
     if (!/^(?:127\.|localhost$|::1$)/.test(host)) {
       writeNote(`${host} is not this machine alone: token and answers travel unencrypted`);
     }
-    await withApi(flags, async (api) => {
+    await withApi(flags, signal, async (api) => {
       const server = await serveApi(api, { ...flags.listen, token });
       writeOut(`${server.url}\n`);
       await new Promise((resolve) => api.signal.addEventListener('abort', resolve));
       await server.close();
     });
-  });
+  },
+});
 
 function listenAt(typed: string, flag: string): { readonly host: string; readonly port: number } {
   const [, host = '', digits] = /^\[?([^[\]]+?)\]?:(\d{1,5})$/.exec(typed) ?? [];
@@ -121,30 +116,35 @@ async function tokenIn(file: string): Promise<string> {
   });
 }
 
-export const train = (): Command =>
-  methods.reduce(
-    (command, method) => command.addCommand(verbOf(method)),
-    new Command('train').description('call one method of the API; prints its result as JSON'),
+const verbOf = (method: ApiMethod) => {
+  const params = Object.entries(method.params);
+  const flags: object = Object.fromEntries(
+    params.map(([name, each]) => [name, flagOf(name, each)]),
   );
-
-function verbOf(method: ApiMethod): Command {
-  const flags = Object.entries(method.params).map(([name, param]) => [name, flagOf(name, param)]);
-  const table: FlagTable = { ...Object.fromEntries(flags), ...apiFlags };
-  return commandWith(method.verb, method.summary, table).action(
-    async (typed: FlagValues<typeof apiFlags> & Readonly<Record<string, Json>>) => {
+  return defineCommand({
+    name: method.verb,
+    help: method.summary,
+    flags: { ...flags, ...apiFlags },
+    async run(typed, { signal }) {
       const values = await Promise.all(
-        Object.entries(method.params).map(async ([name, { type }]) => {
-          const value = typed[name];
+        params.map(async ([name, { type }]) => {
+          const value = (typed as Readonly<Record<string, unknown>>)[name];
           const isFile = value !== undefined && (type === 'object' || type === 'array');
           return [name, isFile ? await jsonFile(String(value)) : value];
         }),
       );
-      await withApi(typed, async (api) =>
+      await withApi(typed, signal, async (api) =>
         writeOut(asJson(await method.call(api, Object.fromEntries(values)))),
       );
     },
-  );
-}
+  });
+};
+
+export const train = defineGroup(
+  'train',
+  'call one method of the API; prints its result as JSON',
+  methods.map(verbOf),
+);
 
 function flagOf(name: string, { type, help, isOptional }: ApiMethod['params'][string]) {
   const value = { string: '<text>', integer: '<n>', object: '<file>', array: '<file>' }[type];

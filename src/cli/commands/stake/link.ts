@@ -1,7 +1,6 @@
 /** `nostrain stake link`: links a Solana account to a Nostr key, signed with both keys, and adds the link to a list. */
 
 import { mkdir, readFile } from 'node:fs/promises';
-import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import {
@@ -19,8 +18,8 @@ import { dataHome } from '../../../node/files/data-home.ts';
 import { loadKey, publicKeyOf } from '../../../node/files/keys.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { fullName } from '../../../run/worker-names.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import {
-  commandWith,
   type FlagValues,
   required,
   text,
@@ -50,10 +49,12 @@ const linkFlags = {
 
 type LinkFlags = FlagValues<typeof linkFlags>;
 
-export const link = (): Command =>
-  commandWith('link', 'link a Solana account to your Nostr key in a Psyche run', linkFlags).action(
-    run,
-  );
+export const link = defineCommand({
+  name: 'link',
+  help: 'link a Solana account to your Nostr key in a Psyche run',
+  flags: linkFlags,
+  run,
+});
 
 async function run(flags: LinkFlags): Promise<void> {
   const dir = dataHome();

@@ -2,7 +2,7 @@
  * `nostrain stake deploy`, `bond`, `exit` and `withdraw`: send transactions to the stake registry through an endpoint
  * that signs, such as anvil. On a public chain, any wallet can send the same transactions.
  */
-import type { Command } from 'commander';
+
 import { systemClock } from '../../../base/async.ts';
 import { fromHex, toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -16,8 +16,8 @@ import {
   unlockedAccounts,
   withdraw,
 } from '../../../chain/registry/registry-calls.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import {
-  commandWith,
   type FlagValues,
   required,
   text,
@@ -57,37 +57,34 @@ export const registryFlags = {
 
 export type RegistryFlags = FlagValues<typeof registryFlags>;
 
-const deployFlags = {
-  unbondingSeconds: withDefault(
-    whole('<s>', 'seconds between an exit and its payout', 0),
-    UNBONDING_SECONDS,
-  ),
-  slashPermille: whole(
-    '<n>',
-    'share of all stake behind a key that a proven fault costs, in thousandths (default: ' +
-      'none; the contract is not audited)',
-    1,
-    1000,
-  ),
-  reporterPermille: withDefault(
-    whole(
-      '<n>',
-      'share of the slashed stake that goes to the reporter of the fault, in thousandths; ' +
-        'the rest is burned',
-      0,
-      500,
+export const deploy = defineCommand({
+  name: 'deploy',
+  help: 'deploy a stake registry through an endpoint that signs, such as anvil',
+  flags: {
+    unbondingSeconds: withDefault(
+      whole('<s>', 'seconds between an exit and its payout', 0),
+      UNBONDING_SECONDS,
     ),
-    0,
-  ),
-  ...chainFlags,
-};
-
-export const deploy = (): Command =>
-  commandWith(
-    'deploy',
-    'deploy a stake registry through an endpoint that signs, such as anvil',
-    deployFlags,
-  ).action(async (flags: FlagValues<typeof deployFlags>, command: Command) => {
+    slashPermille: whole(
+      '<n>',
+      'share of all stake behind a key that a proven fault costs, in thousandths (default: ' +
+        'none; the contract is not audited)',
+      1,
+      1000,
+    ),
+    reporterPermille: withDefault(
+      whole(
+        '<n>',
+        'share of the slashed stake that goes to the reporter of the fault, in thousandths; ' +
+          'the rest is burned',
+        0,
+        500,
+      ),
+      0,
+    ),
+    ...chainFlags,
+  },
+  async run(flags, { command }) {
     const { slashPermille: slashedPermille, reporterPermille } = flags;
     const isSlashing = slashedPermille !== undefined;
     refuseUnused(command, [
@@ -106,40 +103,52 @@ export const deploy = (): Command =>
           `  read with:  nostrain stake snapshot --from registry ${flagsText} -o stakes.json\n`,
       );
     });
-  });
+  },
+});
 
-export const bond = (): Command =>
-  commandWith('bond', 'bond stake for a key in a registry', registryFlags)
-    .argument('<key>', 'key to bond for: npub1… or hex')
-    .argument('<wei>', 'amount in wei')
-    .action(async (text: string, amount: string, flags: RegistryFlags) => {
-      if (!/^[1-9]\d{0,38}$/.test(amount)) {
-        throw new ConfigError('stake/amount', `${amount} is not an amount of wei`, {
-          hint: 'use a whole number, such as 1000000000000000000 for one coin',
-        });
-      }
-      const key = typedKey(text, 'stake/key');
-      const change: Change = (registry, from) => bondFor(registry, from, key, BigInt(amount));
-      await send(flags, change, (block) => `bonded ${amount} wei for ${text} in block ${block}\n`);
-    });
+export const bond = defineCommand({
+  name: 'bond',
+  help: 'bond stake for a key in a registry',
+  args: [
+    ['<key>', 'key to bond for: npub1… or hex'],
+    ['<wei>', 'amount in wei'],
+  ],
+  flags: registryFlags,
+  async run(flags, { args: [text, amount] }) {
+    if (!/^[1-9]\d{0,38}$/.test(amount)) {
+      throw new ConfigError('stake/amount', `${amount} is not an amount of wei`, {
+        hint: 'use a whole number, such as 1000000000000000000 for one coin',
+      });
+    }
+    const key = typedKey(text, 'stake/key');
+    const change: Change = (registry, from) => bondFor(registry, from, key, BigInt(amount));
+    await send(flags, change, (block) => `bonded ${amount} wei for ${text} in block ${block}\n`);
+  },
+});
 
-export const exit = (): Command =>
-  commandWith('exit', 'withdraw what this account bonded for a key from its stake', registryFlags)
-    .argument('<key>', 'key the account bonded for: npub1… or hex')
-    .action(async (text: string, flags: RegistryFlags) => {
-      const key = typedKey(text, 'stake/key');
-      const change: Change = (registry, from) => requestExit(registry, from, key);
-      await send(flags, change, (block) => `no longer stake of ${text} from block ${block}\n`);
-    });
+export const exit = defineCommand({
+  name: 'exit',
+  help: 'withdraw what this account bonded for a key from its stake',
+  args: [['<key>', 'key the account bonded for: npub1… or hex']],
+  flags: registryFlags,
+  async run(flags, { args: [text] }) {
+    const key = typedKey(text, 'stake/key');
+    const change: Change = (registry, from) => requestExit(registry, from, key);
+    await send(flags, change, (block) => `no longer stake of ${text} from block ${block}\n`);
+  },
+});
 
-export const payOut = (): Command =>
-  commandWith('withdraw', 'pay out the stake that an exit has unlocked', registryFlags)
-    .argument('<key>', 'key the account bonded for: npub1… or hex')
-    .action(async (text: string, flags: RegistryFlags) => {
-      const key = typedKey(text, 'stake/key');
-      const change: Change = (registry, from) => withdraw(registry, from, key);
-      await send(flags, change, (block) => `paid out in block ${block}\n`);
-    });
+export const payOut = defineCommand({
+  name: 'withdraw',
+  help: 'pay out the stake that an exit has unlocked',
+  args: [['<key>', 'key the account bonded for: npub1… or hex']],
+  flags: registryFlags,
+  async run(flags, { args: [text] }) {
+    const key = typedKey(text, 'stake/key');
+    const change: Change = (registry, from) => withdraw(registry, from, key);
+    await send(flags, change, (block) => `paid out in block ${block}\n`);
+  },
+});
 
 type Change = (registry: Parameters<typeof bondFor>[0], from: string) => Transaction;
 

@@ -2,7 +2,6 @@
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
 import { ChainError, ConfigError } from '../../../base/errors.ts';
 import { collectChunks, collectEvents } from '../../../certified/history/from-relays.ts';
@@ -22,19 +21,13 @@ import type { SignedEvent } from '../../../network/event.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import { anyFeatures } from '../../../run/spec/features.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import {
   connectionFlagNames,
   connectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import {
-  commandWith,
-  type FlagValues,
-  several,
-  text,
-  withDefault,
-} from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
+import { type FlagValues, several, text, withDefault } from '../../../terminal/flag-table.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import { readArchiveFile } from '../../shared/archive-source.ts';
@@ -57,13 +50,13 @@ const slashFlags = {
 
 type SlashFlags = FlagValues<typeof slashFlags>;
 
-export const slash = (): Command =>
-  commandWith(
-    'slash',
+export const slash = defineCommand({
+  name: 'slash',
+  help:
     'prove to a registry deployed with --slash-permille that keys contradicted themselves: ' +
-      'their stake is slashed',
-    slashFlags,
-  ).action(async (flags: SlashFlags, command: Command) => {
+    'their stake is slashed',
+  flags: slashFlags,
+  async run(flags, { signal, command }) {
     refuseUnused(command, [
       {
         flags: [...connectionFlagNames, 'relay', 'allowPrivateRelays'],
@@ -73,24 +66,23 @@ export const slash = (): Command =>
     ]);
     const only = flags.worker === undefined ? undefined : typedKey(flags.worker, 'stake/key');
     const contract = contractOf(flags);
-    await interruptibly(async (signal) => {
-      const pairs = pairsIn(await eventsOf(flags, signal));
-      const proved = [...pairs].filter(([key]) => only === undefined || key === only);
-      if (proved.length === 0) throw nothingProved(flags);
-      await withAccount(flags, async (sender, from) => {
-        for (const [key, pair] of proved) {
-          const done = await shown({ sender, from, contract }, pair);
-          if (typeof done === 'string') {
-            writeNote(`${npubEncode(key)}: ${done}`);
-            process.exitCode = exitCodes.failed.code;
-          } else {
-            const { block, gas } = done;
-            writeOut(`${npubEncode(key)} lost its stake in block ${block}, for ${gas} gas\n`);
-          }
+    const pairs = pairsIn(await eventsOf(flags, signal));
+    const proved = [...pairs].filter(([key]) => only === undefined || key === only);
+    if (proved.length === 0) throw nothingProved(flags);
+    await withAccount(flags, async (sender, from) => {
+      for (const [key, pair] of proved) {
+        const done = await shown({ sender, from, contract }, pair);
+        if (typeof done === 'string') {
+          writeNote(`${npubEncode(key)}: ${done}`);
+          process.exitCode = exitCodes.failed.code;
+        } else {
+          const { block, gas } = done;
+          writeOut(`${npubEncode(key)} lost its stake in block ${block}, for ${gas} gas\n`);
         }
-      });
+      }
     });
-  });
+  },
+});
 
 /** Errors of the contract, and what they mean. */
 const REFUSALS = [

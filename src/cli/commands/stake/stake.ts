@@ -1,6 +1,5 @@
 /** `nostrain stake`: creates, verifies and shows stake snapshots. */
 
-import { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
 import { isHex32 } from '../../../base/bytes.ts';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
@@ -23,9 +22,9 @@ import {
   stakeDifference,
   totalStake,
 } from '../../../run/stake/stake-snapshot.ts';
+import { defineCommand, defineGroup } from '../../../terminal/command.ts';
 import {
   choice,
-  commandWith,
   type FlagValues,
   required,
   several,
@@ -34,7 +33,6 @@ import {
   whole,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/forecast.ts';
@@ -45,22 +43,6 @@ import { findOver, publishOver } from '../../shared/stake-refresh.ts';
 import { link, MAINNET } from './link.ts';
 import { bond, deploy, exit, payOut } from './registry.ts';
 import { slash } from './slash.ts';
-
-export const stake = (): Command =>
-  new Command('stake')
-    .description(
-      'create, verify and show stake snapshots, which weigh the committee of a run; link ' +
-        'keys of other chains',
-    )
-    .addCommand(snapshot())
-    .addCommand(verify())
-    .addCommand(show())
-    .addCommand(link())
-    .addCommand(deploy())
-    .addCommand(bond())
-    .addCommand(exit())
-    .addCommand(payOut())
-    .addCommand(slash());
 
 /** Sources of `stake snapshot`. */
 const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805', 'psyche'] as const;
@@ -101,22 +83,20 @@ const snapshotFlags = {
 
 type SnapshotFlags = FlagValues<typeof snapshotFlags>;
 
-const snapshot = (): Command =>
-  commandWith(
-    'snapshot',
-    'create a stake snapshot from a list, an event or a chain',
-    snapshotFlags,
-  ).action(async (flags: SnapshotFlags, command: Command) => {
+const snapshot = defineCommand({
+  name: 'snapshot',
+  help: 'create a stake snapshot from a list, an event or a chain',
+  flags: snapshotFlags,
+  async run(flags, { signal, command }) {
     refuseUnused(command, snapshotRules(flags));
-    await interruptibly(async (signal) => {
-      const made = await whileSlow('reading the stakes', writeNote, () =>
-        deriveSnapshot(flags, signal),
-      );
-      await writeResult(formatStakeJson(made), flags.output);
-      writeNote(`snapshot ${snapshotId(made)}: ${made.rows.length} keys at block ${made.height}`);
-      if (flags.publish) await publishOver(flags.relay, made, signal);
-    });
-  });
+    const made = await whileSlow('reading the stakes', writeNote, () =>
+      deriveSnapshot(flags, signal),
+    );
+    await writeResult(formatStakeJson(made), flags.output);
+    writeNote(`snapshot ${snapshotId(made)}: ${made.rows.length} keys at block ${made.height}`);
+    if (flags.publish) await publishOver(flags.relay, made, signal);
+  },
+});
 
 /** Returns which flags each source uses. */
 const snapshotRules = ({ from, publish }: SnapshotFlags): readonly FlagRule[] => {
@@ -147,59 +127,57 @@ const snapshotRules = ({ from, publish }: SnapshotFlags): readonly FlagRule[] =>
   ];
 };
 
-const verifyFlags = {
-  id: text('<hex>', 'expected id of the snapshot'),
-  keys: text('<file>', 'tokens: keys whose balances count, one npub per line'),
-  ...accessFlags,
-};
-
-type VerifyFlags = FlagValues<typeof verifyFlags>;
-
-const verify = (): Command =>
-  commandWith('verify', 'check a stake snapshot, and derive it again from its chain', verifyFlags)
-    .argument('<file>', 'file of the snapshot')
-    .action(async (file: string, flags: VerifyFlags) => {
-      await interruptibly(async (signal) => {
-        const document = await readDocument(file);
-        const id = snapshotId(document);
-        if (flags.id !== undefined && flags.id !== id) {
-          throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`, {
-            hint: 'ask the author of the run for the snapshot with that id',
-          });
-        }
-        writeOut(`snapshot ${id}: the document is valid\n`);
-        if (document.strategy === 'file' || flags.rpc.length === 0) {
-          const why = document.strategy === 'file' ? 'it is not from a chain' : 'no --rpc is given';
-          writeOut(`the numbers were not verified: ${why}\n`);
-          return;
-        }
-        const keys = flags.keys === undefined ? undefined : await readKeys(flags.keys);
-        const source = sourceOf(document, { access: accessOf(flags), keys });
-        const difference = stakeDifference(document, await source.snapshot(0, signal));
-        if (difference === undefined) {
-          writeOut(`${source.name} gives the same stakes at block ${document.height}\n`);
-          return;
-        }
-        const { field, one, other } = difference;
-        throw new ConfigError(
-          'stake/differs',
-          `${field} is ${one} in the document, ${other} by ${source.name}`,
-          { hint: 'compare with other endpoints (--rpc URL) before you trust either' },
-        );
+const verify = defineCommand({
+  name: 'verify',
+  help: 'check a stake snapshot, and derive it again from its chain',
+  args: [['<file>', 'file of the snapshot']],
+  flags: {
+    id: text('<hex>', 'expected id of the snapshot'),
+    keys: text('<file>', 'tokens: keys whose balances count, one npub per line'),
+    ...accessFlags,
+  },
+  async run(flags, { args: [file], signal }) {
+    const document = await readDocument(file);
+    const id = snapshotId(document);
+    if (flags.id !== undefined && flags.id !== id) {
+      throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`, {
+        hint: 'ask the author of the run for the snapshot with that id',
       });
-    });
+    }
+    writeOut(`snapshot ${id}: the document is valid\n`);
+    if (document.strategy === 'file' || flags.rpc.length === 0) {
+      const why = document.strategy === 'file' ? 'it is not from a chain' : 'no --rpc is given';
+      writeOut(`the numbers were not verified: ${why}\n`);
+      return;
+    }
+    const keys = flags.keys === undefined ? undefined : await readKeys(flags.keys);
+    const source = sourceOf(document, { access: accessOf(flags), keys });
+    const difference = stakeDifference(document, await source.snapshot(0, signal));
+    if (difference === undefined) {
+      writeOut(`${source.name} gives the same stakes at block ${document.height}\n`);
+      return;
+    }
+    const { field, one, other } = difference;
+    throw new ConfigError(
+      'stake/differs',
+      `${field} is ${one} in the document, ${other} by ${source.name}`,
+      { hint: 'compare with other endpoints (--rpc URL) before you trust either' },
+    );
+  },
+});
 
-const showFlags = {
-  top: withDefault(whole('<n>', 'number of keys to show', 1), 20),
-};
-
-const show = (): Command =>
-  commandWith('show', 'print the largest stakes of a snapshot and their shares', showFlags)
-    .argument('<file>', 'file of the snapshot')
-    .action(async (file: string, { top }: FlagValues<typeof showFlags>) => {
-      const width = process.stdout.columns ?? 120;
-      writeOut(formatStakes(await readDocument(file), width, top));
-    });
+const show = defineCommand({
+  name: 'show',
+  help: 'print the largest stakes of a snapshot and their shares',
+  args: [['<file>', 'file of the snapshot']],
+  flags: {
+    top: withDefault(whole('<n>', 'number of keys to show', 1), 20),
+  },
+  async run({ top }, { args: [file] }) {
+    const width = process.stdout.columns ?? 120;
+    writeOut(formatStakes(await readDocument(file), width, top));
+  },
+});
 
 const readDocument = async (file: string): Promise<StakeSnapshot> =>
   orRefuse(file, parseStakeJson(await readText(file)));
@@ -305,3 +283,10 @@ function needed<K extends keyof SnapshotFlags>(
   if (value !== undefined && value !== null) return value;
   throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name}`, { hint: how });
 }
+
+export const stake = defineGroup(
+  'stake',
+  'create, verify and show stake snapshots, which weigh the committee of a run; link ' +
+    'keys of other chains',
+  [snapshot, verify, show, link, deploy, bond, exit, payOut, slash],
+);

@@ -14,6 +14,7 @@ import { tablesOf } from '../../../node/join/join-run.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Committee } from '../../../run/committee.ts';
 import type { WorkerId } from '../../../run/ids.ts';
+import { defineCommand } from '../../../terminal/command.ts';
 import {
   connectionFlagNames,
   connectionFlags,
@@ -22,7 +23,6 @@ import {
 import {
   checkedText,
   choice,
-  commandWith,
   type FlagValues,
   parsed,
   repeated,
@@ -114,13 +114,15 @@ const whoFlags = {
 
 type WhoFlags = FlagValues<typeof whoFlags>;
 
-const witnessWho = (): Command =>
-  commandWith('who', 'print the keys on the committee of a round, best first', whoFlags).action(
-    (flags: WhoFlags, command: Command) => {
-      refuseUnused(command, rulesOf(flags));
-      return flags.spec === undefined ? drawFrom(flags) : drawIn(flags.spec, flags);
-    },
-  );
+const witnessWho = defineCommand({
+  name: 'who',
+  help: 'print the keys on the committee of a round, best first',
+  flags: whoFlags,
+  run(flags, { command }) {
+    refuseUnused(command, rulesOf(flags));
+    return flags.spec === undefined ? drawFrom(flags) : drawIn(flags.spec, flags);
+  },
+});
 
 /** Returns which flags apply: with --spec the run sets the rules, without it no relay is asked. */
 const rulesOf = ({ spec }: WhoFlags): readonly FlagRule[] => [
@@ -247,13 +249,13 @@ const inspectFlags = {
 
 type InspectFlags = FlagValues<typeof inspectFlags>;
 
-const witnessInspect = (): Command =>
-  commandWith(
-    'inspect',
+const witnessInspect = defineCommand({
+  name: 'inspect',
+  help:
     'print how likely a drawn committee has enough hostile members to forge, take over or ' +
-      'stall a round',
-    inspectFlags,
-  ).action(async (flags: InspectFlags, command: Command) => {
+    'stall a round',
+  flags: inspectFlags,
+  async run(flags, { command }) {
     refuseUnused(command, [
       {
         flags: [...connectionFlagNames, 'allowPrivateRelays'],
@@ -269,7 +271,8 @@ const witnessInspect = (): Command =>
     const input = { keys, hostile, seats, rule, differ, rounds };
     const rows = oddsOf(input);
     writeOut(json ? asJson({ keys, rule, rounds, rows }) : formatOdds(input, rows));
-  });
+  },
+});
 
 /** Returns the parameters of the run's spec, or defaults. */
 async function committeeSource(flags: InspectFlags) {

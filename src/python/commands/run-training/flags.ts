@@ -3,8 +3,8 @@ import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { fields } from '../../../run/options.ts';
 import {
-  addFlags,
   choice,
+  eachWith,
   type Flag,
   type FlagValues,
   several,
@@ -25,7 +25,7 @@ const rateFlag = (
 });
 
 /** Flags in the order of the help. */
-const referenceFlags = {
+const table = {
   worker: text('<name>', 'name of this worker (default: its public key)'),
   runtime: runtimeFlag,
   backend: backendFlag,
@@ -69,16 +69,13 @@ const referenceFlags = {
   ),
 };
 
-export type ReferenceFlags = FlagValues<
-  typeof referenceFlags & { stateFormat: typeof stateFormatFlag }
-> &
-  StateOutput;
+/** These flags, under their own heading. */
+export const referenceFlags = eachWith(table, {
+  group: 'With STATE and DATASET, as in the Python reference:',
+});
 
-/** Adds these flags to a command, under their own heading. */
-export function addReferenceFlags(command: Command): Command {
-  command.optionsGroup('With STATE and DATASET, as in the Python reference:');
-  return addFlags(command, referenceFlags);
-}
+export type ReferenceFlags = FlagValues<typeof table & { stateFormat: typeof stateFormatFlag }> &
+  StateOutput;
 
 /** Throws a ConfigError if one of these flags is used without STATE, where it would have no effect. */
 export function assertNoReferenceFlags(command: Command): void {
