@@ -118,8 +118,9 @@ export async function collect(
 const workersOf = ({ contributions }: RoundInbox): Set<string> =>
   new Set([...contributions.values()].map(({ worker }) => worker));
 
+/** Reports whether a round that closes at its deadline lacks contributions. */
 const missesGradients = ({ sync }: Session['plan'], accepted: number): boolean =>
-  accepted === 0 || (sync.strategy === 'strict' && accepted < sync.workers);
+  accepted === 0 || sync.strategy === 'strict';
 
 function incomplete(inbox: RoundInbox, round: number, session: Session): RelayError {
   const { plan, ports } = session;

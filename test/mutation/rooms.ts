@@ -54,7 +54,11 @@ export const mutationRooms: Readonly<Record<string, MutationRoom>> = {
   },
   worker: {
     sources: ['src/worker/**/*.ts'],
-    tests: ['test/worker/*.test.ts'],
+    tests: [
+      'test/worker/*.test.ts',
+      'test/consensus/scores.test.ts',
+      'test/certified/{removed-packing,scoring}.test.ts',
+    ],
     // whole runs: of every payload, over throttled or faulty relays, against the result of one worker
     without: [
       ...['chunked-payloads', 'error-feedback', 'fragments', 'hostile-relays'],

@@ -82,6 +82,30 @@ describe('N-06: collection strategies', () => {
     expect(closed.afterMs).toBe(10_000);
   });
 
+  it.each([
+    ['a wrong shape among other refusals', ['bad-signature', 'wrong-shape'], {}, '--seed'],
+    ['relays, if all of them are at fault', [], { troubles: () => ['one is closed'] }, '--relay'],
+    ['absent workers otherwise', ['bad-signature'], {}, 'strict:N'],
+  ] as const)('strict blames %s', async (_, reasons, wire, hint) => {
+    const { clock, ports, closed } = start({ strategy: 'strict', workers: 2 }, { wire });
+    for (const reason of reasons)
+      ports.refuse({ worker: undefined, reason: reason as never, detail: 'x' });
+    await clock.advance(11_000);
+    expect(closed.error?.hint).toContain(hint);
+    expect(closed.error?.message).toBe(
+      [
+        'round 1 has 1 of 2 gradients after 10 s',
+        reasons.length > 0 && `refused ${reasons.map((r) => `unknown worker: ${r}`).join(', ')}`,
+        hint === '--relay' && 'one is closed',
+      ]
+        .filter(Boolean)
+        .join('; '),
+    );
+    expect(ports.events.filter(({ type }) => type === 'refused')).toEqual(
+      reasons.map((reason) => ({ type: 'refused', round: 0, reason, detail: 'x' })),
+    );
+  });
+
   it('quorum closes at floor(n/2)+1 of the live workers', async () => {
     const { clock, ports, closed } = start(
       { strategy: 'quorum' },

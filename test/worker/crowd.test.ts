@@ -98,3 +98,47 @@ it('says goodbye for at most three seconds, even if no relay answers', async () 
   await clock.advance(1);
   await stopping;
 });
+
+it('says why no relay took a heartbeat, unless all are away or it says goodbye', async () => {
+  const { clock, ports, heartbeats } = publisher(0);
+  const failed = [{ relay: 'one', message: 'blocked', isTemporary: false }];
+  let reachable = ['one'];
+  const settled = Promise.resolve({ accepted: [], failed });
+  Object.assign(ports.wire, {
+    reachable: () => reachable,
+    sendHeartbeat: () => ({ taken: Promise.resolve(false), settled }),
+  });
+  const refused = async () => {
+    expect(await heartbeats.send(content)).toBe(false);
+    return ports.events.splice(0);
+  };
+  const message = 'no relay took the heartbeat (one blocked)';
+  expect(await refused()).toEqual([{ type: 'notice', message }]);
+  reachable = [];
+  expect(await refused()).toEqual([]);
+  reachable = ['one'];
+  const stopping = heartbeats.stop();
+  await clock.advance(0);
+  await stopping;
+  expect(ports.events).toEqual([]);
+});
+
+it('hurries while others wait for it, but not on relays that limit rates', async () => {
+  for (const [isRateLimited, seconds] of [
+    [false, 5],
+    [true, 60],
+  ] as const) {
+    const clock = createManualClock();
+    const ports = fakePorts(clock, { isRateLimited });
+    const session = { plan: plan(), ports, signal: new AbortController().signal };
+    const heartbeats = createHeartbeatPublisher(session);
+    heartbeats.publishNow();
+    expect(ports.heartbeatsSent).toEqual([]);
+    heartbeats.hurry(true);
+    heartbeats.update(content);
+    await clock.advance(120_000);
+    const [first, second] = ports.heartbeatsSent;
+    expect(second!.atMs - first!.atMs).toBe(1000 * seconds);
+    await heartbeats.stop();
+  }
+});

@@ -7,6 +7,7 @@ import { systemClock } from 'nostrain/base';
 import { initialParameters } from 'nostrain/model';
 import { createTrainer, openRunFolder } from 'nostrain/node';
 import type { EngineTrainer } from 'nostrain/node/parts';
+import { decodeSafetensors, encodeSafetensors } from 'nostrain/tensor';
 import { genesis, noMembers, runWorker, type TrainTask, type WorkerState } from 'nostrain/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { HalfPhase, PhaseStore } from '../../src/worker/ports.ts';
@@ -137,10 +138,10 @@ describe('a saved inner phase', () => {
     ...{ done: 2, vectors: [Float32Array.of(1, 2, 3, 4)], losses: Float32Array.of(5, 4) },
     seconds: 0.5,
   };
-  const keeperOn = (phase: PhaseStore, more = {}) => {
+  const keeperOn = (phase: PhaseStore | undefined, more = {}) => {
     const clock = createManualClock();
     const ports = fakePorts(clock);
-    const store = { ...ports.store, phase };
+    const store = { ...ports.store, ...(phase && { phase }) };
     const session = { plan: plan(more), ports: { ...ports, store } };
     const keeper = new PhaseKeeper({ ...session, signal: new AbortController().signal });
     return { clock, keeper };
@@ -175,6 +176,29 @@ describe('a saved inner phase', () => {
       const cut = memory(bytes!.slice(0, length));
       expect((await keeperOn(cut).keeper.keepingOf(task))!.from).toBeUndefined();
     }
+  });
+
+  it('is ignored if it is of another format, or no step was taken', async () => {
+    const kept = async (half: HalfPhase, change: object = {}) => {
+      const store = memory();
+      await (await keeperOn(store).keeper.keepingOf(task))!.keep(half);
+      const read = decodeSafetensors(store.all[0]!);
+      if (!read.ok) throw new Error(read.issue.message);
+      const { tensors, metadata } = read.value;
+      const file = encodeSafetensors({ tensors, metadata: { ...metadata, ...change } });
+      return (await keeperOn(memory(file)).keeper.keepingOf(task))!.from;
+    };
+    expect(await kept(half)).toEqual(half);
+    for (const change of [{ format: 'pt' }, { version: '2' }, { done: '1' }, { seconds: 'x' }]) {
+      expect(await kept(half, change)).toBeUndefined();
+    }
+    expect(await kept({ ...half, done: 0, losses: new Float32Array(0) })).toBeUndefined();
+  });
+
+  it('is not kept by a store that has no place for it', async () => {
+    const { keeper } = keeperOn(undefined);
+    expect(await keeper.keepingOf(task)).toBeUndefined();
+    expect(await keeper.isLeft(task)).toBe(false);
   });
 
   it('is written every five seconds, and takes at most a fiftieth of the time', async () => {

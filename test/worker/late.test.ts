@@ -119,6 +119,68 @@ describe('messages about other workers', () => {
     }
   });
 
+  it('name the differences, each in its own words, and at most four of them', () => {
+    const with_ = (settings: string, ...nonDefault: readonly string[]) => ({
+      ...settingsOf(settings),
+      nonDefault: ['model=linear', ...nonDefault],
+    });
+    const told = (ours: readonly string[], theirs: readonly string[]) =>
+      differenceIn(with_('1', ...ours), with_('2', ...theirs), 'bob');
+    const base = (hash: string, name: string) => `base=${hash.repeat(32)} ${name}`;
+    const stop = 'Neither counts the other; stop one and';
+    expect(told([], [])).toBe(
+      `Worker bob started with other settings, or runs another version of nostrain. ${stop} start it as the other was.`,
+    );
+    expect(told(['seed=2'], [])).toBe(
+      `Worker bob started with another seed (1, yours is 2). ${stop} use the same --seed.`,
+    );
+    const [two, five] = [
+      ['batchSize=3', 'seed=2'],
+      ['momentum=0.1', 'owners=2', 'rounds=3'],
+    ];
+    expect(told(two, [])).toMatch(
+      /^Worker bob started with other settings: .*\(yours is .*, .*\(yours is [^,]*\)\. Neither .* use the same --\S+, --\S+\.$/,
+    );
+    expect(told([...two, ...five], [])).toMatch(/\) and 1 more\. Neither/);
+    const [one, other] = [base('a', 'm.bin'), base('a', 'c.json')];
+    expect(told([one, other], [base('b', 'm.bin'), other])).toBe(
+      `Worker bob started from another base: m.bin differs. ${stop} give both the same --base.`,
+    );
+    expect(told([one, other], [base('b', 'm.bin'), base('b', 'c.json')])).toContain(
+      'another base: c.json, m.bin differ. ',
+    );
+    // a setting explains more than a file
+    expect(told([one, 'seed=2'], [base('b', 'm.bin')])).toContain('another seed');
+  });
+
+  it('name another division of the data, or the same part of it, but not other parts', () => {
+    const told = (ours: string, theirs: string) =>
+      differenceIn({ ...settingsOf('1'), shard: ours }, { ...settingsOf('1'), shard: theirs }, 'b');
+    expect(told('1/2', '1/3')).toContain(
+      'another number of parts (--shard 1/3, yours is 1/2): use the same N',
+    );
+    expect(told('2/3', '2/3')).toContain('the same part of the data (--shard 2/3)');
+    expect([told('1/3', '2/3'), told('1/1', '1/1')]).toEqual([undefined, undefined]);
+  });
+
+  it('warn of more workers than a strict round counts, of any settings without a fingerprint', async () => {
+    const noticesWith = async (workers: number, sync: 'strict' | 'quorum' = 'strict') => {
+      const strategy = sync === 'strict' ? { strategy: sync, workers } : { strategy: sync };
+      const more = { sync: strategy, waitFor: 3, fingerprint: undefined };
+      const fingerprint = settingsOf('other');
+      const session = sessionWith([{ fingerprint }, { worker: C }], [], more);
+      await waitForWorkers(session, () => undefined);
+      return session.ports.events.map((event) => event.type === 'notice' && event.message);
+    };
+    expect(await noticesWith(2)).toEqual([
+      expect.stringMatching(
+        /^3 workers are online and --sync strict:2 counts 2: .*--sync strict:3$/,
+      ),
+    ]);
+    expect(await noticesWith(3)).toEqual([]);
+    expect(await noticesWith(0, 'quorum')).toEqual([]);
+  });
+
   it('name files of strangers on one line, without control characters', () => {
     const files = ['a.txt\u001b[31m\nb', 'c', 'd', 'e', 'f'];
     const withFiles = (hash: string) => ({
@@ -128,7 +190,5 @@ describe('messages about other workers', () => {
     const told = differenceIn(withFiles('1'), withFiles('2'), 'bob');
     expect(told).toMatch(/started from another base: .* and 1 more differ/);
     expect([...told!].filter((letter) => letter < ' ')).toEqual([]);
-    expect(differenceIn(settingsOf('1'), settingsOf('1'), 'bob')).toBeUndefined();
-    expect(differenceIn({ ...settingsOf('1'), shard: '2/3' }, { ...settingsOf('1'), shard: '2/3' }, 'bob')).toContain('--shard 2/3'); // biome-ignore format: one line
   });
 });

@@ -236,6 +236,25 @@ describe('runWorker', () => {
     ]);
   });
 
+  it('measures bits per byte, accuracy and a sample if the model has them, and nothing unasked', async () => {
+    const alone = { rounds: 1, sync: { strategy: 'strict', workers: 1 } } as const;
+    const measured = async (more: Parameters<typeof plan>[0], accuracy?: object) => {
+      const { clock, ports, outcome } = play({ ...alone, ...more });
+      Object.assign(ports.trainer, { evaluate: async () => 6 * Math.LN2, ...accuracy });
+      await clock.advance(20_000);
+      const { validationLoss, bitsPerByte, ...rest } = (await outcome).value!.rounds[0]!;
+      return [validationLoss, bitsPerByte, rest.accuracy, rest.sample];
+    };
+    const none = [undefined, undefined, undefined, undefined];
+    expect(await measured({})).toEqual(none);
+    expect(await measured({ evaluate: true })).toEqual([6 * Math.LN2, ...none.slice(1)]);
+    const writeSample = async (params: Float32Array, round: number) => `${params} ${round}`;
+    const all = { evaluate: true, bytesPerToken: 3, writeSample };
+    expect(await measured(all, { accuracy: async () => 0.5 })).toEqual([
+      ...[6 * Math.LN2, 2, 0.5, '-0.5,-0.5 0'],
+    ]);
+  });
+
   it.each([
     [false, 10],
     [true, 40],

@@ -29,6 +29,7 @@ function stage() {
       ...{ worker, round, intervalSeconds: 10, createdAt: nowMs / 1000, leaving: false },
       ...{ digest: undefined, cohort: undefined, ...more },
     });
+  const forget = (worker: string) => heartbeats.delete(worker);
   const told = async () => {
     changed.notify();
     await new Promise((resolve) => setTimeout(resolve));
@@ -39,7 +40,7 @@ function stage() {
   };
   const { check, follow } = reportPeers(session);
   const watch = { follow, ...watchChanges(changed, check) };
-  return { watch, beat, told, pass };
+  return { watch, beat, told, pass, forget };
 }
 
 it('reports every change of every other worker once', async () => {
@@ -77,4 +78,27 @@ it('reports every change of every other worker once', async () => {
   await watch.stop();
   beat(carol, 2);
   expect(await told()).toEqual([]);
+});
+
+it('reports a new name, and a contribution that comes before any heartbeat', async () => {
+  const { watch, beat, told, forget } = stage();
+  const arrived = new Map([[carol, 5]]);
+  watch.follow(0, { arrived: () => arrived });
+  const sent = { type: 'peer', worker: carol, state: 'sent', round: 0, eventBytes: 5 };
+  expect(await told()).toEqual([sent]);
+  const training = { type: 'peer', worker: bob, state: 'training', round: 0 };
+  for (const name of ['Bob', 'Robert']) {
+    beat(bob, 0, { name });
+    expect(await told()).toEqual([{ ...training, name }]);
+  }
+  arrived.set(bob, 7);
+  expect(await told()).toEqual([{ ...sent, worker: bob, eventBytes: 7, name: 'Robert' }]);
+  // one that comes back is reported again
+  forget(bob);
+  arrived.clear();
+  expect(await told()).toEqual([]);
+  beat(bob, 0);
+  arrived.set(carol, 5);
+  expect(await told()).toEqual([training, sent]);
+  await watch.stop();
 });

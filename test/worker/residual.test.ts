@@ -136,8 +136,17 @@ const kept = (rule: ResidualRule) => {
   return [0, 1, 2].map((chunk) => residual[chunk * CHUNK_LENGTH]);
 };
 
-it('keeps what was not sent', () => {
+it('keeps what was not sent, and counts its share of the chunks that were', () => {
   expect(kept('feedback')).toEqual([2, 3, 3]);
+  const share = (...values: readonly number[]) => {
+    const delta = new Float64Array(size);
+    delta.set(values);
+    return takeSent(delta, sent, 'feedback').share;
+  };
+  expect(takeSent(new Float64Array(size).fill(3), sent, 'feedback').share).toBeCloseTo(4 / 9, 12);
+  // a chunk of noise: more is left than there was
+  expect(share(1)).toBe(CHUNK_LENGTH - 1);
+  expect(share()).toBe(0);
 });
 
 it('drops everything without a residual', () => {

@@ -38,6 +38,34 @@ describe('the file of a state', () => {
     expect(decode(changed({ without: 'unpacked' }))).not.toHaveProperty('unpacked');
   });
 
+  it('holds a gradient that was not sent yet, and losses that are no numbers', () => {
+    const event = {
+      ...{ id: 'a'.repeat(64), pubkey: 'b'.repeat(64), created_at: 1, kind: 7810, tags: [] },
+      ...{ content: 'c', sig: 'd'.repeat(128) },
+    };
+    const numbers = { payloadBytes: 1, eventBytes: 2, secondsTraining: 3, residualShare: 0.5 };
+    const sent = { ...numbers, event, roster: ['a'], trainingLoss: Number.NaN };
+    const summary = {
+      ...{ ...numbers, index: 3, base: 'b', digest: 'd', accepted: ['a'], refused: [] },
+      completionReason: 'strict' as const,
+      ...{ trainingLoss: 1, validationLoss: Number.NaN, secondsWaiting: 4, seconds: 5 },
+    };
+    const payload = Uint8Array.of(1, 2, 255);
+    for (const more of [{}, { payload }]) {
+      const full = { ...state, rounds: [summary], sent: { ...sent, ...more } as never };
+      expect(decode(encodeState(full))).toEqual(full);
+    }
+    // older files have no totals
+    const record = { seconds: undefined, norms: undefined, rounds: [summary, summary] };
+    expect(decode(changed({ record }))).toMatchObject({
+      ...{ norms: [], seconds: { training: 6, waiting: 8 } },
+    });
+    for (const wrong of [{ payload: '!' }, { roster: [1] }, { eventBytes: 'x' }, { event: '{}' }]) {
+      const saved = { ...sent, event: JSON.stringify(event), ...wrong };
+      expect(decode(changed({ record: { sent: saved } }))).toContain('history');
+    }
+  });
+
   it.each([
     ['another version', { metadata: { version: '2' } }, 'version 2'],
     ['another format', { metadata: { format: 'pt' } }, 'not a saved run'],
@@ -50,6 +78,7 @@ describe('the file of a state', () => {
     ['norms that are not numbers', { record: { norms: ['x'] } }, 'history'],
     ['outer norms that are no lists', { record: { outerNorms: [1] } }, 'history'],
     ['a folded round of -1', { record: { folded: { a: -1 } } }, 'history'],
+    ['a gradient that is a number', { record: { sent: 1 } }, 'history'],
     ['half a gradient', { record: { sent: { event: '{}' } } }, 'history'],
     ['half a round', { record: { rounds: [{ index: 1 }] } }, 'history'],
   ])('with %s is refused', (_, change, words) => {
