@@ -13,6 +13,7 @@ import { chunkedFields } from '../../src/run/chunked-files.ts';
 import { inputFields } from '../../src/run/input.ts';
 import { joinNames, spell, unspecifiedNames } from '../../src/run/settings.ts';
 import { type FeatureName, ownedSpecFields } from '../../src/run/spec/features.ts';
+import { shapes } from '../../src/run/spec/model-spec.ts';
 import {
   evaluationFields,
   groupFields,
@@ -21,7 +22,7 @@ import {
   variantFields,
   variantTags,
 } from '../../src/run/spec/spec-table.ts';
-import { adapterFields, fileFields, shapes } from '../../src/run/spec/start.ts';
+import { adapterFields, fileFields } from '../../src/run/spec/start.ts';
 
 /** A file `nostrain run create` takes. */
 export const example = `name = "four friends"

@@ -6,7 +6,7 @@
 import { ConfigError } from '../../base/errors.ts';
 import { isObject, isWithin } from '../../base/shape.ts';
 import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
-import { shapes } from '../../run/spec/start.ts';
+import { shapes } from '../../run/spec/model-spec.ts';
 
 /** Options without effect on logits: generation, heads for other tasks, other training, file formats. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(

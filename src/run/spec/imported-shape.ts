@@ -8,10 +8,7 @@ import { type Group, reading, row, type Values, whole } from '../field.ts';
 import { memberOf, objectOf, readFields, refuseUnknown, wrong } from './spec-readers.ts';
 
 /** A trained tensor or running statistic, in the order of the parameters. */
-export interface ImportedParameter {
-  readonly name: string;
-  readonly shape: readonly number[];
-}
+export type ImportedParameter = Values<typeof tensorFields>;
 
 type ImportedData = {
   readonly [K in FormName]: { readonly kind: K } & Values<(typeof dataFields)[K]>;

@@ -1,4 +1,5 @@
 /** Models and optimizers as plain data, the same on every worker. */
+import { choice, type Group, real, row, type Values, whole, yesNo } from '../field.ts';
 
 /** Linear regression: features -> 1 output, mean squared error. */
 export interface LinearSpec {
@@ -67,67 +68,78 @@ export interface GptSpec {
   readonly experts?: Experts;
 }
 
+const sizes = {
+  vocabulary: row('rows of the table of tokens', whole(1, 2 ** 21)),
+  width: row('width of the residual stream', whole(1, 65_536)),
+  layers: row('number of blocks', whole(1, 1024)),
+  heads: row('attention heads per block', whole(1, 1024)),
+  ffn: row('hidden width of the feed-forward layers', whole(1, 262_144)),
+  normEpsilon: row('added to variances in norms', real(0, 1, 'from')),
+  tied: row('the last layer is the table of tokens', yesNo()),
+  deviation: row('standard deviation of random first weights', real(0, 1000)),
+};
+
+/** Sizes of the model families that can be a base. */
+export const shapes = {
+  llama: {
+    ...sizes,
+    keyValueHeads: row('heads of keys and values', whole(1, 1024)),
+    headSize: row('width of a head', whole(1, 65_536)),
+    queryKeyNorm: row('queries and keys go through a norm of each head', yesNo()),
+  },
+  gpt2: {
+    ...sizes,
+    positions: row('rows of the table of positions', whole(1, 2 ** 21)),
+    activation: row('of the feed-forward layers', choice(['gelu', 'gelu-tanh', 'relu'])),
+  },
+} as const satisfies Readonly<Record<string, Group>>;
+
+/** Which linear layers add a bias. */
+export const bias = {
+  queryKeyValue: row('queries, keys and values add a bias', yesNo()),
+  attentionOutput: row('the output of attention adds a bias', yesNo()),
+  feedforward: row('feed-forward layers add a bias', yesNo()),
+} as const satisfies Group;
+
+const factor = (help: string) => row(help, real(0, 1e12, 'from'));
+/** Rotary positions. */
+export const ropeBase = { base: factor('base of the rotary frequencies') };
+/** How rotary positions reach beyond pretraining, by type. */
+export const ropeScalings = {
+  linear: { factor: factor('positions are divided by it') },
+  llama3: {
+    factor: factor('low frequencies are divided by it'),
+    lowFrequencyFactor: factor('where low frequencies end'),
+    highFrequencyFactor: factor('where high frequencies begin'),
+    originalContext: row('context of pretraining', whole(1, 2 ** 31)),
+  },
+} as const satisfies Readonly<Record<string, Group>>;
+
 /** How rotary positions are extended beyond pretraining; names as in the configs of Hugging Face. */
-export type RopeScaling =
-  | { readonly type: 'linear'; readonly factor: number }
-  | {
-      readonly type: 'llama3';
-      readonly factor: number;
-      readonly lowFrequencyFactor: number;
-      readonly highFrequencyFactor: number;
-      readonly originalContext: number;
-    };
+export type RopeScaling = {
+  readonly [K in keyof typeof ropeScalings]: { readonly type: K } & Values<
+    (typeof ropeScalings)[K]
+  >;
+}[keyof typeof ropeScalings];
 
 /** The decoders of Llama, Mistral, Qwen2 and Qwen3: RMSNorm, rotary positions, grouped queries, SwiGLU. */
-export interface LlamaSpec {
+export interface LlamaSpec extends Values<typeof shapes.llama> {
   readonly architecture: 'llama';
-  readonly vocabulary: number;
-  readonly width: number;
-  readonly layers: number;
-  readonly heads: number;
-  /** Heads of keys and values, each shared by the same number of query heads. */
-  readonly keyValueHeads: number;
-  readonly headSize: number;
-  readonly ffn: number;
   /** Tokens of one window. */
   readonly context: number;
-  readonly normEpsilon: number;
-  readonly rope: { readonly base: number; readonly scaling?: RopeScaling };
-  /** The last layer is the table of token embeddings. */
-  readonly tied: boolean;
-  /** Which linear layers add a bias. */
-  readonly bias: {
-    readonly queryKeyValue: boolean;
-    readonly attentionOutput: boolean;
-    readonly feedforward: boolean;
-  };
-  /** Whether queries and keys are normalized per head. */
-  readonly queryKeyNorm: boolean;
+  readonly rope: Values<typeof ropeBase> & { readonly scaling?: RopeScaling };
+  readonly bias: Values<typeof bias>;
   /** Attention window in tokens, including the current one; absent means full attention. */
   readonly window?: number;
-  /** Standard deviation of random first weights. */
-  readonly deviation: number;
   readonly tiers?: Tiers;
   readonly experts?: Experts;
 }
 
 /** GPT-2: learned positions, LayerNorm with biases, GELU. */
-export interface Gpt2Spec {
+export interface Gpt2Spec extends Values<typeof shapes.gpt2> {
   readonly architecture: 'gpt2';
-  readonly vocabulary: number;
-  readonly width: number;
-  readonly layers: number;
-  readonly heads: number;
-  readonly ffn: number;
   /** Tokens of one window, at most `positions`. */
   readonly context: number;
-  /** Rows of the table of positions. */
-  readonly positions: number;
-  readonly normEpsilon: number;
-  /** GELU, or its approximation by tanh. */
-  readonly activation: 'gelu' | 'gelu-tanh' | 'relu';
-  readonly tied: boolean;
-  readonly deviation: number;
   readonly tiers?: Tiers;
 }
 

@@ -1,25 +1,11 @@
 /** The section `parent` of a run spec: the certified state of another run from which a fork starts. */
 import type { Untyped } from '../../base/shape.ts';
-import { hash, key, row, whole } from '../field.ts';
-import type { Digest, WorkerId } from '../ids.ts';
+import { hash, key, row, type Values, whole } from '../field.ts';
 import { relayUrls } from './list-fields.ts';
 import { readGroup } from './spec-readers.ts';
 
 /** Lineage of a fork. The roots name the state; relays are hints. */
-export interface Parent {
-  readonly run: Digest;
-  readonly author: WorkerId;
-  /** Relays that had the parent's events. */
-  readonly relays: readonly string[];
-  /** Number of rounds of the parent that led to the state. */
-  readonly rounds: number;
-  /** Digest of the outcome of the last of them. */
-  readonly outcome: Digest;
-  /** Model root in that outcome. */
-  readonly root: Digest;
-  /** Model root of round 0 of the fork: the same parameters, without momentum. */
-  readonly first: Digest;
-}
+export type Parent = Values<typeof parentFields>;
 
 /** Maximum number of rounds, as in `training.rounds`. */
 const MOST_ROUNDS = 1_000_000;

@@ -8,30 +8,25 @@ import { canonicalJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { hashFields } from '../../base/hash.ts';
 import { isHash, isObject, isText, listOf, type Untyped } from '../../base/shape.ts';
-import {
-  choice,
-  type Group,
-  hash,
-  reading,
-  real,
-  row,
-  type Values,
-  whole,
-  yesNo,
-} from '../field.ts';
+import { type Group, hash, reading, row, type Values, whole } from '../field.ts';
 import type { Digest } from '../ids.ts';
 import { fields } from '../options.ts';
 import type { AdapterName, Settings } from '../settings.ts';
 import { type ImportedShape, readImportedShape } from './imported-shape.ts';
-import { type DecoderSpec, type Gpt2Spec, type LlamaSpec, MOST_TIERS } from './model-spec.ts';
+import {
+  bias,
+  type DecoderSpec,
+  type Gpt2Spec,
+  type LlamaSpec,
+  MOST_TIERS,
+  ropeBase,
+  ropeScalings,
+  shapes,
+} from './model-spec.ts';
 import { memberOf, objectOf, readFields, readGroup, refuseUnknown, wrong } from './spec-readers.ts';
 
 /** A file, identified by its contents. */
-export interface BaseFile {
-  readonly name: string;
-  readonly bytes: number;
-  readonly sha256: Digest;
-}
+export type BaseFile = Values<typeof fileFields>;
 
 /** Identity of a published model: equal identities mean equal weights and tokens. */
 export interface BaseIdentity {
@@ -84,49 +79,6 @@ const MOST_FILES = 1024;
 const MOST_HINTS = 8;
 const LONGEST_HINT = 300;
 
-const sizes = {
-  vocabulary: row('rows of the table of tokens', whole(1, 2 ** 21)),
-  width: row('width of the residual stream', whole(1, 65_536)),
-  layers: row('number of blocks', whole(1, 1024)),
-  heads: row('attention heads per block', whole(1, 1024)),
-  ffn: row('hidden width of the feed-forward layers', whole(1, 262_144)),
-  normEpsilon: row('added to variances in norms', real(0, 1, 'from')),
-  tied: row('the last layer is the table of tokens', yesNo()),
-  deviation: row('standard deviation of random first weights', real(0, 1000)),
-};
-
-/** Sizes of the model families that can be a base. */
-export const shapes = {
-  llama: {
-    ...sizes,
-    keyValueHeads: row('heads of keys and values', whole(1, 1024)),
-    headSize: row('width of a head', whole(1, 65_536)),
-    queryKeyNorm: row('queries and keys go through a norm of each head', yesNo()),
-  },
-  gpt2: {
-    ...sizes,
-    positions: row('rows of the table of positions', whole(1, 2 ** 21)),
-    activation: row('of the feed-forward layers', choice(['gelu', 'gelu-tanh', 'relu'])),
-  },
-} as const satisfies Readonly<Record<BaseShape['architecture'], Group>>;
-
-const bias = {
-  queryKeyValue: row('queries, keys and values add a bias', yesNo()),
-  attentionOutput: row('the output of attention adds a bias', yesNo()),
-  feedforward: row('feed-forward layers add a bias', yesNo()),
-} as const satisfies Group;
-
-const factor = (help: string) => row(help, real(0, 1e12, 'from'));
-const ropeBase = { base: factor('base of the rotary frequencies') };
-const scalings = {
-  linear: { factor: factor('positions are divided by it') },
-  llama3: {
-    factor: factor('low frequencies are divided by it'),
-    lowFrequencyFactor: factor('where low frequencies end'),
-    highFrequencyFactor: factor('where high frequencies begin'),
-    originalContext: row('context of pretraining', whole(1, 2 ** 31)),
-  },
-} as const satisfies Readonly<Record<string, Group>>;
 const window = {
   window: row('attention window in tokens, including the current one', whole(1, 2 ** 31)),
 };
@@ -259,10 +211,10 @@ function readScaling(rope: Untyped): Pick<LlamaSpec['rope'], 'scaling'> {
   if (!isObject(scaling)) throw wrong(at.slice(0, -1), scaling, 'an object with a type');
   const { type, ...rest } = scaling;
   if (type !== 'linear' && type !== 'llama3') throw wrong(`${at}type`, type, 'linear or llama3');
-  refuseUnknown(rest, Object.keys(scalings[type]), at);
+  refuseUnknown(rest, Object.keys(ropeScalings[type]), at);
   return type === 'linear'
-    ? { scaling: { type, ...readFields(rest, scalings.linear, at) } }
-    : { scaling: { type, ...readFields(rest, scalings.llama3, at) } };
+    ? { scaling: { type, ...readFields(rest, ropeScalings.linear, at) } }
+    : { scaling: { type, ...readFields(rest, ropeScalings.llama3, at) } };
 }
 
 /** Throws a ConfigError (`base/other`) that names the first file by which a base is not the one of a run. */
