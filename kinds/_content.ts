@@ -158,6 +158,11 @@ type Allowed<M extends Members> = {
     | undefined;
 };
 
+/** Reports whether a content leaves a value out: it is undefined, an empty list or an object without members. */
+const isAbsent = (value: unknown): boolean =>
+  value === undefined ||
+  (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
+
 /** A JSON object with exactly these members in canonical form (RFC 8785): keys sorted, no spaces. */
 export function canonicalObject<const M extends Members>(
   members: M,
@@ -167,7 +172,7 @@ export function canonicalObject<const M extends Members>(
   const heads = fields.map(([key]) => [key, `${JSON.stringify(key)}:`] as const);
   const write = (value: Readonly<Record<string, unknown>>): string =>
     `{${heads
-      .filter(([key]) => value[key] !== undefined)
+      .filter(([key]) => !isAbsent(value[key]))
       .map(([key, head]) => head + canonical(value[key]))
       .join(',')}}`;
   return {

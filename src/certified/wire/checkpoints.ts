@@ -88,17 +88,12 @@ export function publishedDraft(
   lifetime: Lifetime,
   hash: Sha256 = pureSha256,
 ): EventDraft {
-  const { run, round, outcome, modelRoot, ledgerRoot, model, ledger } = state;
-  const modelBytes = model.reduce((sum, { length }) => sum + length, 0);
+  const { model, ledger, ...claim } = state;
+  const { run, round, modelRoot } = claim;
   return certifiedCheckpoint.build(
     {
-      run,
-      round,
-      outcome,
-      ledgerRoot,
-      ...withFeatures(state.features),
-      modelRoot,
-      modelBytes,
+      ...claim,
+      modelBytes: model.reduce((sum, { length }) => sum + length, 0),
       ledgerChunks: chunkTree(ledger, hash).root,
       ledgerBytes: ledger.length,
       scope: [run, `${run}/${round}`],

@@ -34,49 +34,27 @@ import type {
 /** Returns the unsigned event of a join, a leave or a view-change vote. */
 export function buildMember(message: Notice | ViewChangeVote, lifetime: Lifetime): EventDraft {
   const { run } = message;
-  const common = { run, scope: [run], expiration: expirationOf(lifetime) };
-  if (message.type === 'leave') {
-    return memberKind.build({ ...common, type: 'leave', last: message.last }, lifetime.createdAt);
-  }
+  const build = (fields: Omit<Parameters<typeof memberKind.build>[0], 'scope' | 'expiration'>) => {
+    const scope = fields.round === undefined ? [run] : [run, `${run}/${fields.round}`];
+    const expiration = expirationOf(lifetime);
+    return memberKind.build({ ...fields, scope, expiration }, lifetime.createdAt);
+  };
   if (message.type === 'join') {
-    const { after, tip, evidence, features } = message;
-    const optionalEvidence = evidence === '' ? undefined : evidence;
-    return memberKind.build(
-      {
-        ...common,
-        type: 'join',
-        after,
-        tip,
-        evidence: optionalEvidence,
-        ...withFeatures(features),
-      },
-      lifetime.createdAt,
-    );
+    const { evidence, ...join } = message;
+    return build({ ...join, evidence: evidence === '' ? undefined : evidence });
   }
-  if (message.type === 'verdict') {
-    const { checked, accused, manifest, reason } = message;
-    const more = { checked, accused, manifest, reason };
-    return memberKind.build({ ...common, type: 'verdict', ...more }, lifetime.createdAt);
-  }
-  const { round, attempt, parent, prepared } = message;
-  return memberKind.build(
-    {
-      ...common,
-      type: 'ballot',
-      round,
-      attempt,
-      parent,
-      scope: [run, `${run}/${round}`],
-      ...(prepared && {
-        preparedAttempt: prepared.attempt,
-        preparedView: prepared.view,
-        preparedDigest: prepared.digest,
-        preparedProposal: prepared.proposal,
-        prepares: prepared.prepares,
-      }),
-    },
-    lifetime.createdAt,
-  );
+  if (message.type !== 'ballot') return build(message);
+  const { prepared, ...ballot } = message;
+  return build({
+    ...ballot,
+    ...(prepared && {
+      preparedAttempt: prepared.attempt,
+      preparedView: prepared.view,
+      preparedDigest: prepared.digest,
+      preparedProposal: prepared.proposal,
+      prepares: prepared.prepares,
+    }),
+  });
 }
 
 /** Reads a member event, or returns why it does not count. */
@@ -101,27 +79,12 @@ export function toMember(
   }
   if (fields.type === 'verdict') {
     if (!features.names.includes('jury')) return reject(event, 'malformed', 'the run has no jury');
-    const { checked, accused, manifest, reason } = fields;
-    const verdict: CheckVerdict = {
-      type: 'verdict',
-      run,
-      checked: checked!,
-      accused: accused!,
-      manifest: manifest!,
-      reason: reason!,
-    };
-    return accept({ ...signed, ...verdict });
+    const { checked, accused, manifest, reason } = fields as CheckVerdict;
+    return accept({ ...signed, type: 'verdict', run, checked, accused, manifest, reason });
   }
-  const { round, attempt, parent } = fields;
-  return accept({
-    ...signed,
-    run,
-    type: 'ballot',
-    round: round!,
-    attempt: attempt!,
-    parent: parent!,
-    prepared: preparedOf(fields),
-  });
+  const { round, attempt, parent } = fields as Omit<ViewChangeVote, 'prepared'>;
+  const prepared = preparedOf(fields);
+  return accept({ ...signed, type: 'ballot', run, round, attempt, parent, prepared });
 }
 
 /** Adds the signature to a join or leave if the event can be rebuilt from both. */
@@ -137,13 +100,7 @@ function withSignature<T extends Join | Leave>(
   return accept({ ...message, id: event.id, key: event.pubkey, signature });
 }
 
-function preparedOf(claim: {
-  readonly preparedAttempt?: number | undefined;
-  readonly preparedView?: number | undefined;
-  readonly preparedDigest?: string | undefined;
-  readonly preparedProposal?: string | undefined;
-  readonly prepares?: readonly string[] | undefined;
-}): PreparedClaim | null {
+function preparedOf(claim: Partial<Parameters<typeof memberKind.build>[0]>): PreparedClaim | null {
   const { preparedAttempt: attempt, preparedView: view, preparedDigest: digest } = claim;
   const { preparedProposal: proposal, prepares } = claim;
   if (attempt === undefined || view === undefined || digest === undefined) return null;
@@ -160,14 +117,10 @@ type CastFields = Omit<Extract<Vote, { readonly step: 'prepare' }>, 'type' | 'st
 
 /** Returns the unsigned event of a vote. */
 export function buildVote(cast: Vote, lifetime: Lifetime): EventDraft {
-  const { run, round, step, digest } = cast;
-  const { unlisted, features } = step === 'commit' ? cast : { unlisted: [] };
+  const { run, round, digest } = cast;
   return vote.build(
     {
-      ...castOf(cast),
-      step,
-      unlisted: unlisted.length > 0 ? unlisted : undefined,
-      ...withFeatures(features),
+      ...cast,
       scope: [run, `${run}/${round}`],
       x: digest,
       expiration: expirationOf(lifetime),
@@ -239,7 +192,7 @@ export function buildProposal(made: Proposal, lifetime: Lifetime): EventDraft {
   const body = carryBody(outcomeBody(made.outcome), (carried) => contentOf(made, carried));
   return proposal.build(
     {
-      ...membersOf(made),
+      ...made,
       ...body,
       scope: [run, `${run}/${round}`],
       x: digest,
@@ -249,14 +202,8 @@ export function buildProposal(made: Proposal, lifetime: Lifetime): EventDraft {
   );
 }
 
-const membersOf = (made: Proposed) => ({
-  ...castOf(made),
-  prepares: made.prepares.length > 0 ? made.prepares : undefined,
-  ballots: made.ballots.length > 0 ? made.ballots : undefined,
-});
-
 const contentOf = (made: Proposed, carried: Carried): string =>
-  proposal.declaration.content.write({ ...membersOf(made), ...carried });
+  proposal.declaration.content.write({ ...made, ...carried });
 
 /** Reads the fields of a proposal, whether or not its outcome is available. */
 export function toProposed(event: SignedEvent): Judged<Signed<Proposed>> {

@@ -48,11 +48,9 @@ const MOST_EVENTS = 65_536;
 
 /** Returns an unsigned announcement that expires after `seconds`. */
 export function buildHolder(offer: HolderOffer, createdAt: number, seconds: number): EventDraft {
-  const { classes, freeBytes, contacts, held, ...claim } = offer;
-  const list = <T>(values: readonly T[]) => (values.length > 0 ? values : undefined);
-  const lists = { objects: list(held), contacts: list(contacts), classes: list(classes) };
+  const { freeBytes: free, held: objects, ...claim } = offer;
   const expiration = createdAt + Math.min(seconds, LONGEST_SECONDS);
-  return kind.build({ slot: 'holder', ...claim, ...lists, free: freeBytes, expiration }, createdAt);
+  return kind.build({ slot: 'holder', ...claim, objects, free, expiration }, createdAt);
 }
 
 export const buildAttestation = (
@@ -72,31 +70,12 @@ export const attestationFilter = (attestors: readonly WorkerId[]): ReturnType<ty
 export function readHolder(event: SignedEvent, now: number): Result<HolderRecord> {
   const parsed = kind.parse(event);
   if (!parsed.ok) return parsed;
-  const {
-    region,
-    tier,
-    weight,
-    classes = [],
-    free,
-    contacts = [],
-    objects: held = [],
-  } = parsed.value;
-  const dated = judgeDates(event, parsed.value.expiration, now);
+  const { region, tier, weight, free: freeBytes, expiration: expiresAt } = parsed.value;
+  const { classes = [], contacts = [], objects: held = [] } = parsed.value;
+  const dated = judgeDates(event, expiresAt, now);
   if (!dated.ok) return dated;
-  return ok({
-    key: event.pubkey,
-    region,
-    tier,
-    weight,
-    classes,
-    freeBytes: free,
-    contacts,
-    held,
-    event,
-    expiresAt: parsed.value.expiration,
-    createdAt: event.created_at,
-    eventId: event.id,
-  });
+  const signed = { key: event.pubkey, event, createdAt: event.created_at, eventId: event.id };
+  return ok({ ...signed, region, tier, weight, classes, freeBytes, contacts, held, expiresAt });
 }
 
 function judgeDates(event: SignedEvent, expiration: number, now: number): Result<null> {

@@ -192,12 +192,10 @@ export function buildManifest(
     : cutParts(payload, erasure).map((part) => planChunks(part, packing, hash));
   const shards = erasure && { need: erasure.data, shards: plans.map((plan) => plan.root) };
   const of = { root, bytes, hash: toHex(hash(payload)), ...shards };
-  const { features, ...fields } = find;
   const draft = manifest.build(
     {
-      ...fields,
+      ...find,
       ...of,
-      ...withFeatures(features),
       scope: [run, manifestScope(run, round)],
       x: root,
       expiration,
@@ -258,25 +256,24 @@ export function toPresence(
 export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
   const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = heartbeat;
   const { fingerprint } = heartbeat;
-  const isNamed = cohort.length > 0 && cohort.length <= MOST_NAMED;
   return presence.build(
     {
       run,
-      ...withFeatures(heartbeat.features),
+      features: heartbeat.features,
       slot: run,
       scope: [run],
       name: heartbeat.name,
       round: heartbeat.round,
       interval: intervalSeconds,
       examples: heartbeat.examples,
-      capabilities: capabilities.length > 0 ? capabilities : undefined,
-      relays: relays.length > 0 ? relays : undefined,
+      capabilities,
+      relays,
       base: heartbeat.digest,
-      cohort: isNamed ? cohort : undefined,
+      cohort: cohort.length <= MOST_NAMED ? cohort : undefined,
       status: heartbeat.leaving ? 'leaving' : undefined,
       ...(fingerprint && {
         settings: fingerprint.settings,
-        asked: fingerprint.nonDefault.length > 0 ? fingerprint.nonDefault : undefined,
+        asked: fingerprint.nonDefault,
         shard: fingerprint.shard === '' ? undefined : fingerprint.shard,
       }),
       expiration: createdAt + KEPT_INTERVALS * intervalSeconds,
