@@ -39,6 +39,14 @@ export class CheckpointError extends NostrainError {}
 /** A blockchain or its RPC nodes did not return the needed data, or returned data whose proof fails. */
 export class ChainError extends NostrainError {}
 
+/** Returns the words of anything thrown. */
+export const wordsOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
+/** Returns the error behind another, as `fetch` reports failures; otherwise the error itself. */
+export const causeOf = (error: unknown): unknown =>
+  error instanceof Error && error.cause instanceof Error ? error.cause : error;
+
 /** Why external input was refused: a stable code, the path to the offending part, and a sentence. */
 export interface Issue {
   readonly code: string;

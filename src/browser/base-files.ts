@@ -4,7 +4,7 @@
  */
 import { anySignal, type Clock } from '../base/async.ts';
 import { toHex } from '../base/bytes.ts';
-import { NostrainError, RelayError, safeLine } from '../base/errors.ts';
+import { NostrainError, RelayError, safeLine, wordsOf } from '../base/errors.ts';
 import { createSha256 } from '../base/hash.ts';
 import { type PartFile, resumeDownload } from '../network/chunks/resume-download.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -160,7 +160,7 @@ async function download(
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof NostrainError) throw error;
-      const words = error instanceof Error ? error.message : String(error);
+      const words = wordsOf(error);
       if (error instanceof UselessSource) useless.set(source, words);
       problems.push(safeLine(`${source.name}: ${words}`));
     }

@@ -3,7 +3,7 @@
  * browsers slow down in the background.
  */
 import { deferred, systemClock } from '../base/async.ts';
-import { NostrainError } from '../base/errors.ts';
+import { NostrainError, wordsOf } from '../base/errors.ts';
 import { archiveRun } from '../certified/records/archive.ts';
 import { replayRun } from '../certified/records/replay-run.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
@@ -110,7 +110,7 @@ async function verify(): Promise<void> {
 }
 
 function failureOf(error: unknown): FromWorker {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = wordsOf(error);
   if (!(error instanceof NostrainError)) return { type: 'failed', code: 'internal', message };
   const { code, hint, data } = error;
   return { type: 'failed', code, message, hint, ...data };

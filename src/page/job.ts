@@ -1,6 +1,6 @@
 /** The background thread of the page: relays, signatures and replay, so that the page stays responsive. */
 import { systemClock } from '../base/async.ts';
-import { ConfigError, NostrainError, safeLine } from '../base/errors.ts';
+import { ConfigError, NostrainError, safeLine, wordsOf } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
 import { type Archive, archiveRun, readArchive } from '../certified/records/archive.ts';
 import { firstOfFork } from '../certified/records/fork.ts';
@@ -46,7 +46,7 @@ port.onmessage = ({ data }) => {
 
 function fail(error: unknown): void {
   if (stop.signal.aborted) return;
-  const message = safeLine(error instanceof Error ? error.message : String(error));
+  const message = safeLine(wordsOf(error));
   const hint = error instanceof NostrainError ? (error.hint ?? '') : '';
   say({ type: 'failed', message, hint: safeLine(hint) });
 }

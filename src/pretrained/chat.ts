@@ -3,7 +3,7 @@
  * in a thread that it can terminate, with limits on time and memory.
  */
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
-import { ConfigError, safeLine } from '../base/errors.ts';
+import { ConfigError, safeLine, wordsOf } from '../base/errors.ts';
 import type { ChatPiece, ChatTurn } from '../model/data/documents.ts';
 
 export interface Chat {
@@ -123,8 +123,7 @@ function attempt<T>(what: string, work: () => T): T {
   try {
     return work();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw wrong(`${what}: ${safeLine(reason).slice(0, 300)}`, cause);
+    throw wrong(`${what}: ${safeLine(wordsOf(cause)).slice(0, 300)}`, cause);
   }
 }
 

@@ -3,7 +3,7 @@
  * reorders the rows of queries and keys; reading undoes that.
  */
 import { type GGUFParseOutput, gguf } from '@huggingface/gguf';
-import { ConfigError, safeLine } from '../base/errors.ts';
+import { ConfigError, safeLine, wordsOf } from '../base/errors.ts';
 import {
   type ByteSource,
   dequantize,
@@ -89,7 +89,7 @@ async function parse(source: ByteSource): Promise<GGUFParseOutput<{ strict: fals
       fetch: answer,
     })) as unknown as GGUFParseOutput<{ strict: false }>;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = wordsOf(cause);
     throw wrong(source, safeLine(reason), { hint: 'name a GGUF file that llama.cpp reads', cause });
   }
 }

@@ -1,6 +1,6 @@
 /** Tokenizers of published models, from tokenizer.json or the metadata of a GGUF file. */
 import { Tokenizer as Published } from '@huggingface/tokenizers';
-import { ConfigError, safeLine } from '../base/errors.ts';
+import { ConfigError, safeLine, wordsOf } from '../base/errors.ts';
 import { storeTokens, type Tokenizer } from '../model/data/tokens.ts';
 
 /** Characters encoded at a time; limits the memory for the texts of tokens. */
@@ -87,8 +87,7 @@ function open(tokenizer: object, config: object, name: string): Published {
   try {
     return new Published(withUnicodeDigits(tokenizer), config);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw wrong(name, safeLine(reason), cause);
+    throw wrong(name, safeLine(wordsOf(cause)), cause);
   }
 }
 

@@ -1,5 +1,5 @@
 /** Checks the setup of a trainer, and opens its engine on a device. */
-import { ConfigError, TrainingError } from '../base/errors.ts';
+import { ConfigError, TrainingError, wordsOf } from '../base/errors.ts';
 import type { FrozenTensor } from '../model/architectures/architecture.ts';
 import { type AnyModel, dataFormOf, modelOf } from '../model/architectures/table.ts';
 import type { OpenStored } from '../model/data/tokens.ts';
@@ -162,8 +162,7 @@ const noBrainFloat = (): ConfigError =>
   });
 
 function notRunnable(cause: unknown): TrainingError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new TrainingError('model/engine', `onnxruntime cannot run your model: ${reason}`, {
+  return new TrainingError('model/engine', `onnxruntime cannot run your model: ${wordsOf(cause)}`, {
     hint: 'check the ops that it names; `nostrain doctor` shows whether other models train here',
     cause,
   });
@@ -173,8 +172,7 @@ type Opened = Pick<OpenTrainer, 'engine' | 'program'>;
 
 /** Returns the error for a device that does not work. */
 export function noDevice(device: Device, cause: unknown, hint: string): TrainingError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  const message = `${device} does not work here: ${reason}`;
+  const message = `${device} does not work here: ${wordsOf(cause)}`;
   return new TrainingError(NO_DEVICE, message, { hint, cause });
 }
 

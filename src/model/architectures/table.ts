@@ -1,5 +1,5 @@
 /** The architectures by name. To add one: a file, a line here, and its spec in `src/run/spec/model-spec.ts`. */
-import { ConfigError, NostrainError } from '../../base/errors.ts';
+import { ConfigError, NostrainError, wordsOf } from '../../base/errors.ts';
 import {
   type DecoderSpec,
   type Experts,
@@ -120,8 +120,7 @@ function worded<T>(part: 'predict' | 'losses', build: () => T): T {
 }
 
 function unbuildable(part: string, cause: unknown): ConfigError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new ConfigError('model/graph', `Your model's ${part} cannot be built: ${reason}`, {
+  return new ConfigError('model/graph', `Your model's ${part} cannot be built: ${wordsOf(cause)}`, {
     cause,
   });
 }

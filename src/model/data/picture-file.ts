@@ -7,7 +7,7 @@ import { type DecodedPng, decode as decodePng } from 'fast-png';
 import { unzlibSync } from 'fflate';
 import jpeg from 'jpeg-js';
 import { concatBytes, crc32 } from '../../base/bytes.ts';
-import { ConfigError } from '../../base/errors.ts';
+import { ConfigError, wordsOf } from '../../base/errors.ts';
 
 /** Maximum pixels of a picture, which is decoded in memory. */
 const MOST_PIXELS = 2 ** 24;
@@ -37,8 +37,7 @@ export function decodePicture(bytes: Uint8Array, name: string): Picture {
 }
 
 function undecodable(name: string, cause: unknown): ConfigError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new ConfigError('data/pictures', `${name} cannot be decoded: ${reason}`, {
+  return new ConfigError('data/pictures', `${name} cannot be decoded: ${wordsOf(cause)}`, {
     hint: 'save it again as PNG or JPEG, or remove it',
     cause,
   });

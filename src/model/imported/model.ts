@@ -1,5 +1,5 @@
 /** A model from an imported graph: records it for a batch size, and adds the loss of its task. */
-import { ConfigError, NostrainError } from '../../base/errors.ts';
+import { ConfigError, NostrainError, wordsOf } from '../../base/errors.ts';
 import type { ImportedModelName } from '../../run/data-forms.ts';
 import type { Batch, CustomModel, DataForm, Weights } from '../architectures/architecture.ts';
 import { createGraph, type Graph } from '../graph/builder.ts';
@@ -93,8 +93,7 @@ function resultsOf(call: Call): readonly (GraphOperand | undefined)[] {
   } catch (error) {
     if (error instanceof NostrainError) throw error;
     const shapes = inputs.map((each) => (each ? `[${each.shape}]` : 'nothing')).join(', ');
-    const reason = error instanceof Error ? error.message : String(error);
-    throw unbuildable(`${type} of ${shapes} cannot be built: ${reason}`, error);
+    throw unbuildable(`${type} of ${shapes} cannot be built: ${wordsOf(error)}`, error);
   }
   throw new ConfigError('onnx/operator', `${type} has no derivative here`, {
     hint: `replace it before exporting, or add it: ${OPERATORS_PAGE}`,

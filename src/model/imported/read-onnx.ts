@@ -3,7 +3,7 @@
  * anything is allocated for it, and subgraphs are named, not read.
  */
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
-import { ConfigError, NostrainError } from '../../base/errors.ts';
+import { ConfigError, NostrainError, wordsOf } from '../../base/errors.ts';
 import { readNumbers, type StoredType } from '../../tensor/dtype.ts';
 import { MOST_ELEMENTS, type Tensor, type TensorKind } from './tensor.ts';
 
@@ -67,7 +67,7 @@ export function readOnnx(bytes: Uint8Array, beside: ReadBeside): OnnxFile {
     return readModel(bytes, beside);
   } catch (error) {
     if (error instanceof NostrainError) throw error;
-    throw badFile(error instanceof Error ? error.message : String(error), TRUNCATED);
+    throw badFile(wordsOf(error), TRUNCATED);
   }
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { anySignal, deferred, firstOf } from '../../base/async.ts';
-import { CheckpointError, safeLine } from '../../base/errors.ts';
+import { CheckpointError, safeLine, wordsOf } from '../../base/errors.ts';
 import type { AnyChunk, ChunkSink, Fetched, FetchOptions } from './fetch-options.ts';
 import { SourceError, SourceState } from './source.ts';
 
@@ -299,7 +299,7 @@ class ChunkFetch<C extends AnyChunk> {
     } catch (error) {
       if (signal.aborted || error instanceof CheckpointError) throw error;
       if (error instanceof SourceError) return error;
-      const words = safeLine(error instanceof Error ? error.message : String(error));
+      const words = safeLine(wordsOf(error));
       return new SourceError(words, { cause: error });
     } finally {
       if (!isKept) await sink?.discard();

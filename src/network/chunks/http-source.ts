@@ -6,7 +6,7 @@
 import type { Clock } from '../../base/async.ts';
 import { toBase64, utf8 } from '../../base/bytes.ts';
 import { parseJson } from '../../base/canonical-json.ts';
-import { safeLine } from '../../base/errors.ts';
+import { causeOf, safeLine, wordsOf } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { Signer } from '../event.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';
@@ -178,8 +178,7 @@ async function asking<T>(name: string, answer: Promise<T>, signal: AbortSignal):
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof SourceError) throw cause;
-    const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
-    const words = inner instanceof Error ? inner.message : String(inner);
+    const words = wordsOf(causeOf(cause));
     throw new SourceError(`${name} cannot be reached (${safeLine(words)})`, { cause });
   }
 }

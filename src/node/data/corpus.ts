@@ -1,15 +1,16 @@
 /** Opens a corpus: a file, a download that a hash may pin, tiny Shakespeare, or a built-in play. */
 
-import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
 import { concatBytes } from '../../base/bytes.ts';
-import { ConfigError, safeLine } from '../../base/errors.ts';
+import { ConfigError, causeOf, safeLine, wordsOf } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { createSlowReporter } from '../../base/slow.ts';
 import { writePlay } from '../../model/data/playwright.ts';
 import { resumeDownload } from '../../network/chunks/resume-download.ts';
-import { hashFile, readInPieces } from '../files/atomic-file.ts';
+import { readUpTo } from '../../network/chunks/source.ts';
+import { hashFile, readInPieces, writeAtomically } from '../files/atomic-file.ts';
 import { filePart } from '../pretrained/hub.ts';
 import type { CorpusSource } from './tokenize.ts';
 
@@ -102,11 +103,9 @@ async function download(url: URL, part: string, { onNotice, signal }: FetchOptio
   const report = createSlowReporter(onNotice);
   const away = (cause: unknown): ConfigError => {
     signal?.throwIfAborted();
-    const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
-    const reason = inner instanceof Error ? inner.message : String(inner);
     return new ConfigError(
       'corpus/away',
-      `${url.href} cannot be downloaded (${safeLine(reason)})`,
+      `${url.href} cannot be downloaded (${safeLine(wordsOf(causeOf(cause)))})`,
       {
         hint:
           'run the same command again: the download of a pinned corpus resumes; or download it ' +
@@ -237,7 +236,7 @@ async function loadKnown(download: Download, options: CorpusOptions): Promise<Co
     return { name, bytes, sha256, source: 'download' };
   } catch (error) {
     signal?.throwIfAborted();
-    onNotice(`${name} could not be downloaded (${reasonOf(error)})`);
+    onNotice(`${name} could not be downloaded (${codeOf(causeOf(error))})`);
     return undefined;
   }
 }
@@ -325,32 +324,24 @@ async function fetchText(
   const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
   const response = await fetch(url, { signal: either });
   if (!response.ok || !response.body) throw new Error(`HTTP ${response.status}`);
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) {
-    length += part.length;
-    if (length > MAX_DOWNLOAD_BYTES) throw new Error(`more than ${MAX_DOWNLOAD_BYTES} bytes`);
-    parts.push(part);
-  }
-  const bytes = concatBytes(...parts);
+  const body = response.body as unknown as AsyncIterable<Uint8Array>;
+  const bytes = await readUpTo(body, MAX_DOWNLOAD_BYTES);
+  if (bytes === undefined) throw new Error(`more than ${MAX_DOWNLOAD_BYTES} bytes`);
   if (sha256Hex(bytes) !== sha256) throw new Error('other bytes than expected');
   return bytes;
 }
 
-/** Stores a download in the cache atomically. If that fails, only reports it. */
+/** Stores a download in the cache. If that fails, only reports it. */
 async function storeInCache(
   path: string,
   bytes: Uint8Array,
   onNotice: (message: string) => void,
 ): Promise<void> {
-  const aside = `${path}.${randomUUID()}`;
   try {
     await mkdir(dirname(path), { recursive: true });
-    await writeFile(aside, bytes);
-    await rename(aside, path);
+    await writeAtomically(path, bytes);
   } catch (error) {
-    await rm(aside, { force: true }).catch(() => undefined);
-    onNotice(`the download could not be stored in ${path} (${codeOf(error)})`);
+    onNotice(`the download could not be stored in ${path} (${codeOf(causeOf(error))})`);
   }
 }
 
@@ -358,9 +349,5 @@ function codeOf(error: unknown): string {
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
     return error.code;
   }
-  return error instanceof Error ? error.message : String(error);
+  return wordsOf(error);
 }
-
-/** Returns the reason of a failed `fetch`, which wraps it as the cause. */
-const reasonOf = (error: unknown): string =>
-  codeOf(error instanceof Error && error.cause instanceof Error ? error.cause : error);

@@ -7,10 +7,11 @@ import type { LookupFunction } from 'node:net';
 import { WebSocket } from 'ws';
 import { anySignal, type RetryPolicy, systemClock } from '../../base/async.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
-import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
+import { ConfigError, ok, type Result, refuse, wordsOf } from '../../base/errors.ts';
 import { isCount, isFlag, isObject, isText } from '../../base/shape.ts';
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import type { ErasureCode } from '../../network/chunks/reed-solomon.ts';
+import { readUpTo } from '../../network/chunks/source.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelayInfo } from '../../network/transport/limits.ts';
 import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
@@ -116,12 +117,12 @@ export async function fetchRelayInfo(
     const status = response.statusCode ?? 0;
     if (status >= 300 && status < 400) return refuse('unreachable', '', 'it redirects');
     if (status !== 200) return refuse('http-status', '', `HTTP ${status}`);
-    const text = await readText(response, maxBytes);
-    if (text === undefined) return refuse('too-large', '', `longer than ${maxBytes} bytes`);
-    return parseRelayInfo(jsonIn(text));
+    const bytes = await readUpTo(response, maxBytes);
+    if (bytes === undefined) return refuse('too-large', '', `longer than ${maxBytes} bytes`);
+    return parseRelayInfo(jsonIn(new TextDecoder().decode(bytes)));
   } catch (error) {
     options.signal?.throwIfAborted();
-    return refuse('unreachable', '', error instanceof Error ? error.message : String(error));
+    return refuse('unreachable', '', wordsOf(error));
   }
 }
 
@@ -174,18 +175,6 @@ function ask(
   return new Promise((resolve, reject) => {
     get(target, options, resolve).on('error', reject);
   });
-}
-
-async function readText(response: IncomingMessage, maxBytes: number): Promise<string | undefined> {
-  const decoder = new TextDecoder();
-  let text = '';
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Uint8Array>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) return undefined; // leaving the loop cancels the download
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
 }
 
 const COUNTS = [

@@ -10,7 +10,7 @@ import { createReadStream } from 'node:fs';
 import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { ConfigError, safeLine } from '../../base/errors.ts';
+import { ConfigError, causeOf, safeLine, wordsOf } from '../../base/errors.ts';
 import { shareReporter } from '../../base/slow.ts';
 import { type PartFile, resumeDownload } from '../../network/chunks/resume-download.ts';
 import {
@@ -248,11 +248,9 @@ class Hub {
   }
 
   #away(cause: unknown): ConfigError {
-    const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
-    const reason = inner instanceof Error ? inner.message : String(inner);
     return new ConfigError(
       'model/hub-away',
-      `${this.#endpoint} does not answer (${safeLine(reason)})`,
+      `${this.#endpoint} does not answer (${safeLine(wordsOf(causeOf(cause)))})`,
       { hint: 'run the same command again to resume, or name a folder with the files', cause },
     );
   }
