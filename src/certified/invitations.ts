@@ -4,7 +4,7 @@
  */
 import { npubEncode } from 'nostr-tools/nip19';
 import type { Clock } from '../base/async.ts';
-import { ConfigError } from '../base/errors.ts';
+import { ConfigError, wordsOf } from '../base/errors.ts';
 import type { EventDraft } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
@@ -130,7 +130,7 @@ export async function seekCredentials(
     if (isProving) return;
     isProving = true;
     proof = await prove(named).catch((error: unknown) => {
-      onNotice(`cannot join again yet: ${error instanceof Error ? error.message : error}`);
+      onNotice(`cannot join again yet: ${wordsOf(error)}`);
       return undefined;
     });
     isProving = false;

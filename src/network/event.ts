@@ -104,6 +104,10 @@ export function verifyEvent(
   return ok(event);
 }
 
+/** Returns an event with its members in one order, so that equal events have equal JSON texts. */
+export const inOrder = ({ id, pubkey, created_at, kind, tags, content, sig }: SignedEvent) =>
+  ({ id, pubkey, created_at, kind, tags, content, sig }) satisfies SignedEvent;
+
 const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === '';
 
 /** Returns a well-formed event without unknown fields; does not verify it. Never throws. */

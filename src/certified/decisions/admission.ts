@@ -8,7 +8,7 @@ import { utf8 } from '../../base/bytes.ts';
 import { canonicalJson, type JsonObject } from '../../base/canonical-json.ts';
 import { bytes32, taggedHash } from '../../base/hash.ts';
 import type { Stakes } from '../../consensus/committee/committee.ts';
-import { eventId, parseEvent, type SignedEvent } from '../../network/event.ts';
+import { eventId, inOrder, parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Delegation, joinProof, MOST_PROOF } from '../../run/spec/feature-fields.ts';
@@ -262,19 +262,9 @@ function fitting(
   const each = trust.by === 'assertions' ? ways.flat().map((event) => [event]) : ways;
   const good = each
     .filter((way) => leadsTo(trust, key, way))
-    .map((way) => way.map(plain))
+    .map((way) => way.map(inOrder))
     .map((proof) => ({ proof, length: canonicalJson(proof).length }))
     .filter(({ proof, length }) => length <= MOST_PROOF && joinProof.read(proof) !== undefined)
     .sort((a, b) => a.length - b.length);
   return good[0]?.proof ?? [];
 }
-
-const plain = ({ id, pubkey, created_at, kind, tags, content, sig }: SignedEvent): JsonObject => ({
-  id,
-  pubkey,
-  created_at,
-  kind,
-  content,
-  sig,
-  tags: tags.map((tag) => [...tag]),
-});

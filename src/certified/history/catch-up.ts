@@ -4,7 +4,7 @@
  */
 
 import { systemClock } from '../../base/async.ts';
-import { ConfigError } from '../../base/errors.ts';
+import { ConfigError, wordsOf } from '../../base/errors.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
 import { Attachments } from '../../network/attachments/attachments.ts';
 import { heapChunks, isPayload, type PayloadRoot } from '../../network/chunks/payload.ts';
@@ -231,8 +231,7 @@ async function fetchModel(
       onNotice?.(`the mirrors of this run have another checkpoint after ${roundName(round - 1)}`);
     } catch (error) {
       signal?.throwIfAborted();
-      const why = error instanceof Error ? error.message : String(error);
-      onNotice?.(`no checkpoint from the mirrors of this run; asking relays: ${why}`);
+      onNotice?.(`no checkpoint from the mirrors of this run; asking relays: ${wordsOf(error)}`);
     }
   }
   return undefined;

@@ -2,6 +2,8 @@
  * Archives of certified runs: all events and beacon values as JSON lines, so that a run can be replayed after relays
  * have deleted it. Reading reports invalid lines.
  */
+
+import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { layoutOfRun } from '../../model/from-settings.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
@@ -149,12 +151,8 @@ function readLine(
   crypto: EventCrypto | undefined,
 ): SignedEvent | BeaconRecord | string {
   if (text.length > LONGEST_LINE) return `longer than ${LONGEST_LINE} characters`;
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return 'not JSON';
-  }
+  const json = jsonIn(text);
+  if (json === undefined) return 'not JSON';
   const beacon = readBeacon(json);
   if (beacon !== undefined) return beacon;
   const parsed = parseEvent(json);

@@ -5,11 +5,12 @@
 
 import { archivedVotes, MAX_ARCHIVED_VOTES_BYTES } from '../../../kinds/copies.ts';
 import { fromBase64, utf8 } from '../../base/bytes.ts';
+import { jsonIn } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Attachments } from '../../network/attachments/attachments.ts';
 import type { PublishOptions } from '../../network/attachments/publish.ts';
 import { expirationOf, type Lifetime, type PayloadRoot } from '../../network/chunks/payload.ts';
-import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
+import { inOrder, parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-crypto.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
@@ -39,9 +40,7 @@ export function buildArchivedVotes(
 function inBundles(events: readonly SignedEvent[]): readonly Uint8Array[] {
   const texts = [...events]
     .sort((a, b) => (a.id < b.id ? -1 : 1))
-    .map(({ id, pubkey, created_at, kind, tags, content, sig }) =>
-      JSON.stringify({ id, pubkey, created_at, kind, tags, content, sig }),
-    );
+    .map((event) => JSON.stringify(inOrder(event)));
   const bundles: { texts: string[]; size: number }[] = [];
   for (const text of texts) {
     const size = utf8(text).length + 1;
@@ -88,12 +87,7 @@ export function openArchivedVotes(
   run: Digest,
   crypto: EventCrypto = pureCrypto,
 ): readonly SignedEvent[] {
-  let json: unknown;
-  try {
-    json = JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return [];
-  }
+  const json = jsonIn(new TextDecoder().decode(bytes));
   if (!Array.isArray(json)) return [];
   return json.flatMap((each: unknown) => {
     const parsed = parseEvent(each);

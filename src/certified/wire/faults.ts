@@ -6,6 +6,7 @@ import type { Carried } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { memberKind } from '../../../kinds/member.ts';
 import { utf8 } from '../../base/bytes.ts';
+import { jsonIn } from '../../base/canonical-json.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { judgeFault, type Statement } from '../../consensus/round/receive.ts';
 import type { Fault } from '../../consensus/round/round-state.ts';
@@ -14,6 +15,7 @@ import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import {
   type EventDraft,
   eventId,
+  inOrder,
   parseEvent,
   type SignedEvent,
   verifyEvent,
@@ -59,12 +61,7 @@ const MOST_VERDICTS = 1024;
 export const proofBody = (events: readonly SignedEvent[]): string =>
   pairText([...events].sort((a, b) => (a.id < b.id ? -1 : 1)));
 
-function pairText(events: readonly SignedEvent[]): string {
-  const plain = events.map(({ id, pubkey, created_at, kind, tags, content, sig }) => {
-    return { id, pubkey, created_at, kind, tags, content, sig };
-  });
-  return JSON.stringify(plain);
-}
+const pairText = (events: readonly SignedEvent[]): string => JSON.stringify(events.map(inOrder));
 
 const contentOf = (run: Digest, carried: Carried): string =>
   fault.declaration.content.write({ run, ...carried });
@@ -164,12 +161,7 @@ export function openFault(
  * there are two events.
  */
 function genuine(text: string, crypto: EventCrypto): readonly SignedEvent[] {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return [];
-  }
+  const json = jsonIn(text);
   if (!Array.isArray(json) || json.length < 2 || json.length > MOST_VERDICTS) return [];
   const events = json.map(parseEvent).flatMap((parsed) => (parsed.ok ? [parsed.value] : []));
   const isRising = events.every(({ id }, i) => i === 0 || events[i - 1]!.id < id);

@@ -1,4 +1,5 @@
 /** Parses messages of relays from untrusted text, and types of filters (NIP-01, NIP-42, NIP-67, NIP-77). */
+import { jsonIn } from '../../base/canonical-json.ts';
 import type { SignedEvent } from '../event.ts';
 
 /** Whether the relay sent all stored events of a REQ (NIP-67). */
@@ -42,12 +43,7 @@ const MAX_SYNC_TEXT = 1 << 20;
 /** Parses a frame; undefined if it is not a known message. Never throws. */
 export function parseFrame(text: string): RelayFrame | undefined {
   if (isTooComplex(text, MAX_DEPTH, MAX_PARTS)) return undefined;
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const json = jsonIn(text);
   if (!Array.isArray(json)) return undefined;
   const [type, name, second, third] = json as unknown[];
   if (typeof name !== 'string') return undefined;
