@@ -2,7 +2,6 @@
  * Downloads the part of a chunked state that a MatFormer tier needs (docs/tiers.md), for workers that train only a
  * slice. The slices lie one after another in the file, so only the chunks up to the tier's last slice are requested.
  */
-import { open, rename, rm } from 'node:fs/promises';
 import { CheckpointError } from '../../base/errors.ts';
 import { sliceIndexOf } from '../../model/architectures/slices.ts';
 import type { FileManifest } from '../../network/chunks/manifest.ts';
@@ -13,7 +12,7 @@ import {
   type SafetensorsEntry,
 } from '../../tensor/safetensors.ts';
 import { STATE_TENSOR_PREFIX } from '../../worker/state-file.ts';
-import { cannotWrite } from '../files/atomic-file.ts';
+import { writeAtomically } from '../files/atomic-file.ts';
 import { type FetchedFolder, type FetchFolderOptions, fetchFolder } from './fetch-folder.ts';
 import { readBytes, readRange } from './folder.ts';
 
@@ -49,7 +48,7 @@ export async function fetchTier(
   const kept = tensorsOf(header.value.entries, tier);
   const end = kept.at(-1)!.to;
   await upTo(start + end);
-  await write(file, kept, readRange(folder, manifest, start, start + end));
+  await writeAtomically(file, fileOf(kept, readRange(folder, manifest, start, start + end)));
   return {
     kept: calls[0]!.kept,
     bytes: calls.reduce((sum, { bytes }) => sum + bytes, 0),
@@ -119,26 +118,10 @@ const described = ({ from, to, dtype, ...tensor }: SafetensorsEntry) => ({
   bytes: to - from,
 });
 
-async function write(
-  file: string,
+async function* fileOf(
   tensors: readonly SafetensorsEntry[],
   data: AsyncIterable<Uint8Array>,
-): Promise<void> {
-  const part = `${file}.part`;
-  try {
-    const handle = await open(part, 'w');
-    try {
-      await handle.write(
-        encodeSafetensorsHeader(tensors.map(described), { format: 'nostrain-tier' }),
-      );
-      for await (const bytes of data) await handle.write(bytes);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(part, file);
-  } catch (cause) {
-    await rm(part, { force: true });
-    throw cause instanceof CheckpointError ? cause : cannotWrite(file, cause);
-  }
+): AsyncGenerator<Uint8Array> {
+  yield encodeSafetensorsHeader(tensors.map(described), { format: 'nostrain-tier' });
+  yield* data;
 }

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { open, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
 import { shareReporter } from '../../base/slow.ts';
@@ -11,12 +11,15 @@ import { shareReporter } from '../../base/slow.ts';
  * Replaces a file atomically: after a crash it holds the old bytes or the new ones. Throws a CheckpointError
  * (`run/write`) if it cannot be written.
  */
-export async function writeAtomically(file: string, bytes: Uint8Array): Promise<void> {
+export async function writeAtomically(
+  file: string,
+  bytes: Uint8Array | AsyncIterable<Uint8Array>,
+): Promise<void> {
   const temporary = `${file}.tmp`;
   try {
     const handle = await open(temporary, 'w', 0o600);
     try {
-      await handle.writeFile(bytes);
+      await writeFile(handle, bytes);
       await handle.sync();
     } finally {
       await handle.close();
@@ -25,7 +28,8 @@ export async function writeAtomically(file: string, bytes: Uint8Array): Promise<
     await syncFolder(dirname(file));
   } catch (cause) {
     await rm(temporary, { force: true }).catch(() => undefined);
-    throw cannotWrite(file, cause);
+    // the bytes may come from other files
+    throw cause instanceof CheckpointError ? cause : cannotWrite(file, cause);
   }
 }
 

@@ -142,6 +142,16 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** Creates a worker's folder if there is none. Throws a ConfigError (`run/folder`) if that fails. */
+export async function makeRunFolder(dir: string): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
+    throw new ConfigError('run/folder', `cannot create the run folder ${dir}`, {
+      hint: 'name another one with --dir DIR',
+      cause,
+    });
+  });
+}
+
 /** The open folder of one worker: its state, its log and its votes. */
 export interface RunFolder<M extends object> {
   readonly dir: string;
@@ -160,12 +170,7 @@ export async function openRunFolder<M extends object = object>(
   dir: string,
   added: AddedMembers<M>,
 ): Promise<RunFolder<M>> {
-  await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
-    throw new ConfigError('run/folder', `cannot create the run folder ${dir}`, {
-      hint: 'name another one with --dir DIR',
-      cause,
-    });
-  });
+  await makeRunFolder(dir);
   const lock = await takeLock(dir);
   const file = join(dir, 'state.safetensors');
   const phase = join(dir, 'phase.safetensors');

@@ -21,6 +21,7 @@ import { kindOf } from '../files/atomic-file.ts';
 import { dataHome } from '../files/data-home.ts';
 import { readDocument } from '../files/documents.ts';
 import { findLocalRun, readKeptSpec } from '../files/local-runs.ts';
+import { makeRunFolder } from '../files/run-folder.ts';
 import { type Connection, type RelayReach, withRelays } from '../net/relays.ts';
 
 export interface LocateOptions {
@@ -211,6 +212,7 @@ export const runDir = (run: Digest): string => join(dataHome(), 'runs', run.slic
 
 /** Stores the spec in the worker's folder, so that resuming does not need it from a relay. */
 export async function keepSpec(dir: string, spec: RunSpec): Promise<void> {
+  await makeRunFolder(dir);
   const options = { flag: 'wx', mode: 0o600 };
   await writeFile(join(dir, 'run.json'), canonicalSpec(spec), options).catch((cause: unknown) => {
     if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return;

@@ -2,7 +2,6 @@
  * Joins a certified run on this machine: finds it, loads the key, prepares the folder, downloads the files that the
  * spec names, and trains. Access to blockchains and interaction with the user come in through ports.
  */
-import { mkdir } from 'node:fs/promises';
 import { defaultRetry, withScope } from '../../base/async.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { groupNamed } from '../../certified/decisions/groups.ts';
@@ -186,7 +185,7 @@ export async function openJoin(
   const fullBase = isFullBase
     ? await openBaseOf(spec.start!, settings, { onNotice, signal })
     : undefined;
-  await makeFolder(dir, spec);
+  await keepSpec(dir, spec);
   const slice = await sliceOf(spec, dir, relays, runReach);
   assertFits(spec, slice);
   const storage = machine.chunks
@@ -359,16 +358,6 @@ function assertReady(spec: RunSpec, settings: Settings, corpus?: string | Memory
       hint: `name your ${runDataOf(training).corpus} with --corpus PATH`,
     });
   }
-}
-
-async function makeFolder(dir: string, spec: RunSpec): Promise<void> {
-  await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
-    throw new ConfigError('run/folder', `cannot create the run folder ${dir}`, {
-      hint: 'name another one with --dir DIR',
-      cause,
-    });
-  });
-  await keepSpec(dir, spec);
 }
 
 /** The members that a certified run adds to a worker's state. */
