@@ -18,6 +18,13 @@ export const systemClock: Clock = {
     }),
 };
 
+/** Sleeps and returns true, or returns false if aborted first. */
+export const slept = (clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> =>
+  clock.sleep(ms, signal).then(
+    () => true,
+    () => false,
+  );
+
 /** Resolves when `start` calls back. If aborted first, calls the function that `start` returned and rejects. */
 const abortable = (
   signal: AbortSignal | undefined,

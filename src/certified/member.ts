@@ -1,9 +1,7 @@
 /** Assembles one member of a certified run from its parts and connects them to its messages. */
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Digest } from '../run/ids.ts';
-import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { FindCredentials, JoinCredentials } from './decisions/admission.ts';
-import type { Certified } from './decisions/chain.ts';
 import { createEvidenceStore } from './decisions/evidence.ts';
 import type { FeatureMachine } from './features/feature.ts';
 import { featuresOf } from './features/list.ts';
@@ -11,7 +9,7 @@ import { Refresh, type RefreshPort } from './features/stakes.ts';
 import { Branches, type ReadHistory } from './history/branches.ts';
 import { Attendance } from './rounds/attendance.ts';
 import { type CertifiedPorts, createReporter } from './rounds/events.ts';
-import { type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';
+import { KeyWatch, VoteMemory } from './rounds/journal.ts';
 import { Backfill } from './rounds/keep-round.ts';
 import {
   type InputPorts,
@@ -21,14 +19,10 @@ import {
   type RunMember,
 } from './rounds/round.ts';
 import type { ProtocolMessage } from './wire/certified-events.ts';
-import type { Control } from './wire/control.ts';
 
-export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
-  readonly spec: RunSpec;
-  readonly control: Control;
-  readonly journal: Journal;
-  /** Tip of this worker's reveal chain, and its value for a round. */
-  readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
+export interface MemberOptions
+  extends Pick<InputPorts, 'beacon'>,
+    Pick<RunMember, 'spec' | 'control' | 'journal' | 'chain' | 'signal' | 'apply' | 'hold'> {
   /** Tier that this worker trains, in a run with tiers; default the full model. */
   readonly tier?: number | undefined;
   /** Index of the group whose experts this worker trains, in a run with groups. */
@@ -39,17 +33,12 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly wantsSeats?: (() => boolean) | undefined;
   readonly refresh: RefreshPort;
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
-  readonly signal: AbortSignal;
   readonly crypto?: EventCrypto | undefined;
   /** What the machine provides to the features of the run. */
   readonly machine: FeatureMachine;
   /** Reads the run's history from relays if it forks; `through` is an outcome on the chosen branch. */
   readonly history: ReadHistory;
   readonly through?: Digest | undefined;
-  /** Applies outcomes; by default recomputes everything. */
-  readonly apply?: RunMember['apply'];
-  /** Stores the chunks of a checkpoint that placement assigns to this worker. Never rejects. */
-  readonly hold?: ((state: Certified) => Promise<void>) | undefined;
 }
 
 /** Creates the member and subscribes to fault proofs of the whole run. */

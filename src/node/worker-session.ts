@@ -22,8 +22,7 @@ import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
-import type { MemoryData } from './data/corpus.ts';
-import type { FixedData } from './data/sources.ts';
+import type { Sources } from './data/sources.ts';
 import { largestEvent, prepareTask, type Task } from './data/task.ts';
 import { openTrainer, storedModel } from './engine/task-trainer.ts';
 import { dataHome } from './files/data-home.ts';
@@ -41,29 +40,22 @@ import {
   erasureOver,
   noticeOfWaiting,
 } from './net/relays.ts';
-import { type OpenBase, type OpensBase, openBase } from './pretrained/base-model.ts';
+import { type OpenBase, openBase } from './pretrained/base-model.ts';
 import { tierBanner, tierShown, withTier } from './pretrained/worker-tier.ts';
 import type { Protocol } from './protocol.ts';
 
-export interface WorkerSessionOptions<M extends object = object> {
+export interface WorkerSessionOptions<M extends object = object>
+  extends Pick<Sources, 'corpus' | 'dataset' | 'target' | 'fixed' | 'openBase' | 'signal'> {
   readonly settings: Settings;
   readonly dir: string;
   /** What people call this worker. */
   readonly displayName?: string | undefined;
-  readonly corpus?: string | MemoryData | undefined;
-  /** Rows of a regression, as CSV or JSON; in a CSV `target` names the column to predict. */
-  readonly dataset?: string | undefined;
-  readonly target?: string | undefined;
   /** Parameters to start from instead of the seeded ones. */
   readonly start?: Params | undefined;
   readonly secKey?: string | undefined;
   readonly keyFile?: string | undefined;
   /** Folder of the key if none is given; default `dir`. */
   readonly keyDir?: string | undefined;
-  /** Opens the base model of the settings, in their tier; by default any file that is there. */
-  readonly openBase?: OpensBase | undefined;
-  /** What a run spec fixes about the data. */
-  readonly fixed?: FixedData | undefined;
   /** Relays to name in heartbeats. */
   readonly advertise?: readonly string[] | undefined;
   readonly protocol: Protocol<M>;
@@ -73,7 +65,6 @@ export interface WorkerSessionOptions<M extends object = object> {
   /** Replaces the trainer, for demos of workers that misbehave. */
   readonly changeTrainer?: (trainer: Trainer) => Trainer;
   readonly report: (event: RunEvent) => void;
-  readonly signal: AbortSignal;
 }
 
 /** Batches of validation windows evaluated after each round; the last round evaluates all. */

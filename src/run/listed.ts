@@ -40,9 +40,13 @@ export interface ListedVotes {
 /** A join of the run. */
 export interface ListedJoin extends Signature {
   readonly key: WorkerId;
+  /** A recent outcome; the run id before there is one. */
   readonly after: Digest;
+  /** Commitment to the author's reveal chain: its end. */
   readonly tip: Digest;
+  /** Evidence required by the admission rule; empty if none is required. */
   readonly evidence: string;
+  /** Fields of features. */
   readonly features?: FeatureValues<'join'>;
 }
 

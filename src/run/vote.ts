@@ -1,7 +1,7 @@
 /** Protocol messages of certified rounds: prepares, commits, proposals, view changes, joins, leaves and verdicts. */
 
 import type { Digest, EventId, WorkerId } from './ids.ts';
-import type { Signature } from './listed.ts';
+import type { ListedJoin, Signature } from './listed.ts';
 import type { Outcome } from './outcome.ts';
 import type { FeatureValues } from './spec/features.ts';
 
@@ -76,17 +76,9 @@ export interface ViewChangeVote extends RoundEpoch {
 export type Message = Vote | Proposal | ViewChangeVote;
 
 /** A request to be in the roster. */
-export interface Join {
+export interface Join extends Pick<ListedJoin, 'after' | 'tip' | 'evidence' | 'features'> {
   readonly type: 'join';
   readonly run: Digest;
-  /** A recent outcome; the run id before there is one. */
-  readonly after: Digest;
-  /** Commitment to the author's reveal chain: its end. */
-  readonly tip: Digest;
-  /** Evidence required by the admission rule; empty if none is required. */
-  readonly evidence: string;
-  /** Fields of features. */
-  readonly features?: FeatureValues<'join'>;
 }
 
 /** A notice that the author leaves the roster. */

@@ -55,7 +55,7 @@ export interface FinishedRound {
 }
 
 /** What is certified, without the model itself: enough to check who decided what. */
-export interface Chain extends Situation, Roots {
+export interface Chain extends Roots {
   readonly spec: RunSpec;
   readonly run: Digest;
   /** Index of the next round. */
@@ -144,14 +144,8 @@ export function certifiedOf(
   return { ...chain, spec, params, momentum };
 }
 
-export interface Situation {
-  readonly spec: RunSpec;
-  readonly run: Digest;
-  readonly round: number;
-  readonly parent: Digest;
-  /** Ledger of the round, with its entropy. */
-  readonly ledger: Ledger;
-}
+/** A chain whose ledger has its entropy, as far as elections need it. */
+export type Situation = Pick<Chain, 'spec' | 'run' | 'round' | 'parent' | 'ledger'>;
 
 /** The election of a round, with roster and live workers. */
 export interface Electorate extends Election {

@@ -202,13 +202,10 @@ export interface RecordedState {
 }
 
 /** Summary of a replay. */
-export interface RunRecord {
-  readonly run: Digest;
-  readonly rounds: number;
+export interface RunRecord
+  extends Pick<ReplayReport, 'run' | 'rounds' | 'modelRoot' | 'ledgerRoot'> {
   /** Run root; zeros before the first round. */
   readonly runRoot: Digest;
-  readonly modelRoot: Digest;
-  readonly ledgerRoot: Digest;
   /** SHA-256 of the events file. */
   readonly eventsSha256: Digest;
   readonly states: readonly RecordedState[];

@@ -137,15 +137,11 @@ export interface DriverOptions {
   readonly mayCount?: ((message: ProtocolMessage) => boolean) | undefined;
 }
 
-export interface InputPorts {
+export interface InputPorts extends Pick<RunMember, 'evidence' | 'reporter' | 'clock' | 'signal'> {
   /** Returns the beacon value after an outcome of this time (Unix seconds). Rejects while it is not available. */
   beacon(time: number): Promise<Digest>;
   readonly control: Pick<Control, 'forgetBefore' | 'admit' | 'require'>;
-  readonly evidence: EvidenceStore;
   readonly refresh: Pick<Refresh, 'begin' | 'obtain'>;
-  readonly reporter: RunReporter;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
 }
 
 /** Number of rounds whose messages are kept: votes of the previous round are evidence for the next one. */

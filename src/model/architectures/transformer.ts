@@ -3,7 +3,7 @@
  * Attention is causal for text, and bidirectional for patches of series and pictures.
  */
 import { ConfigError } from '../../base/errors.ts';
-import type { Experts } from '../../run/spec/model-spec.ts';
+import type { BlockShape, Experts } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import {
   add,
@@ -29,11 +29,7 @@ const HALF_ROOT = Math.SQRT1_2;
 export const WEIGHT = { deviation: 0.02 };
 
 /** Sizes of the blocks, and of the sequences they read. */
-export interface BlockSizes {
-  readonly width: number;
-  readonly layers: number;
-  readonly heads: number;
-  readonly ffn: number;
+export interface BlockSizes extends BlockShape {
   /** Positions of a sequence. */
   readonly length: number;
   /** Whether attention is causal. */

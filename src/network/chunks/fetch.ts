@@ -4,7 +4,7 @@
  * wrong hash is fetched elsewhere, and its source is not used any more.
  */
 
-import { anySignal, deferred, firstOf } from '../../base/async.ts';
+import { anySignal, deferred, firstOf, slept } from '../../base/async.ts';
 import { CheckpointError, safeLine, wordsOf } from '../../base/errors.ts';
 import type { AnyChunk, ChunkSink, Fetched, FetchOptions } from './fetch-options.ts';
 import { SourceError, SourceState } from './source.ts';
@@ -136,8 +136,7 @@ class ChunkFetch<C extends AnyChunk> {
         const perSecond = (1000 * this.#right) / Math.max(1, now - this.#startedMs);
         report({ type: 'progress', bytes: this.#right, of: this.#total, perSecond });
       }
-      await clock.sleep(tickMs, signal).catch(() => undefined);
-      if (signal.aborted) return;
+      if (!(await slept(clock, tickMs, signal))) return;
     }
   }
 

@@ -8,6 +8,7 @@ import {
   type Clock,
   deferred,
   type RetryPolicy,
+  slept,
   unlessAborted,
 } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
@@ -146,11 +147,8 @@ export class RelayConnection {
 
   async #leaveWhenIdle(): Promise<void> {
     const { clock } = this.#options;
-    try {
-      while (clock.now() < this.#letGoMs! + IDLE_MS)
-        await clock.sleep(this.#letGoMs! + IDLE_MS - clock.now(), this.#stop.signal);
-    } catch {
-      return; // closed
+    for (let ms = IDLE_MS; ms > 0; ms = this.#letGoMs! + IDLE_MS - clock.now()) {
+      if (!(await slept(clock, ms, this.#stop.signal))) return;
     }
     this.#letGoMs = undefined;
     if (this.#holders > 0 || this.#state !== 'open') return;
@@ -182,11 +180,7 @@ export class RelayConnection {
       this.#settle({ open: false, message: ended.message, retryMs: this.retryMs });
       if (this.#stop.signal.aborted) return;
       this.#handlers.onDown();
-      try {
-        await this.#options.clock.sleep(this.retryMs, this.#stop.signal);
-      } catch {
-        return; // closed while waiting
-      }
+      if (!(await slept(this.#options.clock, this.retryMs, this.#stop.signal))) return;
     }
   }
 

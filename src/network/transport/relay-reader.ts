@@ -2,7 +2,7 @@
  * Receives from one relay: requests each subscription, reads all stored events, and requests it again after a
  * reconnect.
  */
-import { backoffMs, type Clock, type RetryPolicy, within } from '../../base/async.ts';
+import { backoffMs, type Clock, type RetryPolicy, slept, within } from '../../base/async.ts';
 import { judgeAnswer } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
 import type { EoseHint, EventFrame, Filter, RelayFrame } from './frames.ts';
@@ -177,11 +177,7 @@ export class RelayReader {
   /** Repeats a request that was not answered, at growing intervals: it may have been lost on a living connection. */
   async #repeatRequest(standing: Standing, asking: Asking): Promise<void> {
     for (let waitMs = UNANSWERED_MS; ; waitMs *= 2) {
-      try {
-        await this.#options.clock.sleep(waitMs, this.#signal);
-      } catch {
-        return; // closed while waiting
-      }
+      if (!(await slept(this.#options.clock, waitMs, this.#signal))) return;
       if (!this.#isCurrent(standing, asking) || asking.stage !== 'asked') return;
       this.#connection.say('REQ', standing.feed.id, ...filtersFor(standing));
     }
@@ -258,11 +254,7 @@ export class RelayReader {
   async #recheck(standing: Standing, asking: Asking): Promise<void> {
     const { clock } = this.#options;
     const fromMs = clock.now() - RECHECK_MS;
-    try {
-      await clock.sleep(RECHECK_AFTER_MS, this.#signal);
-    } catch {
-      return; // closed while waiting
-    }
+    if (!(await slept(clock, RECHECK_AFTER_MS, this.#signal))) return;
     if (!this.#isCurrent(standing, asking)) return;
     await this.#query(standing, since(fromMs, standing.feed.filters));
   }
@@ -307,11 +299,7 @@ export class RelayReader {
         return;
       }
       const delayMs = status === 'throttled' ? THROTTLE_MS : backoffMs(retry, closings, random);
-      try {
-        await clock.sleep(delayMs, this.#signal);
-      } catch {
-        return; // closed while waiting
-      }
+      if (!(await slept(clock, delayMs, this.#signal))) return;
     }
     // a page that was under way may have caught up in the meantime
     if (this.#isCurrent(standing, asking) && asking.stage === 'closed') this.#ask(standing);

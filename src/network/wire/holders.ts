@@ -8,11 +8,7 @@ import type { EventDraft, SignedEvent } from '../event.ts';
 import { newer } from './judged.ts';
 
 /** Fields of a holder announcement. */
-export interface HolderOffer {
-  readonly region: string;
-  readonly tier: string;
-  readonly weight: number;
-  readonly classes: readonly string[];
+export interface HolderOffer extends Pick<Holder, 'region' | 'tier' | 'weight' | 'classes'> {
   readonly freeBytes: number;
   /** Addresses of its holder server; untrusted if the announcement came from others. */
   readonly contacts: readonly string[];

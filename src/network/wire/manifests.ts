@@ -6,13 +6,8 @@ import { toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
 import { reportedTier, trainedSlices } from '../../run/helpers.ts';
-import { type Digest, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
-import {
-  type FeatureSet,
-  type FeatureValues,
-  noFeatures,
-  withFeatures,
-} from '../../run/spec/features.ts';
+import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
+import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Attachments } from '../attachments/attachments.ts';
 import type { Pull } from '../attachments/pull.ts';
@@ -25,6 +20,7 @@ import type { Packer } from './packer.ts';
 import {
   contextOf,
   type GradientReading,
+  type LocalGradient,
   type ProfileOptions,
   type RoundReader,
   type RoundRequest,
@@ -32,34 +28,24 @@ import {
 } from './wire.ts';
 
 /** Manifest fields that describe a worker's own payload. */
-export interface LocalManifest {
+export interface LocalManifest extends Omit<LocalGradient, 'assignment' | 'delta' | 'prev'> {
   readonly run: string;
-  readonly round: number;
-  /** Digest of the previous outcome, in a certified run. */
-  readonly parent?: Digest | undefined;
-  /** Digest of the state from which the worker started the round; in a certified run, of its model root. */
-  readonly base: Digest;
   /** Packing of the payload, for example `trellis-250`. */
   readonly codec: string;
   /** Digest of the roster that owns the parameters; absent if every worker sends all of them. */
   readonly roster?: Digest | undefined;
-  readonly examples: number;
-  readonly steps: number;
   /** Id of the worker's previous manifest; absent in its first. */
   readonly prev?: string | undefined;
-  /** Values that features of a certified run add. */
-  readonly features?: FeatureValues<'manifest'>;
 }
 
 /** A manifest received from a relay. */
-export interface Manifest extends LocalManifest, ErasureCoded {
-  readonly worker: WorkerId;
-  readonly eventId: string;
+export interface Manifest
+  extends LocalManifest,
+    ErasureCoded,
+    Pick<Contribution, 'worker' | 'eventId' | 'createdAt' | 'eventBytes'> {
   readonly hash: Digest;
   /** The verified payload, if it is inside the event. */
   readonly payload: Uint8Array | undefined;
-  readonly createdAt: number;
-  readonly eventBytes: number;
 }
 
 export interface ManifestContext {

@@ -25,6 +25,7 @@ export type LocalHeartbeat = Omit<Heartbeat, 'worker' | 'createdAt' | 'relays' |
 
 export interface LocalGradient {
   readonly round: number;
+  /** Digest of the state from which the worker started the round; in a certified run, of its model root. */
   readonly base: Digest;
   readonly steps: number;
   readonly examples: number;

@@ -17,10 +17,10 @@ import { nativeCrypto } from '../native/event-crypto.ts';
 import { announce, createSearch, directoryRoute, unixSeconds } from './directory.ts';
 import { openSink } from './fetch-folder.ts';
 import { HolderChunkStore } from './holder-chunks.ts';
-import { HolderServer, type Shelf } from './holder-server.ts';
+import { type HolderOptions, HolderServer, type Shelf } from './holder-server.ts';
 import { askHolders, holderSources, placeChunks } from './run-chunks.ts';
 
-export interface RunHolderOptions {
+export interface RunHolderOptions extends Pick<HolderOptions, 'port' | 'host' | 'rate'> {
   readonly policy: PlacementPolicy;
   readonly signer: Signer;
   /** Stores the chunks, in one folder per checkpoint. */
@@ -29,10 +29,6 @@ export interface RunHolderOptions {
   readonly mostBytes: number;
   /** Number of newest checkpoints to keep. */
   readonly keep: number;
-  readonly port: number;
-  readonly host: string;
-  /** Maximum bytes per second, all downloads together. */
-  readonly rate?: number | undefined;
   /** Public address of this server; by default the address it listens on. */
   readonly url?: string | undefined;
   readonly offer: Pick<HolderOffer, 'region' | 'tier' | 'weight'>;

@@ -153,10 +153,7 @@ function reportReplaced(
   );
 }
 
-export interface TokenDivision {
-  readonly context: number;
-  readonly shard: Shard;
-  readonly form: ShardForm;
+export interface TokenDivision extends Pick<PrepareTokens, 'context' | 'shard' | 'form'> {
   /** All of the corpus is for training, since the run has a separate evaluation text. */
   readonly keepsAll: boolean;
   readonly vocabulary: number;

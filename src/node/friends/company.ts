@@ -1,16 +1,15 @@
 /**
  * The company of a worker that trains with friends: lets in attendees of the lobby, and tells whom the run waits for.
  */
-import type { Clock } from '../../base/async.ts';
+import { type Clock, slept } from '../../base/async.ts';
 import { invitationTo } from '../../certified/invitations.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { quorumOf } from '../../consensus/committee/quorum.ts';
-import type { OpenLobby } from '../../friends/open-lobby.ts';
-import type { Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { called } from '../../run/worker-names.ts';
+import type { InLobby } from './in-lobby.ts';
 
 /** Time between two reports: whom the run waits for is told within this time. */
 const CHECK_MS = 5000;
@@ -19,14 +18,11 @@ const STARTING_MS = 60_000;
 /** Maximum attendees that one session lets in. */
 const MOST_ATTENDEES = 64;
 
-export interface CompanyPorts {
-  readonly lobby: OpenLobby;
+export interface CompanyPorts extends Pick<InLobby, 'lobby' | 'signer' | 'signal'> {
   /** Whether attendees proved to know the secret of the lobby. */
   readonly areProven: boolean;
   readonly relays: Pick<RelaySet, 'publish'>;
-  readonly signer: Signer;
   readonly clock: Clock;
-  readonly signal: AbortSignal;
   notify(message: string): void;
 }
 
@@ -71,9 +67,7 @@ export class Company {
   /** Lets in attendees and reports absences until the signal aborts. */
   async keep(): Promise<void> {
     const { clock, signal } = this.#ports;
-    while (!signal.aborted) {
-      await clock.sleep(CHECK_MS, signal).catch(() => undefined);
-      if (signal.aborted) return;
+    while (await slept(clock, CHECK_MS, signal)) {
       await this.#letAttendeesIn();
       this.#tellAbsent();
     }

@@ -25,7 +25,7 @@ import { createWire } from '../../network/wire/create-wire.ts';
 import { relaysOfWorkers } from '../../network/wire/worker-relays.ts';
 import type { BeaconSource } from '../../run/committee.ts';
 import { runDataOf } from '../../run/data-forms.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { WorkerId } from '../../run/ids.ts';
 import { fields } from '../../run/options.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
 import type { Delegation } from '../../run/spec/feature-fields.ts';
@@ -83,38 +83,31 @@ export interface JoinPorts {
 }
 
 /** The joining machine and the choices of its user. */
-export interface JoinMachine extends JoinPorts, MachineOptions {
+export interface JoinMachine
+  extends JoinPorts,
+    MachineOptions,
+    Pick<WorkerSessionOptions, 'displayName' | 'advertise' | 'threads'>,
+    Pick<CertifiedOptions, 'branch' | 'trust' | 'wantsSeats'> {
   /** Relays to use; by default those in the address, or those that the run was joined over before. */
   readonly relays?: readonly string[] | undefined;
   /** Settings that the spec leaves to each worker; those it fixes are refused if they differ. */
   readonly settings?: PartialSettings | undefined;
   readonly corpus?: string | undefined;
-  /** What the others call this person. */
-  readonly displayName?: string | undefined;
   /** The worker's folder; by default in the data folder, named after the run id. */
   readonly dir?: string | undefined;
   /** The key as hex or nsec, or its file; by default the key in the data folder, which is created if absent. */
   readonly secKey?: string | undefined;
   readonly keyFile?: string | undefined;
   readonly device?: WorkerSessionOptions['device'] | undefined;
-  readonly threads?: number | undefined;
   readonly connection?: Connection | undefined;
   /** Allows relays in a private network that a stranger named. */
   readonly allowPrivateRelays?: boolean | undefined;
   /** Also uses relays that workers of the run name. */
   readonly discoverRelays?: boolean | undefined;
-  /** Relays to name in heartbeats. */
-  readonly advertise?: readonly string[] | undefined;
-  /** Digest of an outcome on the branch to follow, if the run has forked. */
-  readonly branch?: Digest | undefined;
-  /** Digest of an outcome that an accepted history must contain. */
-  readonly trust?: Digest | undefined;
   /** A stake table that was passed as a file. */
   readonly stake?: StakeSnapshot | undefined;
   /** A remote signer (`bunker://…`, NIP-46) whose key the worker acts for; it signs one delegation. */
   readonly bunker?: string | undefined;
-  /** Whether to ask for committee seats, in runs whose joins declare it; by default always. */
-  readonly wantsSeats?: (() => boolean) | undefined;
   /** Called with the spec before any download. An error thrown here ends the join. */
   onSpec?(spec: RunSpec): void;
   /** Called with notices until the session starts; the session reports its own. */

@@ -53,17 +53,21 @@ export interface Experts {
   readonly home?: readonly number[] | undefined;
 }
 
-/** A decoder-only transformer over token ids, next-token cross-entropy. */
-export interface GptSpec {
-  readonly architecture: 'gpt';
-  readonly vocabulary: number;
+/** Sizes of the blocks of a transformer. */
+export interface BlockShape {
   readonly width: number;
   readonly layers: number;
   readonly heads: number;
-  /** Longest sequence, in tokens. */
-  readonly context: number;
   /** Width of the hidden layer of each feed-forward block, of the full model in all tiers. */
   readonly ffn: number;
+}
+
+/** A decoder-only transformer over token ids, next-token cross-entropy. */
+export interface GptSpec extends BlockShape {
+  readonly architecture: 'gpt';
+  readonly vocabulary: number;
+  /** Longest sequence, in tokens. */
+  readonly context: number;
   readonly tiers?: Tiers;
   readonly experts?: Experts;
 }
@@ -169,7 +173,7 @@ export const scalings = ['window', 'training'] as const;
 export type Scaling = (typeof scalings)[number];
 
 /** A transformer over patches of a series, which forecasts the steps after it. */
-export interface ForecasterSpec {
+export interface ForecasterSpec extends BlockShape {
   readonly architecture: 'forecaster';
   readonly channels: number;
   /** Steps of input. */
@@ -178,16 +182,12 @@ export interface ForecasterSpec {
   readonly horizon: number;
   /** Steps of a patch. */
   readonly patch: number;
-  readonly width: number;
-  readonly layers: number;
-  readonly heads: number;
-  readonly ffn: number;
   readonly error: ForecastError;
   readonly scaling: Scaling;
 }
 
 /** A vision transformer that classifies square pictures. */
-export interface VitSpec {
+export interface VitSpec extends BlockShape {
   readonly architecture: 'vit';
   /** Pixels per side. */
   readonly pixels: number;
@@ -196,10 +196,6 @@ export interface VitSpec {
   readonly classes: number;
   /** Pixels of the side of a patch. */
   readonly patch: number;
-  readonly width: number;
-  readonly layers: number;
-  readonly heads: number;
-  readonly ffn: number;
 }
 
 /** A built-in model with its sizes. */
