@@ -65,23 +65,27 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
 }
 
 /**
- * Aborts with the first of these signals; `release` detaches it. Unlike `AbortSignal.any`, Node 20 does not leak it.
+ * Aborts with the first of these signals; `release` detaches it, and `end` also aborts it. Unlike `AbortSignal.any`,
+ * Node 20 does not leak it.
  */
 export function anySignal(...sources: readonly (AbortSignal | undefined)[]): {
   readonly signal: AbortSignal;
   release(): void;
+  end(reason?: Error): void;
 } {
   const any = new AbortController();
   const releases = sources.map((source) => {
     if (source?.aborted) any.abort(source.reason);
     return source && onAbort(source, () => any.abort(source.reason));
   });
-  return {
-    signal: any.signal,
-    release: () => {
-      for (const release of releases) release?.();
-    },
+  const release = () => {
+    for (const each of releases) each?.();
   };
+  const end = (reason?: Error) => {
+    any.abort(reason);
+    release();
+  };
+  return { signal: any.signal, release, end };
 }
 
 /** Takes steps to their end. */
@@ -226,8 +230,7 @@ export async function notifiedOrDeadline(
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted();
-  const done = new AbortController();
-  const release = onAbort(signal, () => done.abort(signal.reason));
+  const done = anySignal(signal);
   const waits = [
     notifier.next(done.signal),
     clock.sleep(Math.max(0, untilMs - clock.now()), done.signal),
@@ -235,9 +238,8 @@ export async function notifiedOrDeadline(
   try {
     await Promise.race(waits);
   } finally {
-    done.abort(OVER);
+    done.end(OVER);
     await Promise.allSettled(waits);
-    release();
   }
 }
 
@@ -296,13 +298,11 @@ export async function within<T>(
   signal?: AbortSignal,
 ): Promise<T | undefined> {
   signal?.throwIfAborted();
-  const stop = new AbortController();
-  const release = signal && onAbort(signal, () => stop.abort(signal.reason));
+  const stop = anySignal(signal);
   try {
     return await Promise.race([promise, clock.sleep(ms, stop.signal).then(() => undefined)]);
   } finally {
-    release?.();
-    stop.abort(OVER);
+    stop.end(OVER);
   }
 }
 

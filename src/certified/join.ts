@@ -208,8 +208,7 @@ export async function playCertified(
     const sources = { ...options, relays: parts.relays, clock, signal: given.signal };
     await assertTrusted(spec, openingOf(spec, options), trust, sources);
   }
-  const ended = new AbortController();
-  const until = anySignal(given.signal, ended.signal);
+  const until = anySignal(given.signal);
   // the spec replaces the settings fingerprint
   const session = { ...given, plan: { ...given.plan, fingerprint: undefined } };
   try {
@@ -233,8 +232,7 @@ export async function playCertified(
     }
   } finally {
     // no pending wait may keep the process alive
-    ended.abort(new Error('ended'));
-    until.release();
+    until.end(new Error('ended'));
   }
 }
 

@@ -89,8 +89,7 @@ class ChunkFetch<C extends AnyChunk> {
 
   async run(): Promise<Fetched<C>> {
     const { clock, signal } = this.#options;
-    const over = new AbortController();
-    const both = anySignal(signal, over.signal);
+    const both = anySignal(signal);
     this.#startedMs = clock.now();
     this.#newestMs = clock.now();
     try {
@@ -102,8 +101,7 @@ class ChunkFetch<C extends AnyChunk> {
       for (const { attempts } of this.#running) {
         for (const { stop } of attempts) stop.abort(signal.reason);
       }
-      over.abort();
-      both.release();
+      both.end();
       await Promise.allSettled(this.#attempts);
     }
     signal.throwIfAborted();

@@ -31,8 +31,7 @@ export async function findManifestOf(
   sources: readonly ChunkSource[],
   { signal, ...options }: ManifestSearch,
 ): Promise<FileManifest> {
-  const over = new AbortController();
-  const both = anySignal(signal, over.signal);
+  const both = anySignal(signal);
   const eachOptions = { ...options, signal: both.signal };
   let turn: Promise<unknown> = Promise.resolve();
   const tries = sources.map((source) => {
@@ -45,8 +44,7 @@ export async function findManifestOf(
   const manifest = await Promise.any(tries).catch(({ errors }: AggregateError) => {
     failures.push(...errors.map(({ message }: Error) => message));
   });
-  over.abort(new Error('another source was faster'));
-  both.release();
+  both.end(new Error('another source was faster'));
   if (manifest) return manifest;
   signal.throwIfAborted();
   throw new CheckpointError(
@@ -64,8 +62,7 @@ async function trySource(
   digest: Digest,
   { clock, sha256, signal }: ManifestSearch,
 ): Promise<FileManifest> {
-  const late = new AbortController();
-  const both = anySignal(signal, late.signal);
+  const both = anySignal(signal);
   const startedMs = clock.now();
   let received = 0;
   const watch = async () => {
@@ -75,7 +72,7 @@ async function trySource(
       const isLate = source.findManifest
         ? ms > MOST_MS
         : ms > LATE_MS && received * 1000 < LEAST_RATE * ms;
-      if (isLate) late.abort(new Error(`${source.name} is too slow`));
+      if (isLate) both.end(new Error(`${source.name} is too slow`));
     }
   };
   watch().catch(ignore);
@@ -87,8 +84,7 @@ async function trySource(
     if (bytes && toHex(sha256(bytes)) === digest) return parseBytes(source.name, bytes);
     throw new Error(`${source.name} sends other bytes`);
   } finally {
-    late.abort();
-    both.release();
+    both.end();
   }
 }
 

@@ -98,9 +98,8 @@ export interface DirectoryPortOptions extends Omit<DirectoryOptions, 'localKey'>
 export function createDirectoryPort(options: DirectoryPortOptions): DirectoryPort {
   const { http, peerHttp, signal } = options;
   const within = async <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(new Error(`no answer in ${ASK_MS} ms`)), ASK_MS);
-    const both = anySignal(signal, late.signal);
+    const both = anySignal(signal);
+    const timer = setTimeout(() => both.end(new Error(`no answer in ${ASK_MS} ms`)), ASK_MS);
     try {
       return await work(both.signal);
     } finally {

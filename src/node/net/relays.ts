@@ -297,13 +297,11 @@ export async function withRelays<T>(
 ): Promise<T> {
   const options = { onWaiting: noticeOfWaiting(onNotice), onNotice, ...connection };
   const relays = await connectRelays(parseRelayUrls(urls), options, signer, signal);
-  const over = new AbortController();
-  const working = anySignal(signal, over.signal);
+  const working = anySignal(signal);
   try {
     return await work({ relays, clock: systemClock, sha256: nativeSha256, signal: working.signal });
   } finally {
-    over.abort(new Error('over'));
-    working.release();
+    working.end(new Error('over'));
     await relays.close();
   }
 }
