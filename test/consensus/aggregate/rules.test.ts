@@ -64,6 +64,27 @@ describe('Krum', () => {
   });
 });
 
+it('T-02: rows without a chunk neither count nor win, and rows of other sizes have no aggregate', () => {
+  const aggregation = { ...usualAggregation, rule: 'krum', hostile: 2 } as const;
+  const empty = (i: number) => {
+    const row = ruleRow(i, [1]);
+    return { ...row, delta: prefixOfPartial(row.delta, 1, 0) };
+  };
+  const meanOf = (full: number, without: number) => {
+    const rows = Array.from({ length: full + without }, (_, i) =>
+      i < full ? ruleRow(i, [3 + i]) : empty(i),
+    );
+    return aggregate(rows, { size: 1, normalize: 'workers', aggregation });
+  };
+  expect([...meanOf(6, 6).mean]).toEqual([0]);
+  const { mean, unused } = meanOf(7, 6);
+  expect(mean[0]).toBeGreaterThan(0);
+  expect(unused.size).toBe(6);
+  const sizes = [1, 1, 1, 1, 1, 1, 2].map((size, i) => ruleRow(i, new Array(size).fill(1)));
+  const mixed = () => aggregate(sizes, { size: 1, normalize: 'workers', aggregation });
+  expect(mixed).toThrow('different sizes');
+});
+
 describe('the rate by agreement', () => {
   const rateOf = (rows: readonly (readonly number[])[]) => {
     const aggregation = { ...usualAggregation, leastRatePermille: 250 };
@@ -106,6 +127,14 @@ describe('the rate by agreement', () => {
         [0, 0],
       ]),
     ).toBe(1);
+  });
+
+  it('T-22: is that of the rows that the rule used', () => {
+    const aggregation = {
+      ...{ ...usualAggregation, rule: 'krum', hostile: 1, leastRatePermille: 250 },
+    } as const;
+    const rows = [1, -1, 1, -1, 1].map((value, i) => ruleRow(i, [value]));
+    expect(aggregate(rows, { size: 1, normalize: 'workers', aggregation }).rate).toBe(1);
   });
 
   it('T-22: follows the mean cosine', () => {
