@@ -1,13 +1,19 @@
 /** What an archive reads from relays, and the path that a reader follows through the events of a run. */
 import { archiveRun, replayRun } from 'nostrain/certified';
 import { gather, genesisOf, pathOf, replay, startOf, withoutModel } from 'nostrain/certified/parts';
-import { run as runKind } from 'nostrain/kinds';
-import type { SignedEvent } from 'nostrain/network';
+import { beaconValue, drandRoundAt } from 'nostrain/consensus';
+import { proposal as proposalKind, run as runKind, vote as voteKind } from 'nostrain/kinds';
+import { planChunks, type SignedEvent } from 'nostrain/network';
 import { nativeCrypto as crypto } from 'nostrain/node';
 import { describe, expect, it } from 'vitest';
 import { beaconLack, hasModel } from '../../src/certified/decisions/replay.ts';
+import { openHistory } from '../../src/certified/records/archive.ts';
 import { recordRun } from '../../src/certified/records/replay-run.ts';
-import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
+import { publishedDraft } from '../../src/certified/wire/checkpoints.ts';
+import { stateBytes } from '../../src/consensus/roots.ts';
+import { ledgerBytes } from '../../src/run/ledger.ts';
+import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
+import { signRound, testChain } from '../support/drand.ts';
 import { eventfulEvidence, eventfulRun, runOnce } from '../support/eventful-run.ts';
 import { createMemoryRelay } from '../support/memory-relays.ts';
 
@@ -80,6 +86,86 @@ describe('an archive from relays', () => {
   });
 });
 
+describe('the model of an archive', () => {
+  const life = { createdAt: 1_790_000_500, expiresAt: 2_500_000_000 };
+  const { modelRoot, ledgerRoot, ledger } = made.state;
+  const plan = planChunks(stateBytes(made.state), life);
+  const chunks = Array.from({ length: plan.count }, (_, i) => signerOf(2).sign(plan.draft(i)));
+  const claim = signerOf(1).sign(
+    publishedDraft(
+      {
+        ...{ run, round: 6, outcome: digests[6]!, modelRoot, ledgerRoot },
+        ...{ model: [stateBytes(made.state)], ledger: ledgerBytes(ledger) },
+      },
+      life,
+    ),
+  );
+  const chunksIn = async (events: readonly SignedEvent[]) => {
+    const relay = createMemoryRelay('ws://memory.test');
+    for (const event of [...events, claim, ...chunks]) relay.put(event);
+    const asked = { relays: relay.connect(), signal: new AbortController().signal, crypto };
+    const archive = await archiveRun(run, asked);
+    return archive.events.filter(({ id }) => chunks.some((chunk) => chunk.id === id)).length;
+  };
+
+  it('is in its payloads, and only if one of them is gone in the newest checkpoint', async () => {
+    expect(chunks.length).toBeGreaterThan(0);
+    expect(await chunksIn(made.events)).toBe(0);
+    const lost = made.events.find(({ kind }) => kind === 7810)!;
+    expect(await chunksIn(made.events.filter((event) => event !== lost))).toBe(chunks.length);
+  });
+});
+
+describe('a run with a beacon', () => {
+  const drand = { kind: 'drand', lagSeconds: 150, ...testChain(1_789_999_000, 3) } as const;
+  const proofAfter = (time: number) => ({
+    signature: signRound(drandRoundAt(drand, time + drand.lagSeconds)),
+  });
+  const drandAfter = (time: number): string => {
+    const value = beaconValue(drand, time, proofAfter(time));
+    if (!value.ok) throw new Error(value.issue.message);
+    return value.value;
+  };
+  const drawn = certifiedSpec({ beacon: drand });
+  const generated = (name: string, second: Round) =>
+    runOnce(name, () => generateRun([{}, second, {}], drawn, [], drandAfter));
+  const lit = generated('lit', {});
+  const times = [1_790_000_030, 1_790_000_090];
+
+  it('is archived with the values that its rounds need, and again from an earlier archive', async () => {
+    const relay = createMemoryRelay('ws://memory.test');
+    for (const event of lit.events) relay.put(event);
+    const asked = { relays: relay.connect(), signal: new AbortController().signal, crypto };
+    const after = async (time: number) => proofAfter(time);
+    const beacon = () => ({ name: 'test', after }) as never;
+    const beacons = times.map((time) => ({ time, proof: proofAfter(time) }));
+    const archive = await archiveRun(lit.run, { ...asked, beacon });
+    expect(archive.beacons).toEqual(beacons);
+    const again = await archiveRun(lit.run, { ...asked, known: archive });
+    expect(again).toEqual(archive);
+    expect(await replayRun(again, { crypto })).toMatchObject({ ok: true, rounds: 3 });
+    // an invalid value is named by its line
+    const forged = [beacons[0]!, { time: times[1]!, proof: proofAfter(1_790_009_000) }];
+    const opened = await openHistory({ events: lit.events, beacons: forged }, { crypto });
+    expect(opened.bad).toMatchObject([{ line: 2 }]);
+  });
+
+  it('that forked is followed no further than the first value that is missing on a branch', () => {
+    const other = generated('dark', { ignored: [1] });
+    const events = [...lit.events, ...other.events];
+    const known = (count: number) => new Map(times.slice(0, count).map((time) => [time, drandAfter(time)])); // biome-ignore format: one line
+    const start = withoutModel(genesisOf(drawn, startOf(drawn)));
+    const rounds = [...replay(start, gather(events, lit, { beacons: known(1), crypto }))];
+    expect(rounds).toMatchObject([
+      { round: 0, checked: 'chain', forks: [] },
+      { round: 1, checked: 'nothing', missing: [{ what: 'beacon', id: `${times[1]}` }] },
+    ]);
+    expect(rounds[1]!.forks).toEqual([]);
+    const whole = [...replay(start, gather(events, lit, { beacons: known(2), crypto }))];
+    expect(whole.map(({ forks }) => forks.length)).toEqual([0, 1, 0]);
+  });
+});
+
 describe('the path through a run', () => {
   const start = genesisOf(spec, startOf(spec));
 
@@ -121,6 +207,59 @@ describe('the path through a run', () => {
       const events = gather([...voided.events, ...final.events], final, { crypto });
       expect(pathOf(opening, events).tip.chain.parent).toBe(final.rounds[1]!.digest);
     }
+  });
+
+  it('takes the branch with more backers of two, although its outcome breaks the rules', () => {
+    const plain = certifiedSpec();
+    const many = runOnce('many', () => generateRun([{}, { joins: [5] }], plain));
+    const few = runOnce('few', () => generateRun([{}, { silent: [4] }, { silent: [4] }], plain));
+    const opening = withoutModel(genesisOf(plain, startOf(plain)));
+    const events = gather([...many.events, ...few.events], many, { crypto });
+    const followed = (evidence: typeof events) => [...replay(opening, evidence)].at(-1)!;
+    expect(pathOf(opening, events).tip.chain.parent).toBe(many.rounds[1]!.digest);
+    // the join of the fifth worker is not signed
+    const isSigned: typeof events.isSigned = (event) =>
+      event.pubkey !== signerOf(5).publicKey && events.isSigned(event);
+    expect(followed({ ...events, isSigned })).toMatchObject({
+      ...{ round: 1, checked: 'nothing', invalid: { code: 'bad-signature' } },
+      forks: [few.rounds[1]!.digest],
+    });
+  });
+
+  it('says that votes of a round are lost if enough members went on, not if one member or strangers did', () => {
+    const lost = made.events.filter(
+      ({ kind, content }) =>
+        !(kind === voteKind.kind && /"commit"/.test(content) && /"round":4,/.test(content)) &&
+        !(kind === proposalKind.kind && /"round":5,/.test(content)),
+    );
+    const events = gather(lost, made, { crypto });
+    const said = [...events.messages.values()];
+    type Message = (typeof said)[number];
+    const isLater = (each: Message) => 'round' in each && (each.round ?? 0) > 4;
+    const members = [1, 2].map((number) => signerOf(number).publicKey);
+    const ends = (later: (each: Message) => Message | undefined, from = start) => {
+      const messages = said.map((each) => (isLater(each) ? later(each) : each));
+      const present = messages.filter((each) => each !== undefined);
+      const evidence = { ...events, messages: new Map(present.map((each) => [each.id, each])) };
+      return [...replay(withoutModel(from), evidence)].at(-1)!;
+    };
+    const undecided = { round: 4, checked: 'nothing', missing: [{ what: 'event' }] };
+    expect(ends((each) => each)).toMatchObject(undecided);
+    const only =
+      (type: string, keys: readonly string[]) =>
+      (each: Message): Message | undefined =>
+        each.type === type && keys.includes(each.key) ? each : undefined;
+    expect(ends(only('vote', members))).toMatchObject(undecided);
+    expect(ends(only('vote', members.slice(1)))).toMatchObject({ round: 3, checked: 'chain' });
+    expect(ends(only('join', members))).toMatchObject({ round: 3 });
+    const proposing = (each: Message) =>
+      ({ ...each, type: 'proposal', key: members[each.id < '8' ? 0 : 1]! }) as Message;
+    expect(ends(proposing)).toMatchObject(undecided);
+    const strange = (each: Message) => ({ ...each, key: `${each.id}` }) as Message;
+    expect(ends(strange)).toMatchObject({ round: 3 });
+    // nor after the last round
+    const short = { ...start.spec, training: { ...start.spec.training, rounds: 4 } };
+    expect(ends((each) => each, { ...start, spec: short })).toMatchObject({ round: 3 });
   });
 
   it('needs no model, and a state without one stays as it is', () => {

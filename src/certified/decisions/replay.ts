@@ -62,9 +62,7 @@ export function* replay(
     const after = decidedAfter(state, following);
     if (!after.ok) {
       const nothing = { round: state.round, before: state, decided: undefined, forks: [] };
-      const { invalid, missing } = reasonsOf(after);
-      const isEnd = invalid === undefined && missing === undefined;
-      if (!isEnd) yield { ...nothing, checked: 'nothing', ...reasonsOf(after) };
+      yield { ...nothing, checked: 'nothing', ...reasonsOf(after) };
       return { state, digests };
     }
     const [decided, ...others] = after.value;
@@ -167,8 +165,7 @@ function decidedAfter(state: Chain, following: Following): Ruling<readonly Decid
   const cached = following.decided.get(state.parent);
   if (cached !== undefined) return cached;
   const after = inOrder(state, certifiedAfter(state, following.events), following);
-  // a lacking result is not cached: the evidence may still arrive
-  if (after.ok) following.decided.set(state.parent, after);
+  following.decided.set(state.parent, after);
   return after;
 }
 

@@ -76,8 +76,10 @@ const PROGRESS_EVERY = 500;
  */
 export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<Archive> {
   const { known = { events: [], beacons: [] }, local = [], signal } = options;
-  const latest = Math.max(...known.events.map(({ created_at }) => created_at));
-  const since = known.events.length > 0 ? Math.max(0, latest - OVERLAP_SECONDS) : undefined;
+  const since = known.events.reduce(
+    (latest, { created_at }) => Math.max(latest, created_at - OVERLAP_SECONDS),
+    0,
+  );
   const { sha256, crypto, onNotice = () => undefined } = options;
   let start: Chain | Certified | undefined;
   const startOfRun = (spec: RunSpec) => (start ??= openingOf(spec, { sha256 }));
@@ -111,7 +113,6 @@ function withSnapshots(
   events: readonly SignedEvent[],
   { snapshots = [], sha256 }: Pick<ArchiveOptions, 'snapshots' | 'sha256'>,
 ): readonly SignedEvent[] {
-  if (snapshots.length === 0) return events;
   const present = readSnapshots(events, sha256);
   const arePresent = [...readSnapshots(snapshots, sha256).keys()].every((id) => present.has(id));
   return arePresent ? events : [...events, ...snapshots];

@@ -130,9 +130,8 @@ describe('the rate by agreement', () => {
   });
 
   it('T-22: is that of the rows that the rule used', () => {
-    const aggregation = {
-      ...{ ...usualAggregation, rule: 'krum', hostile: 1, leastRatePermille: 250 },
-    } as const;
+    const krum = { rule: 'krum', hostile: 1, leastRatePermille: 250 } as const;
+    const aggregation = { ...usualAggregation, ...krum };
     const rows = [1, -1, 1, -1, 1].map((value, i) => ruleRow(i, [value]));
     expect(aggregate(rows, { size: 1, normalize: 'workers', aggregation }).rate).toBe(1);
   });
