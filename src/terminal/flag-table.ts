@@ -84,6 +84,10 @@ export const repeated = <T>({
 export const several = (value: string, help: string): Flag<readonly string[] | undefined> =>
   repeated(text(value, help));
 
+/** Texts, or an empty list, which the help words as `none`. */
+export const severalOr = (none: string, value: string, help: string): Flag<readonly string[]> =>
+  withDefault(several(value, help), [], none);
+
 /** A whole number from `least` to `most`. */
 export const whole = (
   value: string,

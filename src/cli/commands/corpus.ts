@@ -16,7 +16,7 @@ import {
 } from '../../social/notes.ts';
 import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
-import { several, text, withDefault } from '../../terminal/flag-table.ts';
+import { severalOr, text, withDefault } from '../../terminal/flag-table.ts';
 import { writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
 import { NOTES_WAIT_MS, readDeleted, readNotes } from '../shared/notes.ts';
 import { withRelays } from '../shared/with-relays.ts';
@@ -24,7 +24,7 @@ import { typedKey } from '../shared/worker-flag.ts';
 
 const readingFlags = {
   text: text('<file>', 'file for the text (default: notes.jsonl; a .txt file is plain, for tabs)'),
-  relay: withDefault(several('<url>', 'relay to read from, repeatable'), [], 'none'),
+  relay: severalOr('none', '<url>', 'relay to read from, repeatable'),
   ...connectionFlags,
 };
 
@@ -32,7 +32,7 @@ const defineCorpus = defineCommand({
   name: 'nostr',
   help: 'define a corpus: the notes of these authors, as event ids under one Merkle root',
   flags: {
-    authors: withDefault(several('<npub>', 'author whose notes to take, repeatable'), [], 'none'),
+    authors: severalOr('none', '<npub>', 'author whose notes to take, repeatable'),
     kinds: withDefault(text('<list>', 'kinds of notes, separated by commas'), '1,30023'),
     output: { ...withDefault(text('<file>', 'file for the definition'), 'notes.json'), short: 'o' },
     ...readingFlags,

@@ -16,7 +16,7 @@ import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
   type FlagValues,
-  several,
+  severalOr,
   text,
   toggle,
   whole,
@@ -33,7 +33,7 @@ const attestFlags = {
   region: text('<name>', 'region of the holder'),
   tier: text('<name>', 'trust tier of the holder'),
   days: withDefault(whole('<n>', 'days the attestation is valid', 1, 3650), 90),
-  relay: withDefault(several('<url>', 'relay to publish it on, repeatable'), [], 'none'),
+  relay: severalOr('none', '<url>', 'relay to publish it on, repeatable'),
   ...keyFlags,
   ...connectionFlags,
 };

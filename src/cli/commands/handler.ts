@@ -7,7 +7,7 @@ import { homeSigner } from '../../node/files/keys.ts';
 import { buildHandler } from '../../social/sites.ts';
 import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
-import { several, text, toggle, withDefault } from '../../terminal/flag-table.ts';
+import { severalOr, text, toggle } from '../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { keyFlags } from '../shared/signed-document.ts';
 import { tabFlag } from '../shared/tab-link.ts';
@@ -17,7 +17,7 @@ const publish = defineCommand({
   name: 'publish',
   help: 'publish the profile of the program and its handler event (NIP-89); use a key of its own',
   flags: {
-    relay: withDefault(several('<url>', 'relay to publish to, repeatable'), [], 'none'),
+    relay: severalOr('none', '<url>', 'relay to publish to, repeatable'),
     page: text('<url>', 'address at which people open the run page'),
     tab: tabFlag,
     site: text('<name>', 'name of the Nostr site that `page --publish` wrote under this key'),

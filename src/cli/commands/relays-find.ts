@@ -17,7 +17,7 @@ import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
   type FlagValues,
-  several,
+  severalOr,
   text,
   toggle,
   whole,
@@ -30,18 +30,14 @@ import { findRun, publishEvent, withRelays } from '../shared/with-relays.ts';
 import { check, checkRelaysWithPorts, formatReports } from './relays.ts';
 
 const findFlags = {
-  relay: withDefault(
-    several('<url>', 'relay to ask for records of relays, repeatable'),
-    [],
-    'none',
-  ),
+  relay: severalOr('none', '<url>', 'relay to ask for records of relays, repeatable'),
   run: text('<run>', 'also relays that founders of this run write to (their NIP-65 lists)'),
   most: withDefault(whole('<n>', 'maximum relays to test', 1, 64), 8),
   seconds: withDefault(whole('<n>', 'maximum seconds per relay', 1, 600), 30),
-  publish: withDefault(
-    several('<url>', 'relay to publish the measurements on (NIP-66), repeatable'),
-    [],
+  publish: severalOr(
     'publishes nothing',
+    '<url>',
+    'relay to publish the measurements on (NIP-66), repeatable',
   ),
   allowPrivateRelays: privateRelaysFlag,
   ...keyFlags,

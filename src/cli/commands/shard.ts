@@ -37,6 +37,7 @@ import {
   type FlagValues,
   required,
   several,
+  severalOr,
   text,
   whole,
   withDefault,
@@ -54,7 +55,7 @@ const USE = 'shards';
 const WAIT_MS = 5000;
 
 const reachFlags = {
-  relay: withDefault(several('<url>', 'relay with keys of recipients, repeatable'), [], 'none'),
+  relay: severalOr('none', '<url>', 'relay with keys of recipients, repeatable'),
   ...connectionFlags,
 };
 type ReachFlags = FlagValues<typeof reachFlags>;

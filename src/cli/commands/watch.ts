@@ -13,7 +13,7 @@ import { roundName, roundNumber } from '../../run/ids.ts';
 import { called, shortName, withNames } from '../../run/worker-names.ts';
 import { defineCommand } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
-import { type FlagValues, several, toggle, withDefault } from '../../terminal/flag-table.ts';
+import { type FlagValues, severalOr, toggle } from '../../terminal/flag-table.ts';
 import { createRepainter, writeNote, writeOut } from '../../terminal/output.ts';
 import { beaconSource } from '../shared/beacon.ts';
 import { endpointFlags } from '../shared/endpoints.ts';
@@ -21,7 +21,7 @@ import { privateRelaysFlag } from '../shared/member-flags.ts';
 import { locateRun, withRelays } from '../shared/with-relays.ts';
 
 const watchFlags = {
-  relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of the run'),
+  relay: severalOr('those of the run', '<url>', 'relay to ask, repeatable'),
   allowPrivateRelays: privateRelaysFlag,
   once: toggle('print the current state and exit'),
   ndjson: toggle('print the full state as one JSON line whenever it changes'),

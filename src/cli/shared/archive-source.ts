@@ -42,7 +42,7 @@ import { readSpec } from '../../run/spec/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-snapshot.ts';
 import { connectionFlagNames, connectionFlags, connectionOf } from '../../terminal/connection.ts';
-import { type FlagValues, several, text, withDefault } from '../../terminal/flag-table.ts';
+import { type FlagValues, severalOr, text } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
@@ -58,7 +58,7 @@ export const sourceFlags = {
   run: text('<run>', 'run: naddr1…, a link, its id, a spec file, or its name on this machine'),
   spec: text('<file>', 'spec of the run, if no event has it'),
   stake: text('<file>', 'stake snapshot of the run, if no event has it'),
-  relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of --run'),
+  relay: severalOr('those of --run', '<url>', 'relay to ask, repeatable'),
   allowPrivateRelays: privateRelaysFlag,
   ...connectionFlags,
   ...endpointFlags,

@@ -4,10 +4,10 @@ import { ConfigError } from '../../base/errors.ts';
 import { createEndpoint, createPost, type Endpoints } from '../../chain/endpoints.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
-import { type FlagValues, several, whole, withDefault } from '../../terminal/flag-table.ts';
+import { type FlagValues, severalOr, whole, withDefault } from '../../terminal/flag-table.ts';
 
 const rpcFlags = {
-  rpc: withDefault(several('<url>', 'JSON-RPC endpoint of the chain, repeatable'), [], 'none'),
+  rpc: severalOr('none', '<url>', 'JSON-RPC endpoint of the chain, repeatable'),
   agree: whole('<k>', 'number of endpoints that must agree (default: more than half)', 1, 100),
   rpcTimeout: withDefault(whole('<s>', 'seconds to wait for an answer', 1, 600), 30),
 };
@@ -23,11 +23,7 @@ export type AccessFlags = FlagValues<typeof accessFlags>;
 /** Flags for all chains that a run reads. */
 export const endpointFlags = {
   ...rpcFlags,
-  drand: withDefault(
-    several('<url>', 'endpoint of the drand chain that the spec names, repeatable'),
-    [],
-    'none',
-  ),
+  drand: severalOr('none', '<url>', 'endpoint of the drand chain that the spec names, repeatable'),
 };
 
 export type EndpointFlags = FlagValues<typeof endpointFlags>;

@@ -20,14 +20,7 @@ import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../
 import type { Settings } from '../../../run/settings.ts';
 import { combineSettings, presets, requestedModel } from '../../../run/spec/presets.ts';
 import { defineCommand } from '../../../terminal/command.ts';
-import {
-  choice,
-  settingFlags,
-  several,
-  text,
-  toggle,
-  withDefault,
-} from '../../../terminal/flag-table.ts';
+import { choice, settingFlags, severalOr, text, toggle } from '../../../terminal/flag-table.ts';
 import { settingsFromFlags } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { fixCuda } from './fix-cuda.ts';
@@ -60,7 +53,7 @@ export const doctor = defineCommand({
   name: 'doctor',
   help: 'check whether this machine and the given relays can train a model',
   flags: {
-    relay: withDefault(several('<url>', 'also check this relay, repeatable'), [], 'none'),
+    relay: severalOr('none', '<url>', 'also check this relay, repeatable'),
     fix: choice(
       '<part>',
       'install the onnxruntime part for NVIDIA GPUs from its Python package; pip downloads it ' +

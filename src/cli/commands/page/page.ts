@@ -26,7 +26,7 @@ import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import {
   type FlagValues,
-  several,
+  severalOr,
   text,
   toggle,
   whole,
@@ -43,23 +43,16 @@ import { withRelays } from '../../shared/with-relays.ts';
 import { assertSite, publishSite } from './publish.ts';
 
 const pageFlags = {
-  relay: withDefault(
-    several('<url>', 'relay to read the run from, repeatable'),
-    [],
-    'those of the run',
-  ),
+  relay: severalOr('those of the run', '<url>', 'relay to read the run from, repeatable'),
   events: text('<file>', 'archive (file or folder) to show instead of asking relays'),
-  drand: withDefault(several('<url>', 'drand endpoint, for runs with a drand beacon'), [], 'none'),
+  drand: severalOr('none', '<url>', 'drand endpoint, for runs with a drand beacon'),
   tab: toggle('also serve the tab that trains in the run (needs onnxruntime-web)'),
   out: text('<folder>', 'write the page to this folder for any web server, and do not serve it'),
-  publish: withDefault(
-    several(
-      '<url>',
-      'Blossom server to publish the page on as a Nostr static site (NIP-5A), repeatable; ' +
-        'its manifest goes to --relay',
-    ),
-    [],
+  publish: severalOr(
     'none',
+    '<url>',
+    'Blossom server to publish the page on as a Nostr static site (NIP-5A), repeatable; ' +
+      'its manifest goes to --relay',
   ),
   site: withDefault(text('<name>', 'name of that site under your key'), 'nostrain'),
   source: text('<url>', 'source code of the page, for the manifest of that site'),

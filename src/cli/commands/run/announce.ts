@@ -28,13 +28,7 @@ import {
 } from '../../../social/announce.ts';
 import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import {
-  type FlagValues,
-  several,
-  text,
-  toggle,
-  withDefault,
-} from '../../../terminal/flag-table.ts';
+import { type FlagValues, severalOr, text, toggle } from '../../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { historySourceFlags, openSource, sourceOf } from '../../shared/archive-source.ts';
 import { keyFlags } from '../../shared/signed-document.ts';
@@ -52,10 +46,10 @@ const userFlags = {
 
 const announceFlags = {
   ...readingFlags,
-  to: withDefault(
-    several('<url>', 'relay to post to, repeatable; best those of your relay list'),
-    [],
+  to: severalOr(
     'those of the run',
+    '<url>',
+    'relay to post to, repeatable; best those of your relay list',
   ),
   card: toggle('publish a model card (NIP-23) instead of a note; a later one replaces it'),
   page: text('<url>', 'address of a run page to link to'),

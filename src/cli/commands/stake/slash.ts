@@ -27,7 +27,7 @@ import {
   connectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { type FlagValues, several, text, withDefault } from '../../../terminal/flag-table.ts';
+import { type FlagValues, severalOr, text } from '../../../terminal/flag-table.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import { readArchiveFile } from '../../shared/archive-source.ts';
@@ -42,7 +42,7 @@ const slashFlags = {
   events: text('<file>', 'file with proofs, written by `nostrain archive`'),
   dir: text('<dir>', 'worker folder with proofs'),
   run: text('<run>', 'run whose relays have proofs: its id, naddr1…, or its name on this machine'),
-  relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of --run'),
+  relay: severalOr('those of --run', '<url>', 'relay to ask, repeatable'),
   allowPrivateRelays: privateRelaysFlag,
   ...connectionFlags,
   ...registryFlags,
