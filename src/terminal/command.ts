@@ -12,11 +12,15 @@ type ArgumentValue<R extends ArgumentRow> = R[0] extends `${string}...${string}`
     ? string | undefined
     : string;
 
-export interface Invocation<A extends readonly ArgumentRow[] = []> {
-  readonly args: { readonly [K in keyof A]: ArgumentValue<A[K]> };
+/** What a command works with in addition to its flags. */
+export interface Invocation {
   readonly command: Command;
-  /** Aborted by Ctrl-C. Reading it takes Ctrl-C over: it ends a command that does not read it at once. */
+  /** Aborted by Ctrl-C. A command that does not read it ends at Ctrl-C at once. */
   readonly signal: AbortSignal;
+}
+
+interface InvocationOf<A extends readonly ArgumentRow[]> extends Invocation {
+  readonly args: { readonly [K in keyof A]: ArgumentValue<A[K]> };
 }
 
 interface CommandRow<A extends readonly ArgumentRow[], F extends FlagTable> {
@@ -28,7 +32,7 @@ interface CommandRow<A extends readonly ArgumentRow[], F extends FlagTable> {
   readonly flags: F;
   /** Changes what the help shows of the options. */
   finish?(command: Command): void;
-  run(flags: FlagValues<F>, invocation: Invocation<A>): unknown;
+  run(flags: FlagValues<F>, invocation: InvocationOf<A>): unknown;
 }
 
 /** Returns the function that creates the command of a row: each program has commands of its own. */
@@ -44,7 +48,7 @@ export const defineCommand =
     if (more !== undefined) command.addHelpText('after', `\n${more}`);
     return command.action(async (...typed: unknown[]) => {
       let interrupt: Interrupt | undefined;
-      const values = typed.slice(0, args.length) as Invocation<A>['args'];
+      const values = typed.slice(0, args.length) as InvocationOf<A>['args'];
       try {
         await row.run(typed[args.length] as FlagValues<F>, {
           args: values,

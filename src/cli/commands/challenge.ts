@@ -29,9 +29,8 @@ import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { defineCommand } from '../../terminal/command.ts';
 import { type FlagValues, roundFlag, text, toggle, whole } from '../../terminal/flag-table.ts';
-import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import { type HistorySource, onHistory, sourceFlags } from '../shared/archive-source.ts';
+import { type HistorySource, readHistory, sourceFlags } from '../shared/archive-source.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
 import { workerNamed } from '../shared/worker-flag.ts';
@@ -63,34 +62,28 @@ const challengeFlags = {
   json: toggle('print JSON'),
 };
 
-type ChallengeFlags = FlagValues<typeof challengeFlags>;
-
 export const challenge = defineCommand({
   name: 'challenge',
   help:
     'recompute the inner steps of listed contributions and report which match what their ' +
     'authors sent',
   flags: challengeFlags,
-  async run(flags, { command }) {
-    refuseUnused(command, []);
-    await onHistory(flags, (archive, source) => run(flags, archive, source));
+  async run(flags, { signal }) {
+    const { archive, ...source } = await readHistory(flags, signal);
+    const { document, requested } = await challengeRun(archive, flags, {
+      ...source,
+      sign: (name, verdict) => signedDocument(flags, name, verdict),
+      onCheck: (check) => flags.json || writeOut(formatCheck(check)),
+    });
+    writeOut(flags.json ? asJson(document) : formatTotal(document.checks, requested));
+    const isBad = document.checks.some(({ result }) => result === 'fault');
+    if (isBad) process.exitCode = exitCodes.failed.code;
   },
 });
 
-async function run(flags: ChallengeFlags, archive: Opened, source: HistorySource): Promise<void> {
-  const { document, requested } = await challengeRun(archive, flags, {
-    ...source,
-    sign: (name, verdict) => signedDocument(flags, name, verdict),
-    onCheck: (check) => flags.json || writeOut(formatCheck(check)),
-  });
-  writeOut(flags.json ? asJson(document) : formatTotal(document.checks, requested));
-  const isBad = document.checks.some(({ result }) => result === 'fault');
-  if (isBad) process.exitCode = exitCodes.failed.code;
-}
-
 /** What `challengeRun` checks, and with which files of this machine. */
 type CheckFlags = Pick<
-  ChallengeFlags,
+  FlagValues<typeof challengeFlags>,
   'round' | 'worker' | 'base' | 'corpus' | 'threads' | 'allowPrivateRelays'
 >;
 

@@ -24,10 +24,10 @@ import type { Digest } from '../../run/ids.ts';
 import { runIdOf } from '../../run/spec/run-spec.ts';
 import type { NotesCorpus } from '../../social/notes.ts';
 import { defineCommand } from '../../terminal/command.ts';
-import { type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
+import { text, toggle } from '../../terminal/flag-table.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut, writeOutput } from '../../terminal/output.ts';
-import { askingRule, historySourceFlags, onHistory } from '../shared/archive-source.ts';
+import { askingRule, historySourceFlags, readHistory } from '../shared/archive-source.ts';
 import { readText } from '../shared/files.ts';
 import { readNotes } from '../shared/notes.ts';
 import { signedDocument, signingFlags } from '../shared/signed-document.ts';
@@ -42,62 +42,51 @@ interface ReceiptDocument extends Receipt {
   readonly authors?: NotesCorpus['authors'];
 }
 
-const receiptFlags = {
-  ...historySourceFlags,
-  worker: text('<npub>', 'only this key, with a proof of each round that counts it'),
-  verify: text('<file>', 'check whether the events confirm this signed receipt'),
-  notes: text('<file>', 'definition of the notes that the run trains on: lists their authors'),
-  output: { ...text('<file>', 'with --sign: file to write the signed event to'), short: 'o' },
-  ...signingFlags,
-  json: toggle('print JSON'),
-};
-
-type ReceiptFlags = FlagValues<typeof receiptFlags>;
-
 export const receipt = defineCommand({
   name: 'receipt',
   help:
     'list the contributions and scores of each worker of a run; sign the list, or verify a ' +
     'signed one',
-  flags: receiptFlags,
-  async run(flags, { command }) {
+  flags: {
+    ...historySourceFlags,
+    worker: text('<npub>', 'only this key, with a proof of each round that counts it'),
+    verify: text('<file>', 'check whether the events confirm this signed receipt'),
+    notes: text('<file>', 'definition of the notes that the run trains on: lists their authors'),
+    output: { ...text('<file>', 'with --sign: file to write the signed event to'), short: 'o' },
+    ...signingFlags,
+    json: toggle('print JSON'),
+  },
+  async run(flags, { command, signal }) {
     refuseUnused(command, [
       askingRule(flags),
       { flags: ['output'], goesWith: '--sign', holds: flags.sign === true },
     ]);
-    await onHistory(flags, (archive, { options }) => printReceipt(flags, archive, options));
+    const { archive, options } = await readHistory(flags, signal);
+    const made = await whileSlow('replaying the run', writeNote, () => receiptOf(archive, options));
+    if (made === undefined) {
+      throw new ConfigError('receipt/empty', 'no round of this run is decided yet', {
+        hint: '`nostrain replay` with the same flags shows which events are available',
+      });
+    }
+    if (flags.verify !== undefined) return verify(await readText(flags.verify), made);
+    const { complete, rounds } = made.receipt;
+    if (!complete) writeNote(`the run is not over: this is the receipt after ${rounds} rounds`);
+    const workers = made.receipt.rows.map((row) => row.worker);
+    const worker = flags.worker === undefined ? undefined : workerNamed(flags.worker, workers);
+    const event = await signedDocument(flags, `nostrain/receipt/${made.receipt.run}`, made.receipt);
+    if (event && flags.output) await writeOutput(flags.output, asJson(event));
+    const rows = made.receipt.rows.filter((row) => worker === undefined || row.worker === worker);
+    const authors = flags.notes && (await authorsOf(archive, options, flags.notes));
+    const document: ReceiptDocument = {
+      ...made.receipt,
+      ...(authors && { authors }),
+      rows,
+      ...(worker && { proofs: rows.flatMap(({ counted }) => counted.map(made.prove)) }),
+      ...(event && { event }),
+    };
+    writeOut(flags.json ? asJson(document) : words(document));
   },
 });
-
-async function printReceipt(
-  flags: ReceiptFlags,
-  archive: Opened,
-  options: HistoryOptions,
-): Promise<void> {
-  const made = await whileSlow('replaying the run', writeNote, () => receiptOf(archive, options));
-  if (made === undefined) {
-    throw new ConfigError('receipt/empty', 'no round of this run is decided yet', {
-      hint: '`nostrain replay` with the same flags shows which events are available',
-    });
-  }
-  if (flags.verify !== undefined) return verify(await readText(flags.verify), made);
-  const { complete, rounds } = made.receipt;
-  if (!complete) writeNote(`the run is not over: this is the receipt after ${rounds} rounds`);
-  const workers = made.receipt.rows.map((row) => row.worker);
-  const worker = flags.worker === undefined ? undefined : workerNamed(flags.worker, workers);
-  const event = await signedDocument(flags, `nostrain/receipt/${made.receipt.run}`, made.receipt);
-  if (event && flags.output) await writeOutput(flags.output, asJson(event));
-  const rows = made.receipt.rows.filter((row) => worker === undefined || row.worker === worker);
-  const authors = flags.notes && (await authorsOf(archive, options, flags.notes));
-  const document: ReceiptDocument = {
-    ...made.receipt,
-    ...(authors && { authors }),
-    rows,
-    ...(worker && { proofs: rows.flatMap(({ counted }) => counted.map(made.prove)) }),
-    ...(event && { event }),
-  };
-  writeOut(flags.json ? asJson(document) : words(document));
-}
 
 /** Returns the authors of the notes in a definition. Throws `corpus/file` if the run trains on another text. */
 async function authorsOf(archive: Opened, options: HistoryOptions, file: string) {
@@ -158,41 +147,28 @@ interface ScoresDocument {
   readonly event?: SignedEvent;
 }
 
-const scoresFlags = {
-  ...historySourceFlags,
-  ...signingFlags,
-  json: toggle('print JSON'),
-};
-
 export const scores = defineCommand({
   name: 'scores',
   help: 'print the certified scores of a run and the weight vector that follows from them',
-  flags: scoresFlags,
-  async run(flags, { command }) {
+  flags: { ...historySourceFlags, ...signingFlags, json: toggle('print JSON') },
+  async run(flags, { command, signal }) {
     refuseUnused(command, [askingRule(flags)]);
-    await onHistory(flags, (archive, { options }) => printScores(flags, archive, options));
+    const { archive, options } = await readHistory(flags, signal);
+    const { spec, gathered } = await openHistory(archive, options);
+    if (!spec.scores) {
+      throw new ConfigError('run/no-scores', 'members of this run do not score contributions', {
+        hint: 'create a run with scores: `nostrain run create --scores`',
+      });
+    }
+    const { tip } = pathOf(openingOf(spec, options), gathered);
+    const [run, rounds] = [runIdOf(spec), tip.chain.round];
+    const best = [...standingsOf(tip.chain)].sort((a, b) => b.score - a.score);
+    const weights = best.flatMap(({ worker, weight }) => (weight > 0 ? [[worker, weight]] : []));
+    const event = await signedDocument(flags, `nostrain/weights/${run}`, { run, rounds, weights });
+    const document: ScoresDocument = { run, rounds, scores: best, ...(event && { event }) };
+    writeOut(flags.json ? asJson(document) : scoreWords(document));
   },
 });
-
-async function printScores(
-  flags: FlagValues<typeof scoresFlags>,
-  archive: Opened,
-  options: HistoryOptions,
-): Promise<void> {
-  const { spec, gathered } = await openHistory(archive, options);
-  if (!spec.scores) {
-    throw new ConfigError('run/no-scores', 'members of this run do not score contributions', {
-      hint: 'create a run with scores: `nostrain run create --scores`',
-    });
-  }
-  const { tip } = pathOf(openingOf(spec, options), gathered);
-  const [run, rounds] = [runIdOf(spec), tip.chain.round];
-  const best = [...standingsOf(tip.chain)].sort((a, b) => b.score - a.score);
-  const weights = best.flatMap(({ worker, weight }) => (weight > 0 ? [[worker, weight]] : []));
-  const event = await signedDocument(flags, `nostrain/weights/${run}`, { run, rounds, weights });
-  const document: ScoresDocument = { run, rounds, scores: best, ...(event && { event }) };
-  writeOut(flags.json ? asJson(document) : scoreWords(document));
-}
 
 const scoreWords = ({ run, rounds, scores: rows, event }: ScoresDocument): string =>
   [

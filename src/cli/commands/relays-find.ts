@@ -58,18 +58,18 @@ const findRelays = defineCommand({
 const WAIT_MS = 10_000;
 
 async function find(flags: FindFlags, signal: AbortSignal): Promise<void> {
-  const { relay, run, most, seconds, allowPrivateRelays, publish } = flags;
+  const { relay, run, most, seconds, publish } = flags;
   if (relay.length === 0) {
     throw new ConfigError('flag/relay', 'no relay to ask', {
       hint: 'name one that you use with --relay wss://…',
     });
   }
   const reach = { connection: connectionOf(flags), signal };
-  const named = run && (await findRun(run, { relays: relay, allowPrivateRelays, ...reach }));
+  const named = run && (await findRun(run, flags, { signal }));
   const members = named ? named.spec.founders : [];
   const candidates = await withRelays(relay, reach, async ({ relays }) => {
     const { events } = await relays.query(candidateFilters(members), { waitMs: WAIT_MS, signal });
-    return rankCandidates(events, members, allowPrivateRelays).slice(0, most);
+    return rankCandidates(events, members, flags.allowPrivateRelays).slice(0, most);
   });
   if (candidates.length === 0) {
     throw new ConfigError('relays/none', 'these relays have no records of other relays', {

@@ -25,10 +25,9 @@ import {
   requestedModel,
 } from '../../run/spec/presets.ts';
 import { askText, canAsk, isWithin } from '../../terminal/ask.ts';
-import { defineCommand } from '../../terminal/command.ts';
+import { defineCommand, type Invocation } from '../../terminal/command.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { eachWith, type FlagValues, settingFlags, text } from '../../terminal/flag-table.ts';
-import { onInterrupt } from '../../terminal/interrupt.ts';
 import {
   type FlagRule,
   refuseUnused,
@@ -83,7 +82,7 @@ export const runTraining = defineCommand({
   finish({ options }) {
     for (const option of options) if (RARE.includes(option.attributeName())) option.hideHelp();
   },
-  run: (flags, { args: [state, dataset], command }) => train(state, dataset, flags, command),
+  run: train,
 });
 
 /** Returns which flags about state formats this run can use. */
@@ -100,12 +99,15 @@ const formRules = (command: Command): readonly FlagRule[] => [
 const byModel = ['corpus', 'device', 'threads', 'dataset', 'target'];
 
 async function train(
-  state: string | undefined,
-  dataset: string | undefined,
   flags: RunTrainingFlags,
-  command: Command,
+  invocation: Invocation & { readonly args: readonly (string | undefined)[] },
 ): Promise<void> {
-  if (flags.spec !== undefined) return trainBySpec(flags.spec, state, flags, command);
+  const {
+    args: [state, dataset],
+    command,
+    signal,
+  } = invocation;
+  if (flags.spec !== undefined) return trainBySpec(flags.spec, state, flags, invocation);
   if (state !== undefined && dataset === undefined) {
     throw new ConfigError('flag/dataset', 'STATE needs a DATASET after it', {
       hint: 'nostrain run-training state.json dataset.json …, or --model NAME without STATE',
@@ -115,52 +117,47 @@ async function train(
   const typed = state === undefined ? settingsFromFlags(command) : settingsAsTyped(command);
   const given: PartialSettings = { ...file, ...typed };
   refuseUnused(command, [{ flags: memberFlagNames, goesWith: '--spec', holds: false }]);
-  const interrupt = onInterrupt();
-  try {
-    if (state !== undefined && dataset !== undefined) {
-      refuseUnused(command, [{ flags: [...byModel, 'start'], goesWith: '--model', holds: false }]);
-      await runReference({ state, dataset, settings: given }, flags, interrupt);
-      return;
-    }
-    assertNoReferenceFlags(command);
-    if (flags.output !== undefined) assertWritable(flags);
-    const dir = flags.dir ?? (await folderOf(settingsOf(assumingCount(given), command)));
-    const kept = await keptSettings(dir);
-    const isNew = kept.run === undefined;
-    const assumed = settingsOf(isNew ? assumingCount(given) : given, command, kept);
-    refuseUnused(command, dataRules(assumed, flags));
-    const requested = isNew ? await withWorkerCount(given, interrupt.signal) : given;
-    const localPaths = { corpus: flags.corpus, base: requested.base };
-    const { signal } = interrupt;
-    const { corpus, base } = await fetchFiles(undefined, localPaths, flags, {
-      relays: requested.relay ?? [],
-      signal,
-    });
-    const completed = base === undefined ? requested : { ...requested, base };
-    const settings = settingsOf(completed, command, kept);
-    if (isNew) {
-      const changes = adaptedSettings(presets[settings.model], completed);
-      for (const each of changes) writeNote(describeAdaptation(each));
-    }
-    for (const note of [strangersWarning(settings), aloneNote(settings)])
-      if (note !== undefined) writeNote(note);
-    const start =
-      flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start));
-    const data = { dataset: flags.dataset, target: flags.target, start };
-    const connection = connectionOf(flags);
-    const session = { settings, dir, protocol: protocolOf(settings), corpus, connection, ...data };
-    await runWorkerCommand(session, flags, { title: `run ${settings.run}`, interrupt });
-  } finally {
-    interrupt.dispose();
+  if (state !== undefined && dataset !== undefined) {
+    refuseUnused(command, [{ flags: [...byModel, 'start'], goesWith: '--model', holds: false }]);
+    await runReference({ state, dataset, settings: given }, flags, signal);
+    return;
   }
+  assertNoReferenceFlags(command);
+  if (flags.output !== undefined) assertWritable(flags);
+  const dir = flags.dir ?? (await folderOf(settingsOf(assumingCount(given), command)));
+  const kept = await keptSettings(dir);
+  const isNew = kept.run === undefined;
+  const assumed = settingsOf(isNew ? assumingCount(given) : given, command, kept);
+  refuseUnused(command, dataRules(assumed, flags));
+  const requested = isNew ? await withWorkerCount(given, signal) : given;
+  const localPaths = { corpus: flags.corpus, base: requested.base };
+  const { corpus, base } = await fetchFiles(undefined, localPaths, flags, {
+    relays: requested.relay ?? [],
+    signal,
+  });
+  const completed = base === undefined ? requested : { ...requested, base };
+  const settings = settingsOf(completed, command, kept);
+  if (isNew) {
+    const changes = adaptedSettings(presets[settings.model], completed);
+    for (const each of changes) writeNote(describeAdaptation(each));
+  }
+  for (const note of [strangersWarning(settings), aloneNote(settings)])
+    if (note !== undefined) writeNote(note);
+  const start =
+    flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start));
+  const data = { dataset: flags.dataset, target: flags.target, start };
+  const connection = connectionOf(flags);
+  const session = { settings, dir, protocol: protocolOf(settings), corpus, connection, ...data };
+  await runWorkerCommand(session, flags, { title: `run ${settings.run}`, signal });
 }
 
 async function trainBySpec(
   spec: string,
   state: string | undefined,
   flags: RunTrainingFlags,
-  command: Command,
+  invocation: Invocation,
 ): Promise<void> {
+  const { command } = invocation;
   assertNoReferenceFlags(command);
   const rows = { flags: ['dataset', 'target'], goesWith: '--model linear or mlp', holds: false };
   refuseUnused(command, [
@@ -168,7 +165,7 @@ async function trainBySpec(
     { flags: ['start'], goesWith: 'runs without a spec', holds: false },
   ]);
   if (state === undefined) {
-    await trainIn(spec, { ...flags, seats: true }, command);
+    await trainIn(spec, { ...flags, seats: true }, invocation);
     return;
   }
   throw new ConfigError('flag/spec', 'the spec of a run determines its first state', {

@@ -7,7 +7,6 @@ import { concatBytes, toHex, utf8 } from '../../base/bytes.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
-import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import { newestOf, parseEvent, verifyEvent } from '../../network/event.ts';
 import { unixSeconds } from '../../node/checkpoint/directory.ts';
 import { linesOf } from '../../node/data/picture-lines.ts';
@@ -42,7 +41,6 @@ import {
   whole,
   withDefault,
 } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { readBytes, readText } from '../shared/files.ts';
 import { publishEvent, withRelays } from '../shared/with-relays.ts';
@@ -64,42 +62,36 @@ const key = defineCommand({
   name: 'key',
   help: 'print or publish the key to which others may encrypt data for you',
   flags: { ...keyFlags, ...reachFlags },
-  async run({ keyFile, ...reach }) {
+  async run({ keyFile, ...flags }, { signal }) {
     const signer = await homeSigner({ keyFile }, writeNote);
     const { publicKey: x25519 } = await loadSealKeys(signer.publicKey);
     const event = signer.sign(sealKey.build({ use: USE, x25519 }, unixSeconds()));
     writeOut(`${JSON.stringify(event)}\n`);
-    if (reach.relay.length > 0)
-      await overRelays(reach, (session) => publishEvent(event, 'sealing key', session));
+    const reach = { connection: connectionOf(flags), signal };
+    if (flags.relay.length > 0)
+      await withRelays(flags.relay, reach, (session) =>
+        publishEvent(event, 'sealing key', session),
+      );
     else writeNote('give this line to the owner of the data; the secret part stays here');
   },
 });
-
-const overRelays = <T>(
-  { relay, ...flags }: ReachFlags,
-  work: (session: RelaySession) => Promise<T>,
-): Promise<T> =>
-  interruptibly((signal) => withRelays(relay, { connection: connectionOf(flags), signal }, work));
-
-const sealFlags = {
-  to: several('<who>', 'npub of a recipient, or a file with what `nostrain shard key` printed'),
-  ...reachFlags,
-  run: text('<file>', 'spec of a run on sealed data: encrypt for the same recipients'),
-  shards: withDefault(
-    whole('<n>', 'parts, of which each recipient gets its share', 1, MOST_PARTS),
-    1,
-  ),
-  out: { ...required(text('<folder>', 'folder for the manifest and the shards')), short: 'o' },
-};
 
 const seal = defineCommand({
   name: 'seal',
   help: 'encrypt data in parts; prints the hash that a spec names',
   args: [['<data...>', 'texts, .csv with a header, .jsonl, or folders of pictures: all alike']],
-  flags: sealFlags,
-  async run(flags, { args: [data] }) {
-    const { shards, out } = flags;
-    const recipients = await recipientsOf(flags);
+  flags: {
+    to: several('<who>', 'npub of a recipient, or a file with what `nostrain shard key` printed'),
+    ...reachFlags,
+    run: text('<file>', 'spec of a run on sealed data: encrypt for the same recipients'),
+    shards: withDefault(
+      whole('<n>', 'parts, of which each recipient gets its share', 1, MOST_PARTS),
+      1,
+    ),
+    out: { ...required(text('<folder>', 'folder for the manifest and the shards')), short: 'o' },
+  },
+  async run({ to = [], run, shards, out, ...reach }, { args: [data], signal }) {
+    const recipients = await recipientsOf(to, run, reach, signal);
     const { form, bytes } = await plainData(data);
     const parts = splitLines(bytes, shards, form === 'csv');
     if (parts.some((part) => part.length === 0)) {
@@ -148,20 +140,21 @@ const NEWLINE = 10;
  * Returns the recipients that are named, and those of a run. Throws a ConfigError (`shard/recipient`) if nothing names
  * one, or if a file or the relays lack its key.
  */
-async function recipientsOf({
-  to = [],
-  run,
-  ...reach
-}: Pick<FlagValues<typeof sealFlags>, 'to' | 'run'> & ReachFlags): Promise<readonly Recipient[]> {
+async function recipientsOf(
+  to: readonly string[],
+  run: string | undefined,
+  flags: ReachFlags,
+  signal: AbortSignal,
+): Promise<readonly Recipient[]> {
   const listed = run === undefined ? [] : readSpec(await readDocument(run)).sealed.recipients;
-  const known = listed.map((pair) => pair.split(':') as [worker: string, sealKey: string]);
-  const published = await publishedKeys(
-    to.flatMap((who) => readKey(who) ?? []),
-    reach,
-  );
+  const ofRun = listed.map((pair) => {
+    const [worker, sealKey] = pair.split(':') as [string, string];
+    return { worker, sealKey };
+  });
+  const keys = to.flatMap((who) => readKey(who) ?? []);
+  const published = await publishedKeys(keys, flags, signal);
   const files = to.filter((who) => readKey(who) === undefined);
   const named = await Promise.all(files.map(recipientIn));
-  const ofRun = known.map(([worker, sealKey]) => ({ worker, sealKey }));
   const recipients = [...published, ...named, ...ofRun];
   // a key may be named twice
   if (recipients.length > 0)
@@ -174,14 +167,16 @@ async function recipientsOf({
 /** Returns the newest sealing key of each worker that the relays have. */
 async function publishedKeys(
   workers: readonly WorkerId[],
-  reach: ReachFlags,
+  { relay, ...flags }: ReachFlags,
+  signal: AbortSignal,
 ): Promise<readonly Recipient[]> {
   if (workers.length === 0) return [];
   const filter = sealKey.filter({ use: USE }, { authors: workers });
+  const reach = { connection: connectionOf(flags), signal };
   const newest =
-    reach.relay.length === 0
+    relay.length === 0
       ? undefined
-      : await overRelays(reach, async ({ relays, signal }) =>
+      : await withRelays(relay, reach, async ({ relays }) =>
           newestOf((await relays.query([filter], { waitMs: WAIT_MS, signal })).events),
         );
   return workers.map((worker) => {

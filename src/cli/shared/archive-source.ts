@@ -43,7 +43,6 @@ import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-snapshot.ts';
 import { connectionFlagNames, connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import { type FlagValues, severalOr, text } from '../../terminal/flag-table.ts';
-import { interruptibly } from '../../terminal/interrupt.ts';
 import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { beaconSource } from './beacon.ts';
@@ -151,15 +150,14 @@ export async function openSource(
   );
 }
 
-/** Reads the events that the flags name, and runs a command on them; Ctrl-C stops it. */
-export const onHistory = (
+/** Reads the events that the flags name. */
+export async function readHistory(
   flags: SourceFlags,
-  run: (archive: Opened, source: HistorySource) => Promise<void>,
-): Promise<void> =>
-  interruptibly(async (signal) => {
-    const source = await sourceOf(flags, signal);
-    await run(await openSource(flags, source), source);
-  });
+  signal: AbortSignal,
+): Promise<HistorySource & { readonly archive: Opened }> {
+  const source = await sourceOf(flags, signal);
+  return { ...source, archive: await openSource(flags, source) };
+}
 
 /** Reads an archive file. Throws `events/file` if it cannot be read. */
 export function readArchiveFile(file: string): Promise<ArchiveFile> {

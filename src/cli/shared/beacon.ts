@@ -4,9 +4,12 @@ import { ConfigError } from '../../base/errors.ts';
 import { createDrandSource } from '../../chain/drand-source.ts';
 import { createGet } from '../../chain/endpoints.ts';
 import { createBlockBeacon } from '../../chain/evm/blocks.ts';
+import { tablesOf } from '../../node/join/join-run.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import type { BeaconSource } from '../../run/committee.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { accessOf, type EndpointFlags } from './endpoints.ts';
+import { readStakeFile } from './stake-refresh.ts';
 
 /**
  * Returns the beacon of a run; undefined if it has none, or no endpoint is named. Throws if the chain cannot be used.
@@ -44,3 +47,13 @@ export function neededBeacon(spec: RunSpec, flags: EndpointFlags): BeaconSource 
     { hint: `name endpoints with --${name} URL, preferably several` },
   );
 }
+
+/** Returns what computes where a run stands: its beacon, and the stake tables of `--stake`. */
+export const standPorts = async (
+  spec: RunSpec,
+  flags: EndpointFlags & { readonly stake?: string },
+) => ({
+  beacon: neededBeacon(spec, flags),
+  tables: tablesOf(await readStakeFile(flags.stake)),
+  crypto: nativeCrypto,
+});

@@ -10,7 +10,7 @@ import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-s
 import { formOf, runDataOf } from '../../run/data-forms.ts';
 import { stateDigest } from '../../tensor/params.ts';
 import { commandLine } from '../../terminal/command-line.ts';
-import { type Interrupt, Interrupted } from '../../terminal/interrupt.ts';
+import { Interrupted } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeResult } from '../../terminal/output.ts';
 import type { Saved } from '../../terminal/render/live.ts';
 import { createReporter } from '../../terminal/reporter.ts';
@@ -23,7 +23,7 @@ type OutputFlags = WorkerFlags & StateOutput;
 /** The terminal that a worker reports to. */
 export interface WorkerReports {
   readonly title: string;
-  readonly interrupt: Interrupt;
+  readonly signal: AbortSignal;
   /** Stream of the reports; default stdout. */
   readonly stream?: NodeJS.WriteStream | undefined;
   /** Called before training with a function that shows a notice. */
@@ -39,7 +39,7 @@ export interface WorkerReports {
 export async function runWorkerCommand<M extends object>(
   options: Omit<WorkerSessionOptions<M>, 'device' | 'report' | 'signal'>,
   flags: OutputFlags,
-  { title, interrupt, stream, onOpen, onEvent }: WorkerReports,
+  { title, signal, stream, onOpen, onEvent }: WorkerReports,
 ): Promise<WorkerState | undefined> {
   assertHoldsModel(flags, options.settings.model);
   const { dir, settings, corpus } = options;
@@ -71,7 +71,6 @@ export async function runWorkerCommand<M extends object>(
       onEvent?.(event);
       reporter.event('me', event);
     };
-    const { signal } = interrupt;
     release = onAbort(signal, () =>
       reporter.notice('stopping as soon as this step is saved; press Ctrl-C again to stop now'),
     );

@@ -1,11 +1,10 @@
 /**
  * Relays and runs for commands: like src/node, with notices on stderr about slow relays and relays that are not dialed.
  */
-import { RelayError } from '../../base/errors.ts';
+import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import {
-  type FindOptions,
   findRun as findRunPlain,
   type LocateOptions,
   locateRun as locateRunPlain,
@@ -13,6 +12,7 @@ import {
   type RunLocation,
 } from '../../node/join/find-run.ts';
 import { type RelayReach, withRelays as withRelaysPlain } from '../../node/net/relays.ts';
+import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
 import { writeNote } from '../../terminal/output.ts';
 
 const onNotice = writeNote;
@@ -27,8 +27,32 @@ export const withRelays = <T>(
 /**
  * Reads a spec file, or fetches the run from relays. Throws if there is no such run or it does not match the address.
  */
-export const findRun = (source: string, options: FindOptions): Promise<ResolvedRun> =>
-  findRunPlain(source, { onNotice, ...options });
+export const findRun = (
+  source: string,
+  flags: ConnectionFlags & LocateFlags,
+  reach: Omit<RelayReach, 'connection'>,
+): Promise<ResolvedRun> => {
+  const { relay: relays, allowPrivateRelays } = flags;
+  const connection = connectionOf(flags);
+  return findRunPlain(source, { onNotice, ...reach, connection, relays, allowPrivateRelays });
+};
+
+interface LocateFlags {
+  readonly relay?: readonly string[] | undefined;
+  readonly allowPrivateRelays?: boolean | undefined;
+}
+
+/** Runs the work with the relays of a found run. Throws `flag/relay` if none is known. */
+export const withRelaysOf = <T>(
+  { relays, connection }: Pick<ResolvedRun, 'relays' | 'connection'>,
+  reach: Omit<RelayReach, 'connection'>,
+  work: (relaySession: RelaySession) => Promise<T>,
+): Promise<T> => {
+  if (relays.length > 0) return withRelays(relays, { ...reach, connection }, work);
+  throw new ConfigError('flag/relay', 'the spec file names no relay', {
+    hint: 'name the relays of its workers with --relay URL',
+  });
+};
 
 /** Resolves an id, an address, or the name of a run on this machine. */
 export const locateRun = (source: string, options: LocateOptions): Promise<RunLocation> =>

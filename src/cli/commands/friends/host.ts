@@ -1,5 +1,4 @@
 /** `nostrain host`: opens a lobby, makes the run with the people in it, and trains as one of them. */
-import type { Command } from 'commander';
 import type { Relay } from '../../../../relay/server.ts';
 import { type Scope, systemClock, withScope } from '../../../base/async.ts';
 import type { Made } from '../../../certified/make-spec.ts';
@@ -16,10 +15,9 @@ import { noticeOfWaiting } from '../../../node/net/relays.ts';
 import type { Digest } from '../../../run/ids.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { canAsk } from '../../../terminal/ask.ts';
-import { defineCommand } from '../../../terminal/command.ts';
+import { defineCommand, type Invocation } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { specFlags } from '../../../terminal/flag-table.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { documentFromFlags, settingsFromFlags, specOptions } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { workerFlags } from '../../../terminal/worker-flags.ts';
@@ -48,35 +46,30 @@ export const hostFriends = defineCommand({
     ...workerFlags('your data folder'),
     ...specFlags(specOptions.filter(({ row }) => row.flag === undefined)),
   },
-  run: (flags, { args: [name], command }) =>
-    host(name, { ...joinRun().opts<JoinFlags>(), ...flags }, command),
+  run: (flags, invocation) =>
+    host(invocation.args[0], { ...joinRun().opts<JoinFlags>(), ...flags }, invocation),
 });
 
-async function host(name: string, flags: HostFlags, command: Command): Promise<void> {
+async function host(name: string, flags: HostFlags, invocation: Invocation): Promise<void> {
+  const { command, signal } = invocation;
   if (flags.tab !== undefined) assertWebAddress(flags.tab);
   const signer = await homeSigner(flags, writeNote);
-  const interrupt = onInterrupt();
-  try {
-    await withScope(async (scope) => {
-      const { signal } = interrupt;
-      const kept = await openKept({ name, flags, command }, signer);
-      const lock = await takeKeyLock(dataHome(), `lobby ${name}`, signer.publicKey);
-      scope.defer(() => lock.release());
-      if (kept.run !== undefined) writeNote(`${name} has started: resuming`);
-      const opened = await openLobby({ name, flags, command }, kept, { signer, signal, scope });
-      const run = kept.run ?? (await opened.begin());
-      const { corpus } = opened;
-      const { relays } = opened.inLobby.invitation;
-      const naddr = encodeRunAddress({ run, author: signer.publicKey, relays });
-      const tellTab = (spec: RunSpec, notify: (line: string) => void) =>
-        tabLines(spec, naddr, flags.tab).forEach(notify);
-      const typed = withCorpus(flags, corpus);
-      const joined = await trainInLobby(run, opened.inLobby, typed, command, tellTab);
-      if (joined !== undefined) await untilOthersAreDone(opened.localRelay, flags, signal);
-    });
-  } finally {
-    interrupt.dispose();
-  }
+  await withScope(async (scope) => {
+    const kept = await openKept({ name, flags, command }, signer);
+    const lock = await takeKeyLock(dataHome(), `lobby ${name}`, signer.publicKey);
+    scope.defer(() => lock.release());
+    if (kept.run !== undefined) writeNote(`${name} has started: resuming`);
+    const opened = await openLobby({ name, flags, command }, kept, { signer, signal, scope });
+    const run = kept.run ?? (await opened.begin());
+    const { corpus } = opened;
+    const { relays } = opened.inLobby.invitation;
+    const naddr = encodeRunAddress({ run, author: signer.publicKey, relays });
+    const tellTab = (spec: RunSpec, notify: (line: string) => void) =>
+      tabLines(spec, naddr, flags.tab).forEach(notify);
+    const typed = withCorpus(flags, corpus);
+    const joined = await trainInLobby(run, opened.inLobby, typed, invocation, tellTab);
+    if (joined !== undefined) await untilOthersAreDone(opened.localRelay, flags, signal);
+  });
 }
 
 /** Reports whether a person can answer questions and press keys. */

@@ -1,5 +1,4 @@
 /** `nostrain join`: joins friends by the line that their host sent, before the start, during the run, and again. */
-import type { Command } from 'commander';
 import { withScope } from '../../../base/async.ts';
 import { RelayError } from '../../../base/errors.ts';
 import type { Invitation } from '../../../friends/line.ts';
@@ -10,9 +9,8 @@ import { enterLobby } from '../../../node/friends/in-lobby.ts';
 import { invitationIn } from '../../../node/friends/join-line.ts';
 import { attend } from '../../../node/friends/waiting.ts';
 import { noticeOfWaiting } from '../../../node/net/relays.ts';
-import { defineCommand } from '../../../terminal/command.ts';
+import { defineCommand, type Invocation } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { settingsFromFlags } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { fetchText } from '../../shared/chunks.ts';
@@ -51,40 +49,40 @@ export const joinFriends = defineCommand({
       if (!SHOWN.includes(option.attributeName())) option.hideHelp();
     }
   },
-  async run(flags, { args: [text], command }) {
-    const { relay: relays } = settingsFromFlags(command);
+  async run(flags, invocation) {
+    const [text] = invocation.args;
+    const { relay: relays } = settingsFromFlags(invocation.command);
     const { allowPrivateRelays } = flags;
     const invitation = await invitationIn(text, { relays, allowPrivateRelays });
-    if (invitation === undefined) return trainAlongside(text, flags, command);
-    return joinLobby(invitation, flags, command);
+    if (invitation === undefined) return trainAlongside(text, flags, invocation);
+    return joinLobby(invitation, flags, invocation);
   },
 });
 
 type Flags = JoinFlags & FriendFlags;
 
-async function joinLobby(invitation: Invitation, flags: Flags, command: Command): Promise<void> {
+async function joinLobby(
+  invitation: Invitation,
+  flags: Flags,
+  invocation: Invocation,
+): Promise<void> {
+  const { signal } = invocation;
   const signer = await homeSigner(flags, writeNote);
-  const interrupt = onInterrupt();
-  const { signal } = interrupt;
-  try {
-    await withScope(async (scope) => {
-      const connection = { onWaiting: noticeOfWaiting(writeNote), ...connectionOf(flags) };
-      const entrance = { name: flags.name, connection, signer, signal, scope };
-      const inLobby = await enterLobby(invitation, entrance).catch((cause: unknown) => {
-        throw unreachable(invitation, cause);
-      });
-      const { lobby } = inLobby;
-      const run = await attend(inLobby, {
-        connection,
-        meanwhile: (until) => prefetch(lobby, invitation, flags, until),
-        onWait: tellsWaiting(lobby),
-        onShut: (anchors) => tellAnchors(lobby, anchors),
-      });
-      await trainInLobby(run, inLobby, flags, command);
+  await withScope(async (scope) => {
+    const connection = { onWaiting: noticeOfWaiting(writeNote), ...connectionOf(flags) };
+    const entrance = { name: flags.name, connection, signer, signal, scope };
+    const inLobby = await enterLobby(invitation, entrance).catch((cause: unknown) => {
+      throw unreachable(invitation, cause);
     });
-  } finally {
-    interrupt.dispose();
-  }
+    const { lobby } = inLobby;
+    const run = await attend(inLobby, {
+      connection,
+      meanwhile: (until) => prefetch(lobby, invitation, flags, until),
+      onWait: tellsWaiting(lobby),
+      onShut: (anchors) => tellAnchors(lobby, anchors),
+    });
+    await trainInLobby(run, inLobby, flags, invocation);
+  });
 }
 
 /** Returns the error for a line whose relays do not answer, with what to do about a firewall. */

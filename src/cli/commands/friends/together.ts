@@ -5,6 +5,7 @@ import { addressIn, type InLobby } from '../../../node/friends/in-lobby.ts';
 import { keepCompany } from '../../../node/friends/lobby-run.ts';
 import type { Digest, WorkerId } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
+import type { Invocation } from '../../../terminal/command.ts';
 import { asJson, noteStream, writeOut } from '../../../terminal/output.ts';
 import { type JoinExtras, type JoinedRun, type JoinFlags, trainIn } from '../run/join.ts';
 import { type FriendFlags, isHeadless } from './flags.ts';
@@ -18,7 +19,7 @@ export async function trainInLobby(
   run: Digest,
   inLobby: InLobby,
   flags: JoinFlags & FriendFlags,
-  command: Parameters<typeof trainIn>[2],
+  invocation: Invocation,
   onOpen?: JoinExtras['onOpen'],
 ): Promise<JoinedRun | undefined> {
   const { invitation, lobby, signal } = inLobby;
@@ -29,7 +30,7 @@ export async function trainInLobby(
     const joined = await trainIn(
       addressIn(inLobby, run),
       { ...flags, ...plainIf(flags) },
-      command,
+      invocation,
       {
         ...reportsOf(flags),
         relays: invitation.relays,
@@ -53,10 +54,10 @@ export async function trainInLobby(
 export async function trainAlongside(
   source: string,
   flags: JoinFlags & FriendFlags,
-  command: Parameters<typeof trainIn>[2],
+  invocation: Invocation,
 ): Promise<void> {
   const plain = { ...flags, ...plainIf(flags) };
-  tellResult(await trainIn(source, plain, command, reportsOf(flags)), flags, () => undefined);
+  tellResult(await trainIn(source, plain, invocation, reportsOf(flags)), flags, () => undefined);
 }
 
 const plainIf = (flags: FriendFlags & Pick<JoinFlags, 'report'>): Pick<JoinFlags, 'report'> =>

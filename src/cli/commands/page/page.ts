@@ -74,13 +74,10 @@ export const page = defineCommand({
   args: [['[run]', 'run: naddr1…, a link, its id, or its name on this machine']],
   flags: pageFlags,
   async run(flags, invocation) {
-    const {
-      args: [run],
-      command,
-    } = invocation;
+    const [run] = invocation.args;
     const { out } = flags;
     const isPublished = flags.publish.length > 0;
-    refuseUnused(command, [
+    refuseUnused(invocation.command, [
       { flags: ['host', 'port'], goesWith: 'a page that is served', holds: !out && !isPublished },
       { flags: ['out'], goesWith: 'a page that is not published', holds: !isPublished },
       {

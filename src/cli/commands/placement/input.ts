@@ -8,9 +8,7 @@ import { parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
 import { CHECKPOINT_CHUNK_BYTES } from '../../../certified/wire/checkpoints.ts';
-import type { RelaySession } from '../../../network/attachments/relay-chunks.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../../network/event.ts';
-import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import {
   attestationFilter,
   holderFilter,
@@ -18,7 +16,6 @@ import {
   withAttestations,
 } from '../../../network/wire/holders.ts';
 import { readDocument } from '../../../node/files/documents.ts';
-import { tablesOf } from '../../../node/join/join-run.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import {
@@ -27,7 +24,6 @@ import {
   type PlacementPolicy,
   readPlacement,
 } from '../../../run/placement-policy.ts';
-import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { fullName } from '../../../run/worker-names.ts';
 import {
   connectionFlagNames,
@@ -36,11 +32,10 @@ import {
 } from '../../../terminal/connection.ts';
 import { type FlagValues, several, text } from '../../../terminal/flag-table.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
-import { neededBeacon } from '../../shared/beacon.ts';
+import { standPorts } from '../../shared/beacon.ts';
 import { readText } from '../../shared/files.ts';
 import { followFlagNames, followFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
-import { readStakeFile } from '../../shared/stake-refresh.ts';
-import { findRun, withRelays } from '../../shared/with-relays.ts';
+import { findRun, withRelaysOf } from '../../shared/with-relays.ts';
 
 export interface PlacementInput {
   readonly policy: PlacementPolicy;
@@ -172,41 +167,22 @@ export async function askRelays(
   filePolicy: PlacementPolicy | undefined,
   signal: AbortSignal,
 ): Promise<PlacementQuery> {
-  const { relay, run, allowPrivateRelays } = flags;
-  const connection = connectionOf(flags);
+  const { relay, run } = flags;
   if (run === undefined && relay === undefined)
     return { events: [], members: undefined, policy: filePolicy };
   const target =
     run === undefined
-      ? { relays: relay ?? [], connection, spec: undefined }
-      : await findRun(run, { relays: relay, allowPrivateRelays, connection, signal });
-  if (target.relays.length === 0) {
-    throw new ConfigError('flag/relay', 'the spec file names no relay', {
-      hint: 'name the relays of its workers with --relay URL',
-    });
-  }
+      ? { relays: relay ?? [], connection: connectionOf(flags), spec: undefined }
+      : await findRun(run, flags, { signal });
   const policy = filePolicy ?? target.spec?.placement ?? undefined;
   const attestors = policy?.attestors ?? [];
   const filters = [holderFilter(), ...(attestors.length > 0 ? [attestationFilter(attestors)] : [])];
   const waitMs = flags.timeout * 1000;
-  return withRelays(
-    target.relays,
-    { connection: target.connection, signal },
-    async (relaySession) => {
-      const { events } = await relaySession.relays.query(filters, { waitMs, signal });
-      const members = target.spec && (await membersOf(target.spec, flags, relaySession));
-      return { events, members, policy };
-    },
-  );
-}
-
-async function membersOf(
-  spec: RunSpec,
-  flags: AskFlags,
-  relaySession: RelaySession & { readonly relays: RelaySet },
-): Promise<readonly WorkerId[]> {
-  const beacon = neededBeacon(spec, flags);
-  const tables = tablesOf(await readStakeFile(flags.stake));
-  const { ledger } = await standOf(spec, { ...relaySession, beacon, tables, crypto: nativeCrypto });
-  return ledger.members.map(({ key }) => key);
+  return withRelaysOf(target, { signal }, async (relaySession) => {
+    const { events } = await relaySession.relays.query(filters, { waitMs, signal });
+    const { spec } = target;
+    const stand =
+      spec && (await standOf(spec, { ...relaySession, ...(await standPorts(spec, flags)) }));
+    return { events, members: stand?.ledger.members.map(({ key }) => key), policy };
+  });
 }

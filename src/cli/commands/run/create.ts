@@ -105,8 +105,11 @@ export const createRun = defineCommand({
   more: ALL_FIELDS,
   args: [['[file]', 'spec or partial spec to start from, as TOML or JSON']],
   flags: { ...dataFlags, ...specFlags(), ...createFlags },
-  run: async (flags, { args: [file], ...invocation }) =>
-    createFrom({ document: file === undefined ? {} : await readDocument(file) }, flags, invocation),
+  async run(flags, invocation) {
+    const [file] = invocation.args;
+    const document = file === undefined ? {} : await readDocument(file);
+    await createFrom({ document }, flags, invocation);
+  },
 });
 
 /** What a spec is made from, apart from flags, which win over the document. */
@@ -120,7 +123,7 @@ interface Origin {
 export async function createFrom(
   origin: Origin,
   flags: CreateFlags,
-  { command, signal }: Pick<Invocation, 'command' | 'signal'>,
+  { command, signal }: Invocation,
 ): Promise<void> {
   const onNotice = writeNote;
   const signer = await homeSigner(flags, onNotice);

@@ -27,10 +27,11 @@ export const forkRun = defineCommand({
     ...writingFlags,
     ...endpointFlags,
   },
-  async run(flags, { args: [source], command, signal }) {
+  async run(flags, invocation) {
+    const { signal } = invocation;
     const { allowPrivateRelays } = flags;
     const reach = { connection: connectionOf(flags), signal, onNotice: writeNote };
-    const original = await findRun(source, { relays: flags.relay, allowPrivateRelays, ...reach });
+    const original = await findRun(invocation.args[0], flags, { signal });
     const { run, relays, connection } = original;
     const { author, evaluation, training, tiers } = original.spec;
     if (tiers > 0) {
@@ -59,7 +60,7 @@ export const forkRun = defineCommand({
       parent: { ...at, outcome, root, first },
     };
     const created = { ...flags, relay: flags.relay ?? relays };
-    await createFrom({ document, slice }, created, { command, signal });
+    await createFrom({ document, slice }, created, invocation);
   },
 });
 

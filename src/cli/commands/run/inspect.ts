@@ -49,20 +49,12 @@ export const inspectRun = defineCommand({
     ...connectionFlags,
   },
   async run(flags, { args: [source], signal }) {
-    const { relay, allowPrivateRelays } = flags;
-    const options = {
-      relays: relay,
-      allowPrivateRelays,
-      connection: connectionOf(flags),
-      signal,
-    };
-    const { run, spec, relays } = await findRun(source, options);
-    const onNotice = writeNote;
+    const { run, spec, relays } = await findRun(source, flags, { signal });
     const securityReport = securityReportOf(spec, {
       workers: flags.workers,
       workersPerIp: 1,
       relays,
-      measure: measuring(onNotice),
+      measure: measuring(writeNote),
     });
     const written = JSON.parse(canonicalSpec(spec));
     const lines = [

@@ -1,15 +1,14 @@
 /** `nostrain run invite`: publishes a founder's invitation of a key, which the key's join then carries. */
-import { systemClock } from '../../../base/async.ts';
-import { ConfigError } from '../../../base/errors.ts';
 import { assertInviting, invitationTo } from '../../../certified/invitations.ts';
+import { unixSeconds } from '../../../node/checkpoint/directory.ts';
 import { homeSigner, toNpub } from '../../../node/files/keys.ts';
 import { fields } from '../../../run/options.ts';
 import { defineCommand } from '../../../terminal/command.ts';
-import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
+import { connectionFlags } from '../../../terminal/connection.ts';
 import { setting, text } from '../../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { privateRelaysFlag } from '../../shared/member-flags.ts';
-import { findRun, publishEvent, withRelays } from '../../shared/with-relays.ts';
+import { findRun, publishEvent, withRelaysOf } from '../../shared/with-relays.ts';
 import { typedKey } from '../../shared/worker-flag.ts';
 
 export const inviteToRun = defineCommand({
@@ -29,24 +28,13 @@ export const inviteToRun = defineCommand({
   async run(flags, { args: [source, texts], signal }) {
     const keys = texts.map((key) => typedKey(key, 'flag/key'));
     const signer = await homeSigner(flags, writeNote);
-    const { spec, relays, connection } = await findRun(source, {
-      relays: flags.relay,
-      allowPrivateRelays: flags.allowPrivateRelays,
-      connection: connectionOf(flags),
-      signer,
-      signal,
-    });
-    assertInviting(spec, signer.publicKey);
-    if (relays.length === 0) {
-      throw new ConfigError('flag/relay', 'the spec file names no relay', {
-        hint: 'name the relays of its workers with --relay URL',
-      });
-    }
-    await withRelays(relays, { connection, signer, signal }, async (relaySession) => {
+    const found = await findRun(source, flags, { signer, signal });
+    assertInviting(found.spec, signer.publicKey);
+    await withRelaysOf(found, { signer, signal }, async (relaySession) => {
       for (const key of keys) {
-        const now = Math.floor(systemClock.now() / 1000);
-        await publishEvent(signer.sign(invitationTo(key, now)), 'invitation', relaySession);
-        writeOut(`invited ${toNpub(key)} to ${spec.name}\n`);
+        const invitation = signer.sign(invitationTo(key, unixSeconds()));
+        await publishEvent(invitation, 'invitation', relaySession);
+        writeOut(`invited ${toNpub(key)} to ${found.spec.name}\n`);
       }
     });
   },

@@ -13,7 +13,7 @@ import {
   unspecifiedNames,
 } from '../../../run/settings.ts';
 import { type RunSpec, tierName } from '../../../run/spec/run-spec.ts';
-import { defineCommand } from '../../../terminal/command.ts';
+import { defineCommand, type Invocation } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import {
   type FlagValues,
@@ -23,7 +23,6 @@ import {
   toggle,
   untoggle,
 } from '../../../terminal/flag-table.ts';
-import { onInterrupt } from '../../../terminal/interrupt.ts';
 import {
   type FlagRule,
   refuseUnused,
@@ -82,7 +81,7 @@ export const joinRun = defineCommand({
   args: [['<run>', 'file, naddr1…, link or name of the run']],
   flags: joinFlags,
   finish: finishJoinHelp,
-  run: (flags, { args: [source], command }) => trainIn(source, flags, command),
+  run: (flags, invocation) => trainIn(invocation.args[0], flags, invocation),
 });
 
 /** Hides settings that the spec fixes; they are accepted too, and refused if they differ. */
@@ -124,15 +123,13 @@ export interface JoinedRun {
 export async function trainIn(
   source: string,
   flags: JoinFlags,
-  command: Command,
+  { command, signal }: Invocation,
   extras: JoinExtras = {},
 ): Promise<JoinedRun | undefined> {
   assertWritable(flags);
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const requested: PartialSettings = { ...file, ...settingsFromFlags(command) };
   const stake = await readStakeFile(flags.stake);
-  const interrupt = onInterrupt();
-  const { signal } = interrupt;
   let close = async (): Promise<void> => undefined;
   let me = '';
   try {
@@ -166,7 +163,7 @@ export async function trainIn(
     const { spec, session } = joined;
     const state = await runWorkerCommand(session, flags, {
       title: `run ${spec.name}, ${tierName(spec)} tier`,
-      interrupt,
+      signal,
       stream: extras.stream,
       onOpen: (notify) => extras.onOpen?.(spec, notify),
       onEvent: (event) => {
@@ -180,7 +177,6 @@ export async function trainIn(
     return { spec, me, state, history };
   } finally {
     await close();
-    interrupt.dispose();
   }
 }
 

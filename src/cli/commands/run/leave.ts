@@ -6,23 +6,18 @@ import { ConfigError } from '../../../base/errors.ts';
 import type { Chain } from '../../../certified/decisions/chain.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
 import { buildMessage, controlLifetime } from '../../../certified/wire/certified-events.ts';
-import type { RelaySession } from '../../../network/attachments/relay-chunks.ts';
-import type { Signer } from '../../../network/event.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
-import { tablesOf } from '../../../node/join/join-run.ts';
-import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { roundName } from '../../../run/ids.ts';
 import { fields } from '../../../run/options.ts';
-import { keptSeconds, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
+import { keptSeconds, runIdOf } from '../../../run/spec/run-spec.ts';
 import { fullName } from '../../../run/worker-names.ts';
 import { defineCommand } from '../../../terminal/command.ts';
-import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
+import { connectionFlags } from '../../../terminal/connection.ts';
 import { roundFlag, setting, text } from '../../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { neededBeacon } from '../../shared/beacon.ts';
+import { standPorts } from '../../shared/beacon.ts';
 import { followFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
-import { readStakeFile } from '../../shared/stake-refresh.ts';
-import { findRun, publishEvent, withRelays } from '../../shared/with-relays.ts';
+import { findRun, publishEvent, withRelaysOf } from '../../shared/with-relays.ts';
 
 export const leaveRun = defineCommand({
   name: 'leave',
@@ -39,25 +34,15 @@ export const leaveRun = defineCommand({
   },
   async run(flags, { args: [source], signal }) {
     const signer = await homeSigner(flags, writeNote);
-    const target = await findRun(source, {
-      relays: flags.relay,
-      allowPrivateRelays: flags.allowPrivateRelays,
-      connection: connectionOf(flags),
-      signer,
-      signal,
-    });
-    const { spec, connection } = target;
-    if (target.relays.length === 0) {
-      throw new ConfigError('flag/relay', 'the spec file names no relay', {
-        hint: 'name the relays of its workers with --relay URL',
-      });
-    }
-    await withRelays(target.relays, { connection, signer, signal }, async (relaySession) => {
-      const beacon = neededBeacon(spec, flags);
-      const tables = tablesOf(await readStakeFile(flags.stake));
-      const stand = await standOf(spec, { ...relaySession, beacon, tables, crypto: nativeCrypto });
+    const found = await findRun(source, flags, { signer, signal });
+    const { spec } = found;
+    await withRelaysOf(found, { signer, signal }, async (relaySession) => {
+      const ports = await standPorts(spec, flags);
+      const stand = await standOf(spec, { ...relaySession, ...ports });
       const last = lastOf(stand, signer.publicKey, flags.last);
-      await send(spec, last, signer, relaySession);
+      const lifetime = controlLifetime(systemClock, keptSeconds(spec));
+      const message = buildMessage({ type: 'leave', run: runIdOf(spec), last }, lifetime);
+      await publishEvent(signer.sign(message), 'leave event', relaySession);
       const outcome = `the first outcome that lists it, of ${roundName(last)} or a later one`;
       writeOut(`asked to leave ${spec.name}: its worker stops with ${outcome}\n`);
     });
@@ -76,18 +61,5 @@ function lastOf({ spec, round, ledger }: Chain, me: string, requested: number | 
       },
     );
   }
-  return requested === undefined
-    ? Math.max(round, member.joined)
-    : Math.max(requested, member.joined);
-}
-
-async function send(
-  spec: RunSpec,
-  last: number,
-  signer: Signer,
-  relaySession: RelaySession,
-): Promise<void> {
-  const lifetime = controlLifetime(systemClock, keptSeconds(spec));
-  const event = signer.sign(buildMessage({ type: 'leave', run: runIdOf(spec), last }, lifetime));
-  await publishEvent(event, 'leave event', relaySession);
+  return Math.max(requested ?? round, member.joined);
 }

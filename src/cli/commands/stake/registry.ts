@@ -24,7 +24,6 @@ import {
   whole,
   withDefault,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { endpointAt } from '../../shared/endpoints.ts';
@@ -84,14 +83,14 @@ export const deploy = defineCommand({
     ),
     ...chainFlags,
   },
-  async run(flags, { command }) {
+  async run(flags, { command, signal }) {
     const { slashPermille: slashedPermille, reporterPermille } = flags;
     const isSlashing = slashedPermille !== undefined;
     refuseUnused(command, [
       { flags: ['reporterPermille'], goesWith: '--slash-permille', holds: isSlashing },
     ]);
     const slashing = isSlashing ? { slashedPermille, reporterPermille } : undefined;
-    await withAccount(flags, async (sender, from) => {
+    await withAccount(flags, signal, async (sender, from) => {
       const seconds = BigInt(flags.unbondingSeconds);
       const made = await deployRegistry(sender, from, seconds, slashing);
       const contract = `0x${toHex(made.contract)}`;
@@ -114,7 +113,7 @@ export const bond = defineCommand({
     ['<wei>', 'amount in wei'],
   ],
   flags: registryFlags,
-  async run(flags, { args: [text, amount] }) {
+  async run(flags, { args: [text, amount], signal }) {
     if (!/^[1-9]\d{0,38}$/.test(amount)) {
       throw new ConfigError('stake/amount', `${amount} is not an amount of wei`, {
         hint: 'use a whole number, such as 1000000000000000000 for one coin',
@@ -122,7 +121,8 @@ export const bond = defineCommand({
     }
     const key = typedKey(text, 'stake/key');
     const change: Change = (registry, from) => bondFor(registry, from, key, BigInt(amount));
-    await send(flags, change, (block) => `bonded ${amount} wei for ${text} in block ${block}\n`);
+    const block = await send(flags, signal, change);
+    writeOut(`bonded ${amount} wei for ${text} in block ${block}\n`);
   },
 });
 
@@ -131,10 +131,10 @@ export const exit = defineCommand({
   help: 'withdraw what this account bonded for a key from its stake',
   args: [['<key>', 'key the account bonded for: npub1… or hex']],
   flags: registryFlags,
-  async run(flags, { args: [text] }) {
+  async run(flags, { args: [text], signal }) {
     const key = typedKey(text, 'stake/key');
-    const change: Change = (registry, from) => requestExit(registry, from, key);
-    await send(flags, change, (block) => `no longer stake of ${text} from block ${block}\n`);
+    const block = await send(flags, signal, (registry, from) => requestExit(registry, from, key));
+    writeOut(`no longer stake of ${text} from block ${block}\n`);
   },
 });
 
@@ -143,20 +143,21 @@ export const payOut = defineCommand({
   help: 'pay out the stake that an exit has unlocked',
   args: [['<key>', 'key the account bonded for: npub1… or hex']],
   flags: registryFlags,
-  async run(flags, { args: [text] }) {
+  async run(flags, { args: [text], signal }) {
     const key = typedKey(text, 'stake/key');
-    const change: Change = (registry, from) => withdraw(registry, from, key);
-    await send(flags, change, (block) => `paid out in block ${block}\n`);
+    const block = await send(flags, signal, (registry, from) => withdraw(registry, from, key));
+    writeOut(`paid out in block ${block}\n`);
   },
 });
 
 type Change = (registry: Parameters<typeof bondFor>[0], from: string) => Transaction;
 
-function send(flags: RegistryFlags, change: Change, words: (block: number) => string) {
+/** Sends the transaction. Returns the number of its block. */
+function send(flags: RegistryFlags, signal: AbortSignal, change: Change): Promise<number> {
   const contract = contractOf(flags);
-  return withAccount(flags, async (sender, from) => {
+  return withAccount(flags, signal, async (sender, from) => {
     const { block } = await sendTransaction(sender, change({ contract, block: 0 }, from));
-    writeOut(words(block));
+    return block;
   });
 }
 
@@ -165,23 +166,18 @@ export const contractOf = ({ contract }: RegistryFlags): Uint8Array =>
   fromHex(addressOf('contract', contract).slice(2).toLowerCase())!;
 
 /** Runs the work with an account that the endpoint signs for. Throws `chain/no-account` if it has none. */
-export function withAccount(
+export async function withAccount<T>(
   { rpc, from, rpcTimeout }: FlagValues<typeof chainFlags>,
-  work: (sender: Sender, from: string) => Promise<void>,
-): Promise<void> {
+  signal: AbortSignal,
+  work: (sender: Sender, from: string) => Promise<T>,
+): Promise<T> {
   const endpoint = endpointAt(rpc, rpcTimeout, LOCAL);
-  return interruptibly(async (signal) => {
-    const sender = { endpoint, clock: systemClock, signal };
-    const account =
-      from === undefined ? (await unlockedAccounts(sender))[0] : addressOf('from', from);
-    if (account === undefined) {
-      throw new ConfigError('chain/no-account', 'the endpoint has no account to sign with', {
-        hint:
-          'run a local chain (npx anvil), ' +
-          'or call bondFor(bytes32) from a wallet: docs/stake.md',
-      });
-    }
-    await work(sender, account);
+  const sender = { endpoint, clock: systemClock, signal };
+  const account =
+    from === undefined ? (await unlockedAccounts(sender))[0] : addressOf('from', from);
+  if (account !== undefined) return work(sender, account);
+  throw new ConfigError('chain/no-account', 'the endpoint has no account to sign with', {
+    hint: 'run a local chain (npx anvil), or call bondFor(bytes32) from a wallet: docs/stake.md',
   });
 }
 

@@ -69,7 +69,7 @@ export const slash = defineCommand({
     const pairs = pairsIn(await eventsOf(flags, signal));
     const proved = [...pairs].filter(([key]) => only === undefined || key === only);
     if (proved.length === 0) throw nothingProved(flags);
-    await withAccount(flags, async (sender, from) => {
+    await withAccount(flags, signal, async (sender, from) => {
       for (const [key, pair] of proved) {
         const done = await shown({ sender, from, contract }, pair);
         if (typeof done === 'string') {

@@ -10,16 +10,11 @@ import { drawCommittee } from '../../../consensus/committee/committee.ts';
 import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import { firstRandomness } from '../../../consensus/committee/randomness.ts';
 import { type Odds, type Risk, riskOf } from '../../../consensus/committee/risk.ts';
-import { tablesOf } from '../../../node/join/join-run.ts';
-import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Committee } from '../../../run/committee.ts';
 import type { WorkerId } from '../../../run/ids.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { defineCommand } from '../../../terminal/command.ts';
-import {
-  connectionFlagNames,
-  connectionFlags,
-  connectionOf,
-} from '../../../terminal/connection.ts';
+import { connectionFlagNames, connectionFlags } from '../../../terminal/connection.ts';
 import {
   checkedText,
   choice,
@@ -34,14 +29,12 @@ import {
   withDefault,
   wrongValue,
 } from '../../../terminal/flag-table.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/text.ts';
-import { neededBeacon } from '../../shared/beacon.ts';
+import { standPorts } from '../../shared/beacon.ts';
 import { followFlagNames, followFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
-import { readStakeFile } from '../../shared/stake-refresh.ts';
-import { findRun, withRelays } from '../../shared/with-relays.ts';
+import { findRun, withRelaysOf } from '../../shared/with-relays.ts';
 import { MOST_SEATS, readMembers, U32 } from './members.ts';
 
 export const witness = (): Command =>
@@ -118,9 +111,11 @@ const witnessWho = defineCommand({
   name: 'who',
   help: 'print the keys on the committee of a round, best first',
   flags: whoFlags,
-  run(flags, { command }) {
-    refuseUnused(command, rulesOf(flags));
-    return flags.spec === undefined ? drawFrom(flags) : drawIn(flags.spec, flags);
+  run(flags, invocation) {
+    refuseUnused(invocation.command, rulesOf(flags));
+    return flags.spec === undefined
+      ? drawFrom(flags)
+      : drawIn(flags.spec, flags, invocation.signal);
   },
 });
 
@@ -164,26 +159,17 @@ async function drawFrom(flags: WhoFlags): Promise<void> {
 }
 
 /** Draws the committee of a run, from its spec and its relays. */
-const drawIn = (source: string, flags: WhoFlags): Promise<void> =>
-  interruptibly(async (signal) => {
-    const { relay, allowPrivateRelays, batch: attempt } = flags;
-    const asking = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
-    const { spec, relays: urls, connection } = await findRun(source, asking);
-    const tables = tablesOf(await readStakeFile(flags.stake));
-    const committee = await withRelays(urls, { connection, signal }, (relaySession) => {
-      const wanted = { round: flags.round ?? flags.epoch, attempt };
-      const beacon = neededBeacon(spec, flags);
-      return committeeInRun(spec, wanted, {
-        ...relaySession,
-        beacon,
-        tables,
-        crypto: nativeCrypto,
-      });
-    });
-    const { run, round, ledger } = committee.chain;
-    const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
-    printCommittee(committee.committee, draw, committee.stakes, flags.json);
-  });
+async function drawIn(source: string, flags: WhoFlags, signal: AbortSignal): Promise<void> {
+  const found = await findRun(source, flags, { signal });
+  const ports = await standPorts(found.spec, flags);
+  const wanted = { round: flags.round ?? flags.epoch, attempt: flags.batch };
+  const { chain, committee, stakes } = await withRelaysOf(found, { signal }, (relaySession) =>
+    committeeInRun(found.spec, wanted, { ...relaySession, ...ports }),
+  );
+  const { run, round, ledger } = chain;
+  const draw = { run, round, attempt: flags.batch, entropy: ledger.entropy ?? '' };
+  printCommittee(committee, draw, stakes, flags.json);
+}
 
 interface Draw {
   readonly run: string;
@@ -207,6 +193,7 @@ function printCommittee(
 }
 
 const MOST_KEYS = 10_000_000;
+const USUAL = { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 } as const;
 
 function shareOf(text: string, flag: string): number {
   const share = Number(text);
@@ -255,15 +242,18 @@ const witnessInspect = defineCommand({
     'print how likely a drawn committee has enough hostile members to forge, take over or ' +
     'stall a round',
   flags: inspectFlags,
-  async run(flags, { command }) {
-    refuseUnused(command, [
+  async run(flags, invocation) {
+    refuseUnused(invocation.command, [
       {
         flags: [...connectionFlagNames, 'allowPrivateRelays'],
         goesWith: '--spec',
         holds: flags.spec !== undefined,
       },
     ]);
-    const defaults = await committeeSource(flags);
+    const defaults =
+      flags.spec === undefined
+        ? USUAL
+        : committeeOf((await findRun(flags.spec, flags, { signal: invocation.signal })).spec);
     const counted =
       flags.members === undefined ? defaults.keys : (await readMembers(flags.members)).size;
     const { json, differ, keys = counted, quorum: rule = defaults.rule } = flags;
@@ -274,19 +264,12 @@ const witnessInspect = defineCommand({
   },
 });
 
-/** Returns the parameters of the run's spec, or defaults. */
-async function committeeSource(flags: InspectFlags) {
-  const { spec, relay, allowPrivateRelays } = flags;
-  if (spec === undefined) {
-    return { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 } as const;
-  }
-  return interruptibly(async (signal) => {
-    const options = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
-    const { founders, committee, training } = (await findRun(spec, options)).spec;
-    const { size, quorum: rule } = committee;
-    return { keys: founders.length, seats: [size], rule, rounds: training.rounds };
-  });
-}
+const committeeOf = ({ founders, committee, training }: RunSpec) => ({
+  keys: founders.length,
+  seats: [committee.size],
+  rule: committee.quorum,
+  rounds: training.rounds,
+});
 
 interface OddsInput {
   /** Keys that may sit. */

@@ -26,7 +26,7 @@ import {
 } from '../../../run/settings.ts';
 import { combineSettings, referenceDefaults } from '../../../run/spec/presets.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { type Interrupt, Interrupted } from '../../../terminal/interrupt.ts';
+import { Interrupted } from '../../../terminal/interrupt.ts';
 import { writeNote, writeResult } from '../../../terminal/output.ts';
 import { createReporter } from '../../../terminal/reporter.ts';
 import { assertWritable, writeState } from '../../../terminal/state-flags.ts';
@@ -55,7 +55,7 @@ interface ReferenceCommand {
 export async function runReference(
   command: ReferenceCommand,
   flags: SessionFlags,
-  { signal }: Interrupt,
+  signal: AbortSignal,
 ): Promise<void> {
   assertWritable(flags);
   const settings = settingsOf(command.settings, flags);
