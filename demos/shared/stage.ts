@@ -1,51 +1,20 @@
 /** Shared parts of all demos: flags, folder, Ctrl-C, the live table, and the verdict in words or JSON. */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ConfigError, type Settings } from 'nostrain';
-import type { FaultSettings } from '../../relay/faults/settings.ts';
+import { ConfigError } from 'nostrain';
 import { type Scope, withScope } from '../../src/base/async.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
 import { takeLock } from '../../src/node/files/run-folder.ts';
+import type { FlagValues } from '../../src/terminal/flag-table.ts';
 import { onInterrupt } from '../../src/terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../src/terminal/output.ts';
 import type { Saved } from '../../src/terminal/render/live.ts';
 import { createReporter } from '../../src/terminal/reporter.ts';
+import type { demoFlags } from './flags.ts';
 import type { Exit, OnEvent } from './swarm.ts';
 import { tidyDemo } from './tidy.ts';
 
-/** The flags of `nostrain demo`; src/cli/commands/demo.ts says which demo takes which. */
-export interface DemoFlags {
-  readonly workers?: number;
-  readonly rounds?: number;
-  readonly innerSteps?: number;
-  readonly seed: number;
-  readonly corpus?: string;
-  readonly base?: string;
-  readonly certified?: boolean;
-  readonly relay?: readonly string[];
-  readonly profile?: Settings['profile'];
-  readonly settings?: string;
-  readonly dir?: string;
-  readonly reference?: boolean;
-  readonly quick?: boolean;
-  readonly long?: boolean;
-  readonly headless?: boolean;
-  readonly json?: boolean;
-  readonly attack?: string;
-  /** `2/8` */
-  readonly hostile?: { readonly index: number; readonly count: number };
-  readonly rule?: string;
-  readonly table?: boolean;
-  readonly skewed?: boolean;
-  readonly seeds?: number;
-  readonly keep?: string;
-  readonly picture?: string;
-  readonly tiers?: readonly number[];
-  readonly controls?: boolean;
-  readonly latency?: Pick<FaultSettings, 'delay'>;
-  readonly loss?: Pick<FaultSettings, 'drop'>;
-  readonly bandwidth?: Pick<FaultSettings, 'bandwidth'>;
-}
+export type DemoFlags = FlagValues<typeof demoFlags>;
 
 export interface Stage {
   readonly flags: DemoFlags;

@@ -1,5 +1,5 @@
 /** Flags as tables: one row per flag, by camelCase name, and the types of their values. */
-import { Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { formatBytes } from '../base/numbers.ts';
 import { dashed, type Field } from '../run/field.ts';
@@ -190,10 +190,6 @@ export const specFlags = (
   options: readonly SpecOption[] = specOptions,
 ): Readonly<Record<never, never>> =>
   Object.fromEntries(options.map(({ name, row }) => [name, setting<unknown>(row)]));
-
-/** Creates a command with the flags of a table. */
-export const commandWith = (name: string, description: string, flags: FlagTable): Command =>
-  addFlags(new Command(name).description(description), flags);
 
 /** Adds the flags in the order of the table. */
 export function addFlags(command: Command, flags: FlagTable): Command {

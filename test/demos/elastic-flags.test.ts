@@ -1,13 +1,15 @@
 /** The flags of `demo elastic`: what they do to the network is the same for the same seed. */
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { elasticOptions, type LineFlags, lineFaults } from '../../demos/elastic/flags.ts';
+import { elasticFlags, type LineFlags, lineFaults } from '../../demos/elastic/flags.ts';
 import { createDelay, createDraws, createDrop } from '../../relay/faults/plan.ts';
+import { addFlags } from '../../src/terminal/flag-table.ts';
 
 function parse(...words: readonly string[]) {
   const command = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
-  for (const option of elasticOptions()) command.addOption(option);
-  return command.parse(['node', 'demo', ...words]).opts<LineFlags & { tiers?: number[] }>();
+  return addFlags(command, elasticFlags)
+    .parse(['node', 'demo', ...words])
+    .opts<LineFlags & { tiers?: number[] }>();
 }
 
 describe('flags of the elastic demo', () => {

@@ -201,47 +201,43 @@ function shareOf(text: string, flag: string): number {
   throw wrongValue(flag, text, 'a share from 0 to below 1');
 }
 
-const inspectFlags = {
-  spec: text(
-    '<run>',
-    'file, naddr1… or name of a run whose founders, seats, quorum and rounds are the defaults',
-  ),
-  relay: several('<url>', 'with --spec: relay to ask for the run, repeatable'),
-  allowPrivateRelays: privateRelaysFlag,
-  keys: {
-    ...whole('<n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS),
-    conflicts: 'members',
-  },
-  members: text('<file>', 'file of members to count instead of --keys'),
-  hostile: repeated(
-    parsed(
-      '<share>',
-      'share of hostile keys, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
-      shareOf,
-    ),
-  ),
-  seats: {
-    ...repeated(whole('<n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', 1, MOST_SEATS)),
-    short: 'k',
-  },
-  quorum: choice('<rule>', 'two thirds and one, or half and one (default: bft)', ['bft', 'cft']),
-  differ: withDefault(
-    whole('<n>', 'keys by which the lists of two recovery epochs differ', 0, MOST_SEATS),
-    0,
-  ),
-  rounds: { ...whole('<n>', 'rounds of the run (default: 1000)', 1, U32), group: 'Basic:' },
-  json: toggle('print JSON'),
-  ...connectionFlags,
-};
-
-type InspectFlags = FlagValues<typeof inspectFlags>;
-
 const witnessInspect = defineCommand({
   name: 'inspect',
   help:
     'print how likely a drawn committee has enough hostile members to forge, take over or ' +
     'stall a round',
-  flags: inspectFlags,
+  flags: {
+    spec: text(
+      '<run>',
+      'file, naddr1… or name of a run whose founders, seats, quorum and rounds are the defaults',
+    ),
+    relay: several('<url>', 'with --spec: relay to ask for the run, repeatable'),
+    allowPrivateRelays: privateRelaysFlag,
+    keys: {
+      ...whole('<n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS),
+      conflicts: 'members',
+    },
+    members: text('<file>', 'file of members to count instead of --keys'),
+    hostile: repeated(
+      parsed(
+        '<share>',
+        'share of hostile keys, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
+        shareOf,
+      ),
+    ),
+    seats: {
+      ...repeated(whole('<n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', 1, MOST_SEATS)),
+      short: 'k',
+    },
+    quorum: choice('<rule>', 'two thirds and one, or half and one (default: bft)', ['bft', 'cft']),
+    differ: withDefault(
+      whole('<n>', 'keys by which the lists of two recovery epochs differ', 0, MOST_SEATS),
+      0,
+    ),
+    rounds: { ...whole('<n>', 'rounds of the run (default: 1000)', 1, U32), group: 'Basic:' },
+    json: toggle('print JSON'),
+    ...connectionFlags,
+  },
   async run(flags, invocation) {
     refuseUnused(invocation.command, [
       {
