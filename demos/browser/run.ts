@@ -5,7 +5,7 @@
 import { dirname, join, resolve } from 'node:path';
 import { ConfigError, type RunSpec, runIdOf } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
-import { deferred, type Scope } from '../../src/base/async.ts';
+import { deferred, type Scope, unlessAborted } from '../../src/base/async.ts';
 import type { FromWorker } from '../../src/browser/link.ts';
 import { encodeRunAddress } from '../../src/certified/wire/runs.ts';
 import { pageFolder } from '../../src/cli/shared/page-folder.ts';
@@ -208,26 +208,16 @@ async function openTab(program: string, url: string, folder: string, scope: Scop
 async function rootsOfTabs(watch: TabWatch, signal: AbortSignal) {
   const ended = new Map<string, string>();
   for (const [name, end] of watch.ended) {
-    const message = await untilStopped(end, signal);
+    const message = await unlessAborted(end, signal);
     if (message.type === 'failed') {
       writeNote(`${name} failed: ${message.message}`);
       return { ended, proved: '' };
     }
     ended.set(name, message.root);
   }
-  const proof = await untilStopped(watch.verified, signal);
+  const proof = await unlessAborted(watch.verified, signal);
   if (proof.type === 'failed') writeNote(`the run page failed: ${proof.message}`);
   return { ended, proved: proof.type === 'verified' && proof.ok ? proof.root : '' };
-}
-
-/** Rejects as soon as the user stops the demo. */
-async function untilStopped<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  return await new Promise<T>((settle, reject) => {
-    const stop = () => reject(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    void promise.then(settle, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
 }
 
 /** Prints the verdict and returns whether the demo succeeded. */

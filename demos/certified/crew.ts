@@ -131,15 +131,7 @@ function processOf(member: CrewMember, run: CrewRun): WorkerProcess {
 
 const FACTOR = -10;
 
-interface FlipperRun {
-  readonly spec: RunSpec;
-  readonly hands: readonly Hand[];
-  readonly folder: string;
-  readonly relays: readonly string[];
-  readonly corpus: string;
-  readonly stakeFile: string;
-  readonly workers: number;
-}
+type FlipperRun = Omit<CrewRun, 'relays'> & ReturnType<typeof placeInRun>;
 
 /** Starts the worker that sends the opposite of what it learned, in this process, since no command does that. */
 function startSignFlipper(name: string, run: FlipperRun, take: OnEvent): Running {

@@ -14,14 +14,7 @@ import { isPolicyName } from '../../run/placement-policy.ts';
 import { fullName } from '../../run/worker-names.ts';
 import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
-import {
-  type FlagValues,
-  severalOr,
-  text,
-  toggle,
-  whole,
-  withDefault,
-} from '../../terminal/flag-table.ts';
+import { severalOr, text, toggle, whole, withDefault } from '../../terminal/flag-table.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { directoryFlags, withDirectory } from '../shared/holder-flags.ts';
 import { keyFlags } from '../shared/signed-document.ts';
@@ -29,48 +22,43 @@ import { withRelays } from '../shared/with-relays.ts';
 
 const DAY = 86_400;
 
-const attestFlags = {
-  region: text('<name>', 'region of the holder'),
-  tier: text('<name>', 'trust tier of the holder'),
-  days: withDefault(whole('<n>', 'days the attestation is valid', 1, 3650), 90),
-  relay: severalOr('none', '<url>', 'relay to publish it on, repeatable'),
-  ...keyFlags,
-  ...connectionFlags,
-};
-
-type AttestFlags = FlagValues<typeof attestFlags>;
-
 const directoryAttest = defineCommand({
   name: 'attest',
   help:
     'attest the region and trust tier of a holder; prints the event, and publishes it ' +
     'with --relay',
   args: [['<holder>', 'npub1… or 64 hex digits']],
-  flags: attestFlags,
-  run: (flags, { args: [holder], signal }) => attest(holder, flags, signal),
-});
-
-async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Promise<void> {
-  const { region, tier, days, relay } = flags;
-  const holder = readKey(text);
-  const names = [region, tier].filter((name) => name !== undefined);
-  if (holder === undefined || names.length === 0 || !names.every(isPolicyName)) {
-    throw new ConfigError('flag/attest', 'there is nothing to attest', {
-      hint: 'give a key, and --region or --tier with a name of a-z, 0-9, dot, dash and underscore',
+  flags: {
+    region: text('<name>', 'region of the holder'),
+    tier: text('<name>', 'trust tier of the holder'),
+    days: withDefault(whole('<n>', 'days the attestation is valid', 1, 3650), 90),
+    relay: severalOr('none', '<url>', 'relay to publish it on, repeatable'),
+    ...keyFlags,
+    ...connectionFlags,
+  },
+  async run({ region, tier, days, relay, ...flags }, { args: [text], signal }) {
+    const holder = readKey(text);
+    const names = [region, tier].filter((name) => name !== undefined);
+    if (holder === undefined || names.length === 0 || !names.every(isPolicyName)) {
+      throw new ConfigError('flag/attest', 'there is nothing to attest', {
+        hint: 'give a key, and --region or --tier with a name of a-z, 0-9, dot, dash and underscore',
+      });
+    }
+    const signer = await homeSigner(flags, writeNote);
+    const event = signer.sign(
+      buildAttestation({ holder, region, tier }, unixSeconds(), days * DAY),
+    );
+    writeOut(`${JSON.stringify(event)}\n`);
+    if (relay.length === 0) return;
+    const reach = { connection: connectionOf(flags), signer, signal };
+    const outcomes = await withRelays(relay, reach, ({ relays }) => relays.publish(event));
+    if (outcomes.some(({ status }) => status === 'accepted')) return;
+    const words = outcomes.map((each) => `${each.relay}: ${each.message}`).join('; ');
+    throw new RelayError('directory/not-published', `no relay accepted the attestation: ${words}`, {
+      hint: 'name other relays, or send the printed line with any Nostr program',
     });
-  }
-  const signer = await homeSigner(flags, writeNote);
-  const event = signer.sign(buildAttestation({ holder, region, tier }, unixSeconds(), days * DAY));
-  writeOut(`${JSON.stringify(event)}\n`);
-  if (relay.length === 0) return;
-  const reach = { connection: connectionOf(flags), signer, signal };
-  const outcomes = await withRelays(relay, reach, ({ relays }) => relays.publish(event));
-  if (outcomes.some(({ status }) => status === 'accepted')) return;
-  const words = outcomes.map((each) => `${each.relay}: ${each.message}`).join('; ');
-  throw new RelayError('directory/not-published', `no relay accepted the attestation: ${words}`, {
-    hint: 'name other relays, or send the printed line with any Nostr program',
-  });
-}
+  },
+});
 
 interface FindDocument {
   readonly object: string;
@@ -91,50 +79,44 @@ interface FindDocument {
   }[];
 }
 
-const findFlags = {
-  enough: withDefault(whole('<n>', 'stop the search after n holders', 1, 16), 3),
-  json: toggle('print JSON'),
-  ...directoryFlags,
-};
-
-type FindFlags = FlagValues<typeof findFlags>;
-
 const directoryFind = defineCommand({
   name: 'find',
   help: 'print the holders that announce an object',
   args: [['<digest>', 'digest that `checkpoint pack` printed: 64 hex digits']],
-  flags: findFlags,
-  run: (flags, { args: [digest], signal }) => find(digest, flags, signal),
+  flags: {
+    enough: withDefault(whole('<n>', 'stop the search after n holders', 1, 16), 3),
+    json: toggle('print JSON'),
+    ...directoryFlags,
+  },
+  async run(flags, { args: [digest], signal }) {
+    if (!isHex32(digest)) {
+      throw new ConfigError('directory/digest', `${safeLine(digest)} is not a digest`, {
+        hint: 'give the 64 hex digits that `nostrain checkpoint pack` or `list` prints',
+      });
+    }
+    if (flags.directory.length === 0) {
+      throw new ConfigError('flag/directory', 'no relay or holder server to ask', {
+        hint: 'name relays or holder servers with --directory URL',
+      });
+    }
+    const searchResult = await withDirectory(flags, { signal }, (search) =>
+      findHolders(digest, flags.enough, search),
+    );
+    const { by, asks, hops } = searchResult;
+    const holders = searchResult.holders.map(({ key, region, tier, contacts, expiresAt }) => ({
+      key,
+      region,
+      tier,
+      contacts,
+      expiresAt,
+    }));
+    const document: FindDocument = { object: digest, by, asks, hops, holders };
+    writeOut(flags.json ? asJson(document) : words(document));
+    if (holders.length > 0) return;
+    writeNote('no holder of this object is known');
+    process.exitCode = exitCodes.failed.code;
+  },
 });
-
-async function find(digest: string, flags: FindFlags, signal: AbortSignal): Promise<void> {
-  if (!isHex32(digest)) {
-    throw new ConfigError('directory/digest', `${safeLine(digest)} is not a digest`, {
-      hint: 'give the 64 hex digits that `nostrain checkpoint pack` or `list` prints',
-    });
-  }
-  if (flags.directory.length === 0) {
-    throw new ConfigError('flag/directory', 'no relay or holder server to ask', {
-      hint: 'name relays or holder servers with --directory URL',
-    });
-  }
-  const searchResult = await withDirectory(flags, { signal }, (search) =>
-    findHolders(digest, flags.enough, search),
-  );
-  const { by, asks, hops } = searchResult;
-  const holders = searchResult.holders.map(({ key, region, tier, contacts, expiresAt }) => ({
-    key,
-    region,
-    tier,
-    contacts,
-    expiresAt,
-  }));
-  const document: FindDocument = { object: digest, by, asks, hops, holders };
-  writeOut(flags.json ? asJson(document) : words(document));
-  if (holders.length > 0) return;
-  writeNote('no holder of this object is known');
-  process.exitCode = exitCodes.failed.code;
-}
 
 const words = ({ holders }: FindDocument): string =>
   holders

@@ -16,7 +16,7 @@ import {
 import { defineCommand } from '../../terminal/command.ts';
 import { toggle, whole, withDefault } from '../../terminal/flag-table.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import { alignColumns, clip, wrap } from '../../terminal/render/text.ts';
+import { alignColumns, bullets, clip } from '../../terminal/render/text.ts';
 
 export const check = defineCommand({
   name: 'check',
@@ -41,6 +41,24 @@ export const check = defineCommand({
     if (!isUsable) process.exitCode = exitCodes.failed.code;
   },
 });
+
+/** Returns the milliseconds until a WebSocket to the relay is open, or why it is not. */
+export async function timeToOpen(url: string, mostMs: number): Promise<number | string> {
+  const startedMs = performance.now();
+  const socket = openSocket(url);
+  const opened = await new Promise<number | string>((resolve) => {
+    const timer = setTimeout(() => resolve(`no answer in ${mostMs / 1000} s`), mostMs);
+    const settle = (result: number | string) => {
+      clearTimeout(timer);
+      resolve(result);
+    };
+    socket.onopen = () => settle(performance.now() - startedMs);
+    socket.onerror = settle;
+    socket.onclose = () => settle('closed immediately');
+  });
+  socket.close();
+  return opened;
+}
 
 const PROGRESS_INTERVAL_MS = 2000;
 
@@ -146,10 +164,7 @@ function notesOf({ report, verdict }: CheckedRelay): readonly string[] {
     ...(problem === undefined ? noticed(report, verdict) : []),
     ...(verdict.next === undefined ? [] : [`try: ${verdict.next}`]),
   ];
-  const lines = notes.flatMap((note) =>
-    wrap(safeLine(note), WIDTH - 4).map((line, i) => `${i === 0 ? '  - ' : '    '}${line}`),
-  );
-  return [clip(`${safeLine(url)}: ${wordCarries(verdict)}`, WIDTH), ...lines];
+  return [clip(`${safeLine(url)}: ${wordCarries(verdict)}`, WIDTH), ...bullets(notes, WIDTH)];
 }
 
 const wordCarries = ({ carries }: Verdict): string =>

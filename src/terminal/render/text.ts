@@ -1,4 +1,5 @@
 /** Lays out text for terminals: colors, clipping and wrapping. */
+import { safeLine } from '../../base/errors.ts';
 
 export interface Paint {
   bold(text: string): string;
@@ -86,6 +87,12 @@ export function wrap(text: string, width: number): readonly string[] {
     return rest === '' && lines.length > 0 ? lines : [...lines, rest];
   });
 }
+
+/** Returns wrapped notes, each with a dash in front. */
+export const bullets = (notes: readonly string[], width: number): readonly string[] =>
+  notes.flatMap((note) =>
+    wrap(safeLine(note), width - 4).map((line, i) => `${i === 0 ? '  - ' : '    '}${line}`),
+  );
 
 const GAP = 2;
 const NARROWEST_FIRST = 20;

@@ -3,7 +3,7 @@
  * there.
  */
 
-import { anySignal, systemClock } from '../../../base/async.ts';
+import { systemClock } from '../../../base/async.ts';
 import { isHex32 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
 import { formatBytes, formatCount, formatSeconds } from '../../../base/numbers.ts';
@@ -72,13 +72,11 @@ async function limited(
 ): Promise<void> {
   if (seconds === undefined) return work(signal);
   const late = new AbortController();
-  const both = anySignal(signal, late.signal);
   const timer = setTimeout(() => late.abort(tooLate(seconds)), 1000 * seconds);
   try {
-    await work(both.signal);
+    await work(AbortSignal.any([signal, late.signal]));
   } finally {
     clearTimeout(timer);
-    both.release();
   }
 }
 

@@ -16,13 +16,14 @@ import { ENGINE_HINT } from '../../../node/engine/onnxruntime.ts';
 import { type OtherPlatforms, otherPlatforms } from '../../../node/engine/other-platforms.ts';
 import { physicalCores } from '../../../node/engine/trainer.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
-import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../node/net/relays.ts';
+import { fetchClockSkew, fetchRelayInfo, kilobytes } from '../../../node/net/relays.ts';
 import type { Settings } from '../../../run/settings.ts';
 import { combineSettings, presets, requestedModel } from '../../../run/spec/presets.ts';
 import { defineCommand } from '../../../terminal/command.ts';
 import { choice, settingFlags, severalOr, text, toggle } from '../../../terminal/flag-table.ts';
 import { settingsFromFlags } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { timeToOpen } from '../relays.ts';
 import { fixCuda } from './fix-cuda.ts';
 
 /** Flags that choose the model on which devices are tested. */
@@ -242,28 +243,11 @@ export async function checkRelays(urls: readonly string[]): Promise<readonly Doc
 
 async function probe(url: string): Promise<Probe> {
   const [opened, info, skewSeconds] = await Promise.all([
-    timeToOpen(url),
+    timeToOpen(url, TIMEOUT_MS),
     fetchRelayInfo(url, { timeoutMs: TIMEOUT_MS }),
     fetchClockSkew(url),
   ]);
   return { url, opened, info: info.ok ? info.value : undefined, skewSeconds };
-}
-
-async function timeToOpen(url: string): Promise<number | string> {
-  const startedMs = performance.now();
-  const socket = openSocket(url);
-  const opened = await new Promise<number | string>((resolve) => {
-    const timer = setTimeout(() => resolve(`no answer in ${TIMEOUT_MS / 1000} s`), TIMEOUT_MS);
-    const settle = (result: number | string) => {
-      clearTimeout(timer);
-      resolve(result);
-    };
-    socket.onopen = () => settle(performance.now() - startedMs);
-    socket.onerror = settle;
-    socket.onclose = () => settle('closed immediately');
-  });
-  socket.close();
-  return opened;
 }
 
 const isReached = ({ opened }: Probe): boolean => typeof opened === 'number';

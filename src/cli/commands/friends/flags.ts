@@ -42,7 +42,5 @@ export const hostFlags = {
   ...friendFlags,
 };
 
-type LobbyFlags = FlagValues<Omit<typeof hostFlags, keyof typeof friendFlags>> & FriendFlags;
-
 /** Flags of `host`, and those of `run join` with their defaults. */
-export type HostFlags = JoinFlags & LobbyFlags;
+export type HostFlags = JoinFlags & FlagValues<typeof hostFlags>;

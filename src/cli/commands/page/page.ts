@@ -35,7 +35,7 @@ import {
 import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut, writeOutput } from '../../../terminal/output.ts';
-import { eventsIn, openSource, sourceOf } from '../../shared/archive-source.ts';
+import { eventsIn, readHistory } from '../../shared/archive-source.ts';
 import { readBytes } from '../../shared/files.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
 import { tabLink } from '../../shared/tab-link.ts';
@@ -212,18 +212,14 @@ async function splitIn(
 ): Promise<Site['split']> {
   const named = run === undefined ? {} : { run };
   const flags = { ...pageFlags, ...named, timeout: 10, rpc: [], rpcTimeout: 30 };
-  const source = await sourceOf(flags, signal);
-  const archive = await openSource(flags, source);
-  const {
-    spec,
-    picture,
-    run: id,
-  } = await openArchive(archive, { ...source.options, nowSeconds: 0 });
-  const urls = flags.relay.length > 0 ? flags.relay : source.reach.relays;
-  return withRelays(urls, source.reach, async ({ relays }) => {
-    const { shares, leftOut } = await splitOf(picture, relays, signal);
+  const { archive, options, reach } = await readHistory(flags, signal);
+  const opened = await openArchive(archive, { ...options, nowSeconds: 0 });
+  const urls = flags.relay.length > 0 ? flags.relay : reach.relays;
+  return withRelays(urls, reach, async ({ relays }) => {
+    const { shares, leftOut } = await splitOf(opened.picture, relays, signal);
     for (const key of leftOut) writeNote(`left out, without a Lightning address: ${toNpub(key)}`);
-    return shares.length === 0 ? undefined : { run: addressOfRun(spec.author, id), shares };
+    if (shares.length === 0) return undefined;
+    return { run: addressOfRun(opened.spec.author, opened.run), shares };
   });
 }
 

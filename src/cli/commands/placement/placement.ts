@@ -14,7 +14,7 @@ import type {
 } from '../../../run/placement-policy.ts';
 import { fullName, shortName } from '../../../run/worker-names.ts';
 import { defineCommand, defineGroup } from '../../../terminal/command.ts';
-import { type FlagValues, text, toggle, whole, withDefault } from '../../../terminal/flag-table.ts';
+import { text, toggle, whole, withDefault } from '../../../terminal/flag-table.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import {
   askFlags,
@@ -63,22 +63,6 @@ interface ClassDocument {
 
 const MOST_OBJECTS = 100_000;
 
-const checkFlags = {
-  object: withDefault(
-    text('<id>', 'object: 64 hex digits, or a name, of which the SHA-256 is used'),
-    'example',
-  ),
-  class: text('<name>', 'class of the object (default: each class of the document)'),
-  count: withDefault(
-    whole('<n>', 'number of objects to place, such as the chunks of a checkpoint', 1, MOST_OBJECTS),
-    1,
-  ),
-  json: toggle('print JSON'),
-  ...askFlags,
-};
-
-type PlacementFlags = FlagValues<typeof checkFlags>;
-
 export const placementCheck = defineCommand({
   name: 'check',
   help: 'print the holders of an object, and check each rule of the placement document',
@@ -88,43 +72,52 @@ export const placementCheck = defineCommand({
       'placement document (.toml, .json; default: that of --run), and events of holders (.jsonl)',
     ],
   ],
-  flags: checkFlags,
+  flags: {
+    object: withDefault(
+      text('<id>', 'object: 64 hex digits, or a name, of which the SHA-256 is used'),
+      'example',
+    ),
+    class: text('<name>', 'class of the object (default: each class of the document)'),
+    count: withDefault(
+      whole(
+        '<n>',
+        'number of objects to place, such as the chunks of a checkpoint',
+        1,
+        MOST_OBJECTS,
+      ),
+      1,
+    ),
+    json: toggle('print JSON'),
+    ...askFlags,
+  },
   async run(flags, { args: [files], signal, command }) {
     checkAskFlags(command, flags);
-    await check(files, flags, signal);
+    const ask = (filePolicy: PlacementPolicy | undefined) => askRelays(flags, filePolicy, signal);
+    const input = await readPlacementFiles(files, ask, Math.floor(Date.now() / 1000));
+    const known = Object.keys(input.policy.objects);
+    if (flags.class !== undefined && !known.includes(flags.class)) {
+      throw new ConfigError('placement/class', `the document has no class ${flags.class}`, {
+        hint: `name one of ${known.join(', ')}`,
+      });
+    }
+    const id = isHex32(flags.object) ? flags.object : sha256Hex(utf8(flags.object));
+    const names = flags.class === undefined ? known : [flags.class];
+    const classes = names.map((name) => describe(input, { id, name, count: flags.count }));
+    writeOut(flags.json ? asJson({ classes }) : classes.map(words).join('\n'));
+    const { onUnsatisfiable } = input.policy;
+    for (const each of classes) {
+      if (each.unsatisfied === undefined) continue;
+      const level = each.placed ? 'ALERT' : 'error';
+      writeNote(`${level} (placement/unsatisfied): ${wordShortage(each.unsatisfied)}`);
+      if (!each.placed)
+        writeNote(
+          `  no object of class ${each.class} is placed: on_unsatisfiable is "${onUnsatisfiable}"`,
+        );
+      writeNote(`  try: ${wordRelaxation(each.unsatisfied)}`);
+    }
+    if (classes.some(({ placed }) => !placed)) process.exitCode = exitCodes.failed.code;
   },
 });
-
-async function check(
-  files: readonly string[],
-  flags: PlacementFlags,
-  signal: AbortSignal,
-): Promise<void> {
-  const ask = (filePolicy: PlacementPolicy | undefined) => askRelays(flags, filePolicy, signal);
-  const input = await readPlacementFiles(files, ask, Math.floor(Date.now() / 1000));
-  const known = Object.keys(input.policy.objects);
-  if (flags.class !== undefined && !known.includes(flags.class)) {
-    throw new ConfigError('placement/class', `the document has no class ${flags.class}`, {
-      hint: `name one of ${known.join(', ')}`,
-    });
-  }
-  const id = isHex32(flags.object) ? flags.object : sha256Hex(utf8(flags.object));
-  const names = flags.class === undefined ? known : [flags.class];
-  const classes = names.map((name) => describe(input, { id, name, count: flags.count }));
-  writeOut(flags.json ? asJson({ classes }) : classes.map(words).join('\n'));
-  const { onUnsatisfiable } = input.policy;
-  for (const each of classes) {
-    if (each.unsatisfied === undefined) continue;
-    const level = each.placed ? 'ALERT' : 'error';
-    writeNote(`${level} (placement/unsatisfied): ${wordShortage(each.unsatisfied)}`);
-    if (!each.placed)
-      writeNote(
-        `  no object of class ${each.class} is placed: on_unsatisfiable is "${onUnsatisfiable}"`,
-      );
-    writeNote(`  try: ${wordRelaxation(each.unsatisfied)}`);
-  }
-  if (classes.some(({ placed }) => !placed)) process.exitCode = exitCodes.failed.code;
-}
 
 function describe({ policy, holders, absent }: PlacementInput, objects: Objects): ClassDocument {
   const { id, name, count } = objects;

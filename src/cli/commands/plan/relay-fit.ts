@@ -1,6 +1,6 @@
 /** Decides whether a relay can carry a run, from its information document or from measurements. */
 
-import { systemClock, within } from '../../../base/async.ts';
+import { unlessAborted } from '../../../base/async.ts';
 import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import {
   brokenLimit,
@@ -11,9 +11,10 @@ import {
   type StatedLimits,
   wholeSeconds,
 } from '../../../network/wire/cost.ts';
-import { fetchRelayInfo, openSocket } from '../../../node/net/relays.ts';
+import { fetchRelayInfo } from '../../../node/net/relays.ts';
 import type { CheckedRelay } from '../../../probe/index.ts';
 import { workerAbilities, workLimit } from '../../../probe/report.ts';
+import { timeToOpen } from '../relays.ts';
 
 /** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: typical of public relays. */
 export type Basis = 'tried' | 'stated' | 'assumed';
@@ -100,18 +101,8 @@ export async function askRelay(url: string, signal: AbortSignal): Promise<RelayF
 const OPEN_MS = 5000;
 
 /** Reports whether a WebSocket to the relay opens. */
-async function opens(url: string, signal: AbortSignal): Promise<boolean> {
-  const socket = openSocket(url);
-  const opened = new Promise<boolean>((resolve) => {
-    socket.onopen = () => resolve(true);
-    socket.onclose = () => resolve(false);
-  });
-  try {
-    return (await within(opened, OPEN_MS, systemClock, signal)) ?? false;
-  } finally {
-    socket.close();
-  }
-}
+const opens = async (url: string, signal: AbortSignal): Promise<boolean> =>
+  typeof (await unlessAborted(timeToOpen(url, OPEN_MS), signal)) === 'number';
 
 /** Converts the measurements of `relays check`. */
 export function factsOf({ report, verdict }: CheckedRelay): RelayFacts {

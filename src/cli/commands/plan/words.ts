@@ -16,7 +16,7 @@ import {
 import type { ProfileName } from '../../../network/wire/wire.ts';
 import type { Settings } from '../../../run/settings.ts';
 import { type Adaptation, describeAdaptation } from '../../../run/spec/adaptation.ts';
-import { alignColumns, wrap } from '../../../terminal/render/text.ts';
+import { alignColumns, bullets, wrap } from '../../../terminal/render/text.ts';
 import type { RelayFit } from './relay-fit.ts';
 
 const WIDTH = 100;
@@ -165,17 +165,12 @@ function relayRows({ relays }: PlanReport): readonly string[] {
   const reasons = relays.flatMap(({ url, why }) => why.map((each) => `${url}: ${each}`));
   return [
     ...alignColumns([['relay', 'manifests', 'chunks', 'floor', 'carries the run'], ...rows], WIDTH),
-    ...bullets(reasons),
+    ...bullets(reasons, WIDTH),
   ];
 }
 
 const help = ({ advice }: PlanReport): readonly string[] =>
-  advice.length === 0 ? [] : ['what would help, one or more of:', ...bullets(advice)];
-
-const bullets = (notes: readonly string[]): readonly string[] =>
-  notes.flatMap((note) =>
-    wrap(safeLine(note), WIDTH - 4).map((line, i) => `${i === 0 ? '  - ' : '    '}${line}`),
-  );
+  advice.length === 0 ? [] : ['what would help, one or more of:', ...bullets(advice, WIDTH)];
 
 export interface AdviceInput {
   readonly input: CostInput;

@@ -30,7 +30,7 @@ import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { type FlagValues, severalOr, text, toggle } from '../../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { historySourceFlags, openSource, sourceOf } from '../../shared/archive-source.ts';
+import { historySourceFlags, readHistory } from '../../shared/archive-source.ts';
 import { keyFlags } from '../../shared/signed-document.ts';
 import { tabFlag } from '../../shared/tab-link.ts';
 import { publishEvent, withRelays } from '../../shared/with-relays.ts';
@@ -44,82 +44,79 @@ const userFlags = {
   bunker: text('<address>', 'sign with the remote signer at bunker://… (NIP-46) instead'),
 };
 
-const announceFlags = {
-  ...readingFlags,
-  to: severalOr(
-    'those of the run',
-    '<url>',
-    'relay to post to, repeatable; best those of your relay list',
-  ),
-  card: toggle('publish a model card (NIP-23) instead of a note; a later one replaces it'),
-  page: text('<url>', 'address of a run page to link to'),
-  tab: tabFlag,
-  blossom: text(
-    '<url>',
-    'Blossom server for a picture of the loss; without one it is drawn in text',
-  ),
-  dry: toggle('print the event unsigned and post nothing'),
-  ...userFlags,
-  json: toggle('print JSON'),
-};
-
-type AnnounceFlags = FlagValues<typeof announceFlags>;
+type UserFlags = FlagValues<typeof userFlags>;
 
 export const announceRun = defineCommand({
   name: 'announce',
   help: 'post a note about a run, signed by you; once the run is over it splits zaps',
   args: [['<run>', 'naddr1…, link, id, spec file or name of the run']],
-  flags: announceFlags,
-  run: (flags, { args: [run], signal }) => announce(run, flags, signal),
-});
-
-async function announce(run: string, flags: AnnounceFlags, signal: AbortSignal): Promise<void> {
-  for (const url of [flags.page, flags.tab]) if (url !== undefined) assertWebAddress(url);
-  const source = await sourceOf({ ...flags, run }, signal);
-  const archive = await openSource(flags, source);
-  const isNamed = flags.to.length > 0;
-  const connection = isNamed ? connectionOf(flags) : source.reach.connection;
-  const reach = { connection, signal };
-  const to = isNamed ? flags.to : source.reach.relays;
-  const [relay] = to;
-  if (relay === undefined) {
-    throw new ConfigError('flag/to', 'no relay to post to is named', {
-      hint: 'name one with --to wss://…',
+  flags: {
+    ...readingFlags,
+    to: severalOr(
+      'those of the run',
+      '<url>',
+      'relay to post to, repeatable; best those of your relay list',
+    ),
+    card: toggle('publish a model card (NIP-23) instead of a note; a later one replaces it'),
+    page: text('<url>', 'address of a run page to link to'),
+    tab: tabFlag,
+    blossom: text(
+      '<url>',
+      'Blossom server for a picture of the loss; without one it is drawn in text',
+    ),
+    dry: toggle('print the event unsigned and post nothing'),
+    ...userFlags,
+    json: toggle('print JSON'),
+  },
+  async run(flags, { args: [run], signal }) {
+    for (const url of [flags.page, flags.tab]) if (url !== undefined) assertWebAddress(url);
+    const { archive, ...source } = await readHistory({ ...flags, run }, signal);
+    const isNamed = flags.to.length > 0;
+    const connection = isNamed ? connectionOf(flags) : source.reach.connection;
+    const reach = { connection, signal };
+    const to = isNamed ? flags.to : source.reach.relays;
+    const [relay] = to;
+    if (relay === undefined) {
+      throw new ConfigError('flag/to', 'no relay to post to is named', {
+        hint: 'name one with --to wss://…',
+      });
+    }
+    await withRelays(to, reach, async (session) => {
+      const { relays } = session;
+      const now = Math.floor(systemClock.now() / 1000);
+      const opened = await openArchive(archive, { ...source.options, nowSeconds: now });
+      const { spec, picture } = opened;
+      const hints = source.reach.relays.length > 0 ? source.reach.relays : to;
+      const split = await splitOf(picture, relays, signal);
+      for (const key of split.leftOut)
+        writeNote(`left out, without a Lightning address: ${toNpub(key)}`);
+      const losses = lossesIn(picture);
+      const isDrawn = flags.blossom !== undefined && losses.length > 1 && flags.dry !== true;
+      const about: RunPost = {
+        shown: picture,
+        author: spec.author,
+        naddr: encodeRunAddress({ run: opened.run, author: spec.author, relays: hints }),
+        relay: hints[0]!,
+        page: flags.page,
+        tab: flags.tab,
+        picture: isDrawn ? await uploadChart(losses, flags, signal) : undefined,
+        split,
+      };
+      const draft = buildAnnouncement(about, now, flags.card === true);
+      if (flags.dry) return writeOut(asJson(draft));
+      const event = await signAsUser(draft, flags, reach);
+      const accepting = await publishEvent(event, 'note', session);
+      writeOut(
+        flags.json ? asJson({ event, relays: accepting }) : `${event.id}\n${event.content}\n`,
+      );
     });
-  }
-  await withRelays(to, reach, async (session) => {
-    const { relays } = session;
-    const now = Math.floor(systemClock.now() / 1000);
-    const opened = await openArchive(archive, { ...source.options, nowSeconds: now });
-    const { spec, picture } = opened;
-    const hints = source.reach.relays.length > 0 ? source.reach.relays : to;
-    const split = await splitOf(picture, relays, signal);
-    for (const key of split.leftOut)
-      writeNote(`left out, without a Lightning address: ${toNpub(key)}`);
-    const losses = lossesIn(picture);
-    const isDrawn = flags.blossom !== undefined && losses.length > 1 && flags.dry !== true;
-    const about: RunPost = {
-      shown: picture,
-      author: spec.author,
-      naddr: encodeRunAddress({ run: opened.run, author: spec.author, relays: hints }),
-      relay: hints[0]!,
-      page: flags.page,
-      tab: flags.tab,
-      picture: isDrawn ? await uploadChart(losses, flags, signal) : undefined,
-      split,
-    };
-    const draft = buildAnnouncement(about, now, flags.card === true);
-    if (flags.dry) return writeOut(asJson(draft));
-    const event = await signAsUser(draft, flags, reach);
-    const accepting = await publishEvent(event, 'note', session);
-    writeOut(flags.json ? asJson({ event, relays: accepting }) : `${event.id}\n${event.content}\n`);
-  });
-}
+  },
+});
 
 /** Uploads the chart under its hash. The key that uploads is the user's, or a throwaway one if a bunker signs. */
 async function uploadChart(
   losses: readonly number[],
-  flags: AnnounceFlags,
+  flags: UserFlags & { readonly blossom?: string },
   signal: AbortSignal,
 ): Promise<PostedPicture> {
   const bytes = drawLossChart(losses);
@@ -140,7 +137,7 @@ async function uploadChart(
 /** Returns the signed event. Throws a ConfigError or a RelayError if the remote signer refuses or signs another one. */
 async function signAsUser(
   draft: EventDraft,
-  flags: FlagValues<typeof userFlags>,
+  flags: UserFlags,
   reach: RelayReach,
 ): Promise<SignedEvent> {
   if (flags.bunker === undefined) return (await homeSigner(flags, writeNote)).sign(draft);

@@ -28,13 +28,13 @@ export const inviteToRun = defineCommand({
   async run(flags, { args: [source, texts], signal }) {
     const keys = texts.map((key) => typedKey(key, 'flag/key'));
     const signer = await homeSigner(flags, writeNote);
-    const found = await findRun(source, flags, { signer, signal });
-    assertInviting(found.spec, signer.publicKey);
-    await withRelaysOf(found, { signer, signal }, async (relaySession) => {
+    const target = await findRun(source, flags, { signer, signal });
+    assertInviting(target.spec, signer.publicKey);
+    await withRelaysOf(target, { signer, signal }, async (relaySession) => {
       for (const key of keys) {
         const invitation = signer.sign(invitationTo(key, unixSeconds()));
         await publishEvent(invitation, 'invitation', relaySession);
-        writeOut(`invited ${toNpub(key)} to ${found.spec.name}\n`);
+        writeOut(`invited ${toNpub(key)} to ${target.spec.name}\n`);
       }
     });
   },

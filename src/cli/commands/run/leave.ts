@@ -34,9 +34,9 @@ export const leaveRun = defineCommand({
   },
   async run(flags, { args: [source], signal }) {
     const signer = await homeSigner(flags, writeNote);
-    const found = await findRun(source, flags, { signer, signal });
-    const { spec } = found;
-    await withRelaysOf(found, { signer, signal }, async (relaySession) => {
+    const target = await findRun(source, flags, { signer, signal });
+    const { spec } = target;
+    await withRelaysOf(target, { signer, signal }, async (relaySession) => {
       const ports = await standPorts(spec, flags);
       const stand = await standOf(spec, { ...relaySession, ...ports });
       const last = lastOf(stand, signer.publicKey, flags.last);

@@ -3,10 +3,9 @@
  * `members` of an object. Keys are hex or npub; a key without a stake weighs 1.
  */
 import { readFile } from 'node:fs/promises';
-import { decode } from 'nostr-tools/nip19';
-import { isHex32 } from '../../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
+import { readKey } from '../../../run/field.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 
 const MOST_STAKE = 2n ** 128n - 1n;
@@ -27,7 +26,7 @@ export async function readMembers(file: string): Promise<ReadonlyMap<WorkerId, b
     const refuse = (what: string) =>
       new ConfigError('members/file', `${file}: member ${i + 1} ${what}`, { hint: FORM });
     if (!isJsonObject(row)) throw refuse('is not an object');
-    const key = typeof row.key === 'string' ? readKey(row.key) : undefined;
+    const key = readKey(row.key);
     if (key === undefined) throw refuse('has no public key');
     if (known.has(key)) throw refuse(`repeats the key ${key}`);
     const stake = readStake(row.stake);
@@ -55,17 +54,6 @@ function rowsOf(text: string, file: string): readonly Json[] {
     if (row.ok) return row.value;
     throw new ConfigError('members/file', `${file}: line ${i + 1} is not JSON`, { hint: FORM });
   });
-}
-
-function readKey(text: string): WorkerId | undefined {
-  if (isHex32(text)) return text;
-  if (!text.startsWith('npub1')) return undefined;
-  try {
-    const { type, data } = decode(text);
-    return type === 'npub' ? data : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function readStake(json: Json | undefined): bigint | undefined {

@@ -160,11 +160,11 @@ async function drawFrom(flags: WhoFlags): Promise<void> {
 
 /** Draws the committee of a run, from its spec and its relays. */
 async function drawIn(source: string, flags: WhoFlags, signal: AbortSignal): Promise<void> {
-  const found = await findRun(source, flags, { signal });
-  const ports = await standPorts(found.spec, flags);
+  const target = await findRun(source, flags, { signal });
+  const ports = await standPorts(target.spec, flags);
   const wanted = { round: flags.round ?? flags.epoch, attempt: flags.batch };
-  const { chain, committee, stakes } = await withRelaysOf(found, { signal }, (relaySession) =>
-    committeeInRun(found.spec, wanted, { ...relaySession, ...ports }),
+  const { chain, committee, stakes } = await withRelaysOf(target, { signal }, (relaySession) =>
+    committeeInRun(target.spec, wanted, { ...relaySession, ...ports }),
   );
   const { run, round, ledger } = chain;
   const draw = { run, round, attempt: flags.batch, entropy: ledger.entropy ?? '' };
