@@ -144,7 +144,6 @@ async function localBase({ flags: { base }, onNotice, signal }: Stage) {
   return await fetchModel(base, { onProgress: downloadReporter(base, onNotice), signal });
 }
 
-/** Returns the paths of the files of the base by their SHA-256. */
 function filesOf({ start }: RunSpec, base = ''): ReadonlyMap<string, string> {
   const folder = base.endsWith('.gguf') ? dirname(base) : base;
   return new Map(start?.files.map(({ name, sha256 }) => [sha256, join(folder, name)]));
@@ -220,7 +219,6 @@ async function rootsOfTabs(watch: TabWatch, signal: AbortSignal) {
   return { ended, proved: proof.type === 'verified' && proof.ok ? proof.root : '' };
 }
 
-/** Prints the verdict and returns whether the demo succeeded. */
 function printVerdict(document: BrowserDocument, { say }: Stage): boolean {
   const { agreed, verifiedInPage, rounds, texts, wallSeconds } = document;
   const root = rounds.at(-1)?.root.slice(0, 16);

@@ -32,7 +32,6 @@ export interface Adversary {
   poison?(shard: Tokens, vocabulary: number): Tokens;
   /** Returns the delta that it sends instead of its own. */
   delta?(scene: Scene): Float64Array;
-  /** Changes the bytes of its payload. */
   payload?(bytes: Uint8Array, scene: Scene): Uint8Array;
   /** It signs a second, different contribution for each round, which proves that it is hostile. */
   readonly equivocates?: boolean;
@@ -132,7 +131,6 @@ const bombs: readonly ((bytes: Uint8Array, draw: () => number) => Uint8Array)[] 
 
 const flipped = ({ learned }: Scene): Float64Array => learned.map((value) => -10 * value);
 
-/** All adversaries, in the order in which they are shown. */
 export const adversaries: readonly Adversary[] = [
   {
     name: 'sign-flip',

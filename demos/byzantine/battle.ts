@@ -69,7 +69,6 @@ interface Fighter {
 
 const RUN = 'attack lab';
 
-/** Plays a run to its end and returns the shared parameters and their loss. */
 export async function fight(
   camp: Camp,
   plan: BattlePlan,

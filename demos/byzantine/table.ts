@@ -142,7 +142,6 @@ export function drawTable({ attackFree, table }: LabDocument): string {
   ].join('\n');
 }
 
-/** Returns a color from green to red. */
 function colorOf(penalty: number | null): string {
   const share = penalty === null ? 1 : Math.min(1, Math.max(0, penalty) / MUCH);
   return `hsl(${Math.round(120 * (1 - Math.sqrt(share)))} 70% 78%)`;

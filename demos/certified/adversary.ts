@@ -10,7 +10,6 @@ import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { parseEvent } from '../../src/network/event.ts';
 
-/** An attack on the messages of one worker. */
 export interface Attack {
   /** From this round on, a second commit for an invented outcome is added to each commit. */
   readonly equivocateFrom?: number;

@@ -44,7 +44,6 @@ export const crew: readonly CrewMember[] = [
 /** Options that the workers of the crew are started with. */
 interface CrewRun {
   readonly dir: string;
-  /** File of the run spec. */
   readonly file: string;
   readonly spec: RunSpec;
   readonly hands: readonly Hand[];

@@ -119,7 +119,6 @@ async function startRelays({ scope, onNotice }: Stage): Promise<readonly string[
   return urls;
 }
 
-/** Prints the verdict and returns whether the demo succeeded. */
 function printVerdict(document: CertifiedDocument, { say }: Stage): boolean {
   const { agreed, rounds, faults, replay, workers, eventsFile, wallSeconds } = document;
   const isNamed = workers.every(

@@ -30,7 +30,6 @@ interface Control {
   readonly peakBytes: number | null;
 }
 
-/** The part of the document about one run. */
 interface ElasticRun extends Omit<DemoDocument, 'workers'> {
   readonly workers: readonly ElasticWorker[];
   /** Validation loss after each round, measured by the first worker of the tier. */

@@ -68,7 +68,6 @@ export async function runElasticDemo(flags: DemoFlags): Promise<number> {
   });
 }
 
-/** Returns the settings; flags override --settings. */
 async function settingsFor(flags: DemoFlags, tiers: number) {
   const { rounds, innerSteps } = flags.quick ? QUICK : USUAL;
   return {
@@ -135,7 +134,6 @@ const costWords = ({ secondsPerStep, peakBytes }: Cost): string => {
   return `${fixed(secondsPerStep, 3)} s a step, ${memory}`;
 };
 
-/** Prints the verdict and returns the exit code. */
 function printVerdict(document: ElasticDocument, exits: readonly Exit[], stage: Stage): number {
   const { say } = stage;
   const failed = stage.end(document, exits);

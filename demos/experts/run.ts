@@ -72,7 +72,6 @@ interface CorpusLoss {
   readonly merged: number;
 }
 
-/** Result of the demo, for --json. */
 export interface ExpertsDocument {
   /** Every worker finished with the same digest. */
   readonly agreed: boolean;
@@ -225,7 +224,6 @@ async function playGroups(
   return { log, exits };
 }
 
-/** Plays a run of one group with a dense model. */
 async function playAlone(
   { name, workers }: Group,
   extent: Extent,

@@ -26,7 +26,6 @@ const remarks = [
   'Passed weed and driftwood, land not far.',
 ];
 
-/** Draws an integer in [0, bound). */
 type Die = (bound: number) => number;
 
 /** Writes complete days until the text has `minimumBytes` bytes. */

@@ -64,7 +64,6 @@ export interface Tuning {
   after(folder: string): Promise<TunedPart>;
 }
 
-/** Chooses the base and the text of the demo. */
 export async function prepareTuning(stage: Stage, workers: number): Promise<Tuning> {
   const { dir, onNotice, signal } = stage;
   const { corpus, seed } = stage.flags;
@@ -216,7 +215,6 @@ const measure = (
 ): Promise<number> =>
   trainer.evaluate(params, 'validation', { onProgress: measuringReporter(what, onNotice) });
 
-/** Returns a function that reports the steps of a training. */
 function stepReporter(what: string, onNotice: Stage['onNotice']) {
   const slowly = createSlowReporter(onNotice);
   return ({

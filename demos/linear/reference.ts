@@ -122,7 +122,6 @@ export async function referenceResult(folder: string): Promise<LinearResult | un
   };
 }
 
-/** Returns the result in words. */
 export function referenceWords(result: LinearResult): readonly string[] {
   const weights = result.weights.map((weight) => weight.toFixed(3)).join(', ');
   const [truth, best, least] = [

@@ -37,7 +37,6 @@ interface Refused {
   readonly reason: string;
 }
 
-/** Result of the demo, for --json. */
 export interface SealedDocument {
   /** Every accepted worker finished every round with the same digest. */
   readonly agreed: boolean;

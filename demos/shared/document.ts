@@ -24,7 +24,6 @@ export class EventLog {
     }
   }
 
-  /** Rounds in ascending order. */
   inOrder(): readonly (readonly [index: number, reported: ReadonlyMap<string, RoundEvent>])[] {
     return [...this.rounds].sort(([a], [b]) => a - b);
   }

@@ -53,7 +53,6 @@ export const asFlags = (values: Readonly<Record<string, FlagValue>>): readonly s
 export interface WorkerLine {
   /** The folder of this worker, which also holds its key. */
   readonly folder: string;
-  /** Number of workers in the demo. */
   readonly workers: number;
   readonly relays: readonly string[];
   readonly corpus: string | undefined;

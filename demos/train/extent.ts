@@ -25,7 +25,6 @@ const FEWEST_STEPS = 5;
 /** Steps that are timed, after one that warms the engine up. */
 const TIMED_STEPS = 2;
 
-/** Time of one inner step. */
 export interface StepTime {
   /** While as many workers train as have a core of their own. */
   readonly alone: number;

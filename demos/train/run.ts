@@ -215,7 +215,6 @@ async function playReference(
   return await runLogged(workers, report, signal);
 }
 
-/** Prints the verdict and returns the exit code. */
 function printVerdict(
   document: DemoDocument,
   exits: readonly Exit[],

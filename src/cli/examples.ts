@@ -28,8 +28,7 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   relay: '--host 0.0.0.0 --store events',
   'relays check': 'wss://relay.example.org',
   'relays find': '--relay wss://relay.example.org',
-  'handler publish':
-    `--page https://page.example.org/ ${RELAY} \\\n    --key-file program.key`,
+  'handler publish': `--page https://page.example.org/ ${RELAY} \\\n    --key-file program.key`,
   'corpus nostr': `--authors npub1… --kinds 1,30023 ${RELAY}`,
   'corpus fetch': `notes.json ${RELAY}`,
   plan: '--model char-gpt --workers 4 --round-seconds 60',
@@ -116,6 +115,5 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'inspect-event': 'event.json',
 };
 
-/** Returns the examples of a command by its path. */
 export const examplesOf = (path: string): readonly string[] =>
   [examples[path] ?? []].flat().map((words) => `nostrain ${path} ${words}`.trim());

@@ -36,10 +36,8 @@ const PYTHON = 'Commands of the Python reference (rounds from 0, as there):';
 /** Headings of flag groups, in order. A flag without a heading is basic; headings of single commands come last. */
 export const flagHeadings: readonly string[] = ['Basic:', 'Training:', 'Network:'];
 
-/** Returns the heading of a flag. */
 export const flagGroup = (option: Option): string => option.helpGroupHeading ?? flagHeadings[0]!;
 
-/** Returns the heading of a command. */
 export const commandGroup = (name: string): string =>
   Object.entries(COMMANDS).find(([, names]) => names.includes(name))?.[0] ?? PYTHON;
 

@@ -9,7 +9,6 @@ const network = { group: 'Network:' };
 /** Hidden flags of the Python reference; `nostrain help python` lists them. */
 const retry = { ...network, isHidden: true };
 
-/** Timeouts, retries and assumed limits of relays. */
 export const connectionFlags = {
   timeout: { ...withDefault(positive('<s>', 'seconds to wait for a relay'), 10), ...network },
   relayRetries: { ...whole('<n>', 'tries after the first one', 0), ...retry },

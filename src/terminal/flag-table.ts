@@ -8,7 +8,6 @@ import { fields } from '../run/options.ts';
 import { type SettingName, settingNames } from '../run/settings.ts';
 import { addRow, type SpecOption, specOptions } from './options.ts';
 
-/** A flag whose value is a T. */
 export interface Flag<T> {
   /** Placeholder of the value in the help, such as `<n>`; a switch has none. */
   readonly value?: string | undefined;
@@ -80,7 +79,6 @@ export const repeated = <T>({
   read: (word, name, before = []) => [...before, (read?.(word, name, undefined) ?? word) as T],
 });
 
-/** A text flag that is allowed several times. */
 export const several = (value: string, help: string): Flag<readonly string[] | undefined> =>
   repeated(text(value, help));
 
@@ -88,7 +86,6 @@ export const several = (value: string, help: string): Flag<readonly string[] | u
 export const severalOr = (none: string, value: string, help: string): Flag<readonly string[]> =>
   withDefault(several(value, help), [], none);
 
-/** A whole number from `least` to `most`. */
 export const whole = (
   value: string,
   help: string,
@@ -101,7 +98,6 @@ export const whole = (
 export const roundFlag = (value: string, help: string): Flag<number | undefined> =>
   parsed(value, `${help}, from 1`, (text, flag) => roundIndex(wholeNumber(text, flag, 1, 2 ** 32)));
 
-/** A number from `least` to `most`. */
 export const numeric = (
   value: string,
   help: string,
@@ -115,7 +111,6 @@ export const numeric = (
     throw wrongValue(flag, text, `a number ${range}`);
   });
 
-/** A number above zero. */
 export const positive = (value: string, help: string): Flag<number | undefined> =>
   parsed(value, help, (text, flag) => {
     const number = numberOf(text);
@@ -212,7 +207,6 @@ function optionOf(name: string, flag: Flag<unknown>): Option {
   return option.hideHelp(flag.isHidden === true).makeOptionMandatory(flag.isRequired === true);
 }
 
-/** Parses a whole number of a flag. */
 function wholeNumber(
   text: string,
   flag: string,
@@ -227,6 +221,5 @@ function wholeNumber(
 
 const numberOf = (text: string): number => (text.trim() === '' ? Number.NaN : Number(text));
 
-/** Returns the error for an invalid value of a flag. */
 export const wrongValue = (flag: string, text: string, accepted: string): ConfigError =>
   new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`);

@@ -28,7 +28,6 @@ class ReplacedOption extends Option {}
 /** Reports whether a flag only exists to report its replacement. */
 export const isReplaced = (option: Option): boolean => option instanceof ReplacedOption;
 
-/** Options of `--set` by command and name. */
 const tables = new WeakMap<Command, Map<string, Row>>();
 
 /** Returns the options of a command that are typed as `--set name=value`. */
@@ -117,7 +116,6 @@ function addSetOption(command: Command, name: string, each: Row): void {
   });
 }
 
-/** Reads one `name=value` of `--set`. */
 function assign(command: Command, text: string): void {
   const [, name = text, value] = /^([\w.]+)=(.*)$/s.exec(text) ?? [];
   const each = setOptionsOf(command).get(name);

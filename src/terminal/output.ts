@@ -55,9 +55,7 @@ export const exitCodes = {
 
 /** Writes lines that stay, and below them one that is repainted: on a terminal in place, elsewhere at each change. */
 export interface Repainter {
-  /** Writes a line that stays. */
   write(line: string): void;
-  /** Replaces the last line. */
   repaint(line: string): void;
   /** Moves below the last line, for what other parts of the program write. */
   end(): void;
@@ -68,7 +66,6 @@ type Stream = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>;
 /** Clears the line of the cursor. */
 const CLEAR = '\r\x1b[K';
 
-/** Creates a repainter of stdout, or of another stream. */
 export function createRepainter(stream: Stream = process.stdout): Repainter {
   let shown = '';
   return {

@@ -23,7 +23,6 @@ export const outputFlag: Flag<string | undefined> = {
   short: 'o',
 };
 
-/** Flags for writing a state. */
 export const stateOutputFlags = {
   outputFormat: formats('format of the written state; auto: by file name'),
   torchCheckpointPayload: withDefault(

@@ -186,7 +186,6 @@ async function readKept(file: string): Promise<Archive> {
   );
 }
 
-/** Replaces a file atomically. */
 async function replaceFile(file: string, text: string): Promise<void> {
   await writeOutput(`${file}.part`, text);
   await rename(`${file}.part`, file);

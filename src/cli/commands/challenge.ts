@@ -224,7 +224,6 @@ function wantedOf(
   });
 }
 
-/** Opens the base model of a run; undefined if the run has none. */
 async function openBaseFor(
   spec: RunSpec,
   { base, corpus }: CheckFlags,

@@ -114,7 +114,6 @@ const line = ({ worker, counted, late, voted, unseated, score, weight, group }: 
   );
 };
 
-/** Checks the signature and compares the receipt with the events. */
 function verify(text: string, { receipt: computed }: Receipted): void {
   const json = parseJson(text);
   const event = json.ok ? parseEvent(json.value) : json;

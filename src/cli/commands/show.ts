@@ -228,7 +228,6 @@ th, td { text-align: right; padding: .15rem .5rem; border-bottom: 1px solid #888
 pre { white-space: pre-wrap; border-left: 3px solid #8888; padding-left: 1rem }
 `;
 
-/** Renders the HTML page. */
 function renderPage(run: LocalRun): string {
   const { name, lossUnit } = run;
   const facts = [...factsOf(run), ...(lossUnit === undefined ? [] : [`losses are ${lossUnit}`])];

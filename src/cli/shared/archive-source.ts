@@ -178,7 +178,6 @@ export function readArchiveFile(file: string): Promise<ArchiveFile> {
 const EVENTS = 'run.jsonl';
 const RECORD = 'record.json';
 
-/** Returns the path of the event file in a folder. */
 export const eventsIn = (folder: string): string => join(folder, EVENTS);
 
 /** Returns the base name of a state file; a run with tiers has one state per slice. */
@@ -190,7 +189,6 @@ const stateIn = (state: RecordedState): string => `states/${nameOf(state)}.state
 export interface RecordOptions extends ReplayOptions {
   /** The state after every `every` rounds is kept, in addition to the last one; 0 keeps only the last. */
   readonly every: number;
-  /** Chunk length in bytes. */
   readonly chunkBytes: number;
 }
 

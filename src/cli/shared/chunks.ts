@@ -52,7 +52,6 @@ import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import { keyFlags } from './signed-document.ts';
 import { withRelays } from './with-relays.ts';
 
-/** The flags that a download needs. */
 type FetchFlags = ConnectionFlags &
   Pick<FileFetchFlags, 'filesFrom' | 'mostDownload' | 'allowPrivateRelays'>;
 
@@ -208,7 +207,6 @@ export const pushFlags = {
   ...keyFlags,
 };
 
-/** Flags of a push: destinations, redundancy and connection. */
 export type PushFlags = FlagValues<typeof pushFlags> &
   ConnectionFlags & { readonly to?: readonly string[]; readonly mirror?: string };
 

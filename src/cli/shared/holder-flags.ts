@@ -43,7 +43,6 @@ export const offerFlags = (withFlag: string) => ({
 
 export type OfferFlags = FlagValues<ReturnType<typeof offerFlags>>;
 
-/** Flags of a worker that holds chunks. */
 export const holdFlags = {
   hold: byteCount(
     '<bytes>',

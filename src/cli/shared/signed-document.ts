@@ -8,13 +8,11 @@ import { writeNote } from '../../terminal/output.ts';
 
 const APPLICATION_DATA = 30_078;
 
-/** Flags for the signing key. */
 export const keyFlags = {
   keyFile: text('<file>', 'secret key to sign with (default: in your data folder)'),
   secKey: text('<key>', 'secret key as hex or nsec; other users of this machine can see it'),
 };
 
-/** `--sign` and the flags for the signing key. */
 export const signingFlags = {
   sign: toggle('sign the result as an event (kind 30078); a later one replaces it'),
   ...keyFlags,

@@ -9,7 +9,6 @@ import { called } from '../../run/worker-names.ts';
 import { bar, sparkline } from './forecast.ts';
 import { clip, type Paint, padEnd, padStart, widthOf } from './text.ts';
 
-/** Size limits of the table. */
 interface Layout {
   readonly columns: number;
   readonly name: number;
@@ -20,7 +19,6 @@ interface Layout {
   readonly hasRate: boolean;
 }
 
-/** Layouts, widest first. */
 const LAYOUTS: readonly Layout[] = [
   { columns: 78, name: 16, bar: 12, doing: 25, hasBytes: true, hasRate: true },
   { columns: 55, name: 12, bar: 8, doing: 17, hasBytes: true, hasRate: false },

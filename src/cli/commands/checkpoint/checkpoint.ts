@@ -295,7 +295,6 @@ async function describe(folder: string): Promise<Listed> {
   return { folder, ...rest, here: present, stripe: erasure };
 }
 
-/** Formats the list for people; `folder` is undefined if relays were queried. */
 function listWords(packed: readonly Listed[], folder: string | undefined): string {
   if (packed.length === 0) {
     return folder === undefined

@@ -15,7 +15,6 @@ import type { JoinFlags } from '../run/join.ts';
 export const LEAST_PEOPLE = 2;
 export const MOST_PEOPLE = 64;
 
-/** Flags of both commands. */
 export const friendFlags = {
   headless: toggle('ask nothing, and print plain progress to stderr'),
   json: toggle('as --headless, and print one JSON document about the rounds at the end'),
@@ -27,7 +26,6 @@ export type FriendFlags = FlagValues<typeof friendFlags>;
 export const isHeadless = ({ headless, json }: FriendFlags): boolean =>
   headless === true || json === true;
 
-/** Flags of `host` alone. */
 export const hostFlags = {
   people: whole('<n>', 'people to start with, you included', LEAST_PEOPLE, MOST_PEOPLE),
   ...settingFlags(['relay', 'base', ...namesIn('training', 'adapter', 'input')]),

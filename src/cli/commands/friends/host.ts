@@ -72,7 +72,6 @@ async function host(name: string, flags: HostFlags, invocation: Invocation): Pro
   });
 }
 
-/** Reports whether a person can answer questions and press keys. */
 const asksIn = (flags: HostFlags): boolean => !isHeadless(flags) && canAsk();
 
 const withCorpus = (flags: HostFlags, corpus: string | undefined): HostFlags =>

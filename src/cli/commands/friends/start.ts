@@ -13,14 +13,12 @@ import { writeNote } from '../../../terminal/output.ts';
 import { addressOf } from './files.ts';
 import type { HostFlags } from './flags.ts';
 
-/** The command that a host typed. */
 export interface Typed {
   readonly name: string;
   readonly flags: HostFlags;
   readonly command: Command;
 }
 
-/** Returns the spec with these founders, and what the host typed. */
 export async function specOf(
   founders: readonly WorkerId[],
   { name, flags, command }: Typed,

@@ -63,7 +63,6 @@ export async function trainAlongside(
 const plainIf = (flags: FriendFlags & Pick<JoinFlags, 'report'>): Pick<JoinFlags, 'report'> =>
   isHeadless(flags) ? { report: flags.report ?? 'plain' } : {};
 
-/** Prints the JSON document, if requested. */
 function tellResult(
   joined: JoinedRun | undefined,
   { json }: FriendFlags,

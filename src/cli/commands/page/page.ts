@@ -107,7 +107,6 @@ interface Content {
   readonly tab: string | undefined;
 }
 
-/** Returns the files of the page, those it opens, and the URL fragment that opens them. */
 async function contentOf(run: string | undefined, flags: PageFlags): Promise<Content> {
   const files = new Map(await readPage(pageFolder()));
   const query = new URLSearchParams();

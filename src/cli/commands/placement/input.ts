@@ -130,7 +130,6 @@ function verified(text: string, where: string): SignedEvent {
   return checked.value;
 }
 
-/** Flags of the queries: `--relay`, `--run`, and how to reach relays. */
 export const askFlags = {
   relay: several('<url>', 'relay to ask for holders, repeatable'),
   run: text('<run>', 'only members of this certified run (file, naddr1… or name)'),

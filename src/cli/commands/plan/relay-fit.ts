@@ -31,7 +31,6 @@ export interface RelayFacts {
   readonly sizeBasis: Basis;
   /** Events per minute from one IP that are known to be accepted. */
   readonly perMinute: number;
-  /** The rate in words. */
   readonly rateWords: string;
   readonly rateBasis: Basis;
 }

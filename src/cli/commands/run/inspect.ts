@@ -36,7 +36,6 @@ type ListFlags = FlagValues<typeof listFlags>;
 
 const LIST_MS = 10_000;
 
-/** Shows one run. */
 export const inspectRun = defineCommand({
   name: 'inspect',
   help: 'show the spec of a run field by field, and the load on relays per round',
@@ -68,7 +67,6 @@ export const inspectRun = defineCommand({
   },
 });
 
-/** Lists the runs on some relays. */
 export const listOfRuns = defineCommand({
   name: 'list',
   help: 'list the runs on relays, newest first',
@@ -122,7 +120,6 @@ interface Summary {
   readonly depth: number;
 }
 
-/** Returns the entry of a run in a list of runs. */
 export function summary(
   { run, spec, createdAt }: PublishedRun,
   relays: readonly string[],

@@ -107,7 +107,6 @@ export interface JoinExtras {
   onEvent?(event: RunEvent): void;
 }
 
-/** A finished run of this worker. */
 export interface JoinedRun {
   readonly spec: RunSpec;
   readonly me: WorkerId;

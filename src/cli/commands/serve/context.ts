@@ -67,7 +67,6 @@ export function historyOptions(api: Api, { run, spec }: OpenRun): HistoryOptions
   return { run, spec, signal, sha256, onNotice, crypto: nativeCrypto };
 }
 
-/** Returns these members of a value. */
 const pick = <T extends object, K extends keyof T>(value: T, ...names: readonly K[]) =>
   Object.fromEntries(names.map((name) => [name, value[name]])) as Pick<T, K>;
 
@@ -95,7 +94,6 @@ export function stateOf(picture: RunPicture) {
   };
 }
 
-/** A run that the server follows. */
 export interface FollowedRun {
   readonly open: OpenRun;
   /** Dispatches `picture` when the run has a new picture. */

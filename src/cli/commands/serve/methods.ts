@@ -245,7 +245,6 @@ const getSealedManifest = method({
   },
 });
 
-/** All methods. */
 export const methods: readonly ApiMethod[] = [
   postTask,
   listRuns,

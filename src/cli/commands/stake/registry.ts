@@ -48,7 +48,6 @@ const chainFlags = {
   rpcTimeout: withDefault(whole('<s>', 'seconds to wait for an answer', 1, 600), 30),
 };
 
-/** Flags of the chain and the registry contract. */
 export const registryFlags = {
   ...chainFlags,
   contract: required(text('<0x…>', 'address of the registry')),

@@ -44,7 +44,6 @@ import { link, MAINNET } from './link.ts';
 import { bond, deploy, exit, payOut } from './registry.ts';
 import { slash } from './slash.ts';
 
-/** Sources of `stake snapshot`. */
 const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805', 'psyche'] as const;
 
 /** `--from` decides which of the flags apply: `snapshotRules`. */
@@ -206,7 +205,6 @@ function formatStakes(snapshot: StakeSnapshot, width: number, most: number): str
 
 const grouped = (value: bigint): string => value.toString().replace(/\B(?=(?:\d{3})+$)/g, ',');
 
-/** Returns the snapshot that the flags describe. */
 async function deriveSnapshot(flags: SnapshotFlags, signal: AbortSignal): Promise<StakeSnapshot> {
   if (flags.from === 'file') {
     const file = needed(flags, 'list', '--list FILE, lines like: npub1… 100');
