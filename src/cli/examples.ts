@@ -62,7 +62,8 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'checkpoint unpack': 'friends.chunks --out friends.safetensors',
   'checkpoint list': '',
   'checkpoint fetch':
-    'https://holder.example.org/manifest.json --from https://blossom.example.org --out friends.chunks',
+    'https://holder.example.org/manifest.json --from https://blossom.example.org ' +
+    '--out friends.chunks',
   'checkpoint seed': 'friends.chunks --host 0.0.0.0 --rate 10000000',
   'checkpoint push': 'friends.chunks --to https://blossom.example.org',
   scores: `${EVENTS}`,

@@ -41,7 +41,9 @@ const directoryAttest = defineCommand({
     const names = [region, tier].filter((name) => name !== undefined);
     if (holder === undefined || names.length === 0 || !names.every(isPolicyName)) {
       throw new ConfigError('flag/attest', 'there is nothing to attest', {
-        hint: 'give a key, and --region or --tier with a name of a-z, 0-9, dot, dash and underscore',
+        hint:
+          'give a key, and --region or --tier with a name of a-z, 0-9, dot, dash and ' +
+          'underscore',
       });
     }
     const signer = await homeSigner(flags, writeNote);
