@@ -173,7 +173,7 @@ function differenceOf(heartbeat: Heartbeat, mine: KnownState | undefined): Diver
   if (!mine || !heartbeat.digest) return undefined;
   if (heartbeat.digest === mine.digest && !heartbeat.features?.widths) return undefined;
   // with tiers, compare the slices that both have; the first digest is the state's own
-  const [ours, theirs] = [digestsIn(mine), digestsIn(heartbeat)];
+  const [ours, theirs] = [digestsIn(mine.digest, mine), digestsIn(heartbeat.digest, heartbeat)];
   const at = ours.findIndex((digest, i) => theirs[i] !== undefined && theirs[i] !== digest);
   if (at < 0) return undefined;
   const differing = firstDiffering(mine.cohort ?? [], heartbeat.cohort ?? []);
@@ -187,13 +187,10 @@ function differenceOf(heartbeat: Heartbeat, mine: KnownState | undefined): Diver
   };
 }
 
-const digestsIn = ({
-  digest,
-  features,
-}: Pick<Heartbeat, 'digest' | 'features'>): readonly Digest[] => [
-  ...(digest === undefined ? [] : [digest]),
-  ...(features?.widths?.rings.slice(1) ?? []),
-];
+const digestsIn = (
+  digest: Digest,
+  { features }: Pick<Heartbeat, 'features'>,
+): readonly Digest[] => [digest, ...(features?.widths?.rings.slice(1) ?? [])];
 
 function firstDiffering(
   ours: readonly WorkerId[],

@@ -153,7 +153,8 @@ describe('a run with a beacon', () => {
   it('that forked is followed no further than the first value that is missing on a branch', () => {
     const other = generated('dark', { ignored: [1] });
     const events = [...lit.events, ...other.events];
-    const known = (count: number) => new Map(times.slice(0, count).map((time) => [time, drandAfter(time)])); // biome-ignore format: one line
+    const known = (count: number) =>
+      new Map(times.slice(0, count).map((time) => [time, drandAfter(time)]));
     const start = withoutModel(genesisOf(drawn, startOf(drawn)));
     const rounds = [...replay(start, gather(events, lit, { beacons: known(1), crypto }))];
     expect(rounds).toMatchObject([

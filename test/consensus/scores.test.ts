@@ -5,7 +5,7 @@ import { philox, unit } from 'nostrain/base';
 import { gainOf } from 'nostrain/certified/parts';
 import { drawRows } from 'nostrain/model';
 import type { WorkerId } from 'nostrain/run';
-import { CHUNK_LENGTH } from 'nostrain/tensor';
+import { CHUNK_LENGTH, partialOf } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { sharedRows } from '../../src/certified/features/scores.ts';
 import {
@@ -145,6 +145,17 @@ describe('a score', () => {
     expect(poison).toBe(-MOST_SCORE);
     const vector = weightVector(rated([honest], [base], [noise], [poison]));
     expect(vector.map(({ key: of }) => of)).toEqual([key(0)]);
+  });
+
+  it('C-03: of a contribution is measured on the chunks that it has', async () => {
+    const size = CHUNK_LENGTH + 2;
+    const params = new Float32Array(size).fill(1, CHUNK_LENGTH);
+    const losses = async (values: ArrayLike<number>) =>
+      Float32Array.of(Array.from(values).reduce((sum, each) => sum + each * each, 0));
+    const indices = Uint32Array.of(CHUNK_LENGTH, CHUNK_LENGTH + 1);
+    const delta = partialOf({ size, indices, values: Float64Array.of(1, 1) });
+    const before = await losses(params);
+    expect(await gainOf(params, { delta }, before, losses)).toMatchObject({ gain: 2 });
   });
 
   it('C-03: of a copy is no gain: of another one that came first, or of the round before', () => {

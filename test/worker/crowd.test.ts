@@ -30,6 +30,7 @@ it('among few workers sends a heartbeat each round and each interval, and a good
   heartbeats.update({ ...content, round: 1 });
   await clock.advance(130_000);
   expect(intervals(ports)).toEqual([60, 60, 60, 60]);
+  expect(await heartbeats.send(content)).toBe(true);
   await heartbeats.stop();
   expect(ports.heartbeatsSent.at(-1)!.leaving).toBe(true);
 });

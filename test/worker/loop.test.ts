@@ -40,6 +40,24 @@ describe('runWorker', () => {
     expect(ports.saved.map(({ round, sent }) => [round, sent !== undefined])).toEqual([[0, true], [1, false], [1, true], [2, false]]); // biome-ignore format: one line
   });
 
+  it('takes all inner steps, and counts the seconds of training and of waiting', async () => {
+    const { clock, ports, outcome } = play({ rounds: 2 }, { trainMs: 3000 });
+    const tasks: object[] = [];
+    const { train } = ports.trainer;
+    Object.assign(ports.trainer, {
+      train: (...given: Parameters<typeof train>) => {
+        tasks.push(given[0]);
+        return train(...given);
+      },
+    });
+    await clock.advance(60_000);
+    const { rounds, seconds } = (await outcome).value!;
+    expect(rounds).toMatchObject([0, 1].map(() => ({ secondsWaiting: 10, seconds: 13 })));
+    expect(seconds).toEqual({ training: 6, waiting: 20 });
+    expect(tasks).toMatchObject([{ steps: 3 }, { steps: 3 }]);
+    expect(tasks.some((task) => 'remainingSteps' in task)).toBe(false);
+  });
+
   it('lists only recent rounds, and totals of all: a state is as large after a hundred rounds as after forty', async () => {
     const alone = { sync: { strategy: 'strict', workers: 1 }, rounds: 100 } as const;
     const { clock, ports, outcome } = play(alone);

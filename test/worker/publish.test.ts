@@ -2,6 +2,7 @@
 
 import { type NostrainError, RelayError } from 'nostrain/base';
 import { describe, expect, it } from 'vitest';
+import { deferred } from '../../src/base/async.ts';
 import { publish, publishWorked } from '../../src/worker/publish.ts';
 import { fakePorts, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
@@ -106,6 +107,35 @@ describe('a gradient', () => {
     const silent = await send(() => 'silent', { ...more, waitsForRelays: false });
     expect([silent.ats, silent.seconds, silent.error?.code]).toEqual([[0], most, 'relay/none-accepted']); // biome-ignore format: one line
     expect(silent.error!.message).toContain(`none within ${most} s`);
+  });
+
+  it('in chunks reports every second how many are out, once each, until it is taken', async () => {
+    const clock = createManualClock();
+    const progress = { have: 0, of: 3 };
+    const taken = deferred<boolean>();
+    const wire = {
+      send: () => ({
+        ...{ taken: taken.promise, progress: () => ({ ...progress }) },
+        settled: taken.promise.then(() => ({ accepted: ['one'], failed: [] })),
+      }),
+    };
+    const ports = fakePorts(clock, { wire });
+    const session = { plan: plan(), ports, signal: new AbortController().signal };
+    const published = publish({ round: 4, sent: {} as never }, session);
+    for (const have of [0, 1, 1]) {
+      progress.have = have;
+      await clock.advance(1000);
+    }
+    progress.have = 3;
+    taken.settle(true);
+    await published;
+    await clock.advance(5000);
+    const transfer = { type: 'transfer', way: 'out', round: 4, of: 3 };
+    expect(ports.events.filter(({ type }) => type === 'transfer')).toEqual([
+      { ...transfer, have: 0 },
+      { ...transfer, have: 1 },
+    ]);
+    expect(clock.pending).toBe(0);
   });
 
   it('that relays refuse without proof of work is signed again, saved, and published', async () => {

@@ -75,6 +75,8 @@ describe('the mean of a round of tiers', () => {
     );
     expect(narrow.mean.mean).toEqual(whole.mean.mean.subarray(0, CHUNK_LENGTH));
     expect(narrow.typical).toEqual(whole.typical.slice(0, 1));
+    // workers without the outer slice do not lower its typical norm
+    expect(whole.typical[1]).toBeGreaterThan(0);
     expect(narrow.mean.mean[0]).toBe((1 + 1 + 1.5 + 1.5) / 4);
     // two contributions are no majority: the bound is that of a first round
     expect(whole.mean.mean.at(-1)).toBeGreaterThan(0);

@@ -85,6 +85,15 @@ describe('the file of a state', () => {
     expect(decode(changed(change))).toContain(words);
   });
 
+  it('without what the strategy added is refused', () => {
+    const added = {
+      format: () => ({ more: 1 }),
+      parse: ({ more }: { more?: unknown }) => (more === 1 ? { more } : undefined),
+    };
+    expect(decodeState(encodeState(state, added), layout, added)).toMatchObject({ more: 1 });
+    expect(decodeState(file, layout, added)).toContain('history');
+  });
+
   it('of another model is refused', () => {
     for (const tensors of [
       ['w', 'c'],

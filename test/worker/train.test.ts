@@ -23,6 +23,9 @@ describe('the steps of an inner phase', () => {
     expect([remaining(0), remaining(3)]).toEqual([3, Infinity]);
     nowMs = 2000;
     expect([remaining(2), remaining(4), resumed(4)]).toEqual([1, 16, 1]);
+    // the clock was set back
+    nowMs = -1000;
+    expect(remaining(3)).toBe(Infinity);
     nowMs = 10_000;
     expect([remaining(2), remaining(20), resumed(20)]).toEqual([1, 0, 0]);
   });

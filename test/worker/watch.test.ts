@@ -56,6 +56,21 @@ describe('a watch over a run', () => {
     expect((await told()).map(({ type }) => type)).toEqual(['divergence']);
   });
 
+  it('compares the slices that both have, in a run with tiers', async () => {
+    const { watch, told, hear } = stage();
+    const other = '3'.repeat(64);
+    const rings = (...all: readonly string[]) => ({ features: { widths: { rings: all } } });
+    watch.remember({ round: 1, digest: ours, cohort: [], ...rings(ours, theirs) });
+    for (const more of [rings(ours), rings(ours, theirs), rings(ours, theirs, other)]) {
+      hear({ digest: ours, ...more });
+      expect(await told()).toEqual([]);
+    }
+    hear({ digest: ours, ...rings(ours, other) });
+    const divergence = { type: 'divergence', round: 1, peer: B, ours: theirs, theirs: other };
+    expect(await told()).toEqual([divergence]);
+    await watch.stop();
+  });
+
   it('reports that all relays are away and when one is back, and again only after a minute', async () => {
     const { seen, watch, told } = stage();
     const toggled = async (isAway: boolean, ms: number) => {
