@@ -9,7 +9,6 @@ import { createRevealChain, revealOf, tipOf } from '../consensus/committee/rando
 import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { createWire } from '../network/wire/create-wire.ts';
-import type { BeaconSource } from '../run/committee.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Delegation } from '../run/spec/feature-fields.ts';
 import { featureSet } from '../run/spec/features.ts';
@@ -32,7 +31,7 @@ import type { RefreshPort } from './features/stakes.ts';
 import { createHistory } from './history/branches.ts';
 import { fromCheckpoint } from './history/catch-up.ts';
 import type { ReadOptions } from './history/from-relays.ts';
-import { type GatherOptions, valueAfter } from './history/gather.ts';
+import { valueAfter } from './history/gather.ts';
 import { decisionsOf } from './history/history.ts';
 import { type CredentialSearch, seekCredentials } from './invitations.ts';
 import { shardSettings } from './make-spec.ts';
@@ -42,22 +41,19 @@ import type { Entry, Journal } from './rounds/journal.ts';
 import type { RunMember } from './rounds/round.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
-import { type CheckpointChunks, checkpointFeatures, holdState } from './wire/checkpoints.ts';
+import { checkpointFeatures, holdState } from './wire/checkpoints.ts';
 import { Control } from './wire/control.ts';
 
 /** What a worker of a certified run needs, apart from its machine. */
-export interface CertifiedOptions extends Hashing, Pick<CredentialSearch, 'machine'> {
+export interface CertifiedOptions
+  extends Hashing,
+    Pick<CredentialSearch, 'machine'>,
+    Pick<ReadOptions, 'tables' | 'beacon' | 'chunks'> {
   readonly spec: RunSpec;
   /** Parameters of round 0 if the run trains all of a published model; other runs derive them from the seed. */
   readonly first?: Float32Array | undefined;
   /** Source of stake tables; required in a run with stakes. */
   readonly stakes?: RefreshPort | undefined;
-  /** Stake tables from files, by id; others are fetched from relays. */
-  readonly tables?: GatherOptions['tables'] | undefined;
-  /** Source of beacon values; required if the run has a beacon. */
-  readonly beacon?: BeaconSource | undefined;
-  /** Stores and fetches checkpoint chunks; required in a run with `places`, and if this worker holds chunks. */
-  readonly chunks?: CheckpointChunks | undefined;
   /** Opens trainers that reproduce those of others; without it this worker checks nothing in a run with a jury. */
   readonly recomputation?: RecomputationTrainers | undefined;
   readonly deletedNotes?: FeatureMachine['deletedNotes'];

@@ -227,11 +227,7 @@ export function limitOfStrangers({
 
 function warningsOfTrust(
   spec: RunSpec,
-  {
-    seats,
-    quorum,
-    workers,
-  }: { readonly seats: number; readonly quorum: number; readonly workers: number },
+  { seats, quorum, workers }: Pick<SecurityReport, 'seats' | 'quorum' | 'workers'>,
 ): readonly Warning[] {
   const { committee, stake, timing, aggregation } = spec;
   const hasStakes = stake.source !== 'none';

@@ -11,16 +11,12 @@ import type { Stakes } from '../../consensus/committee/committee.ts';
 import { eventId, inOrder, parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { ListedJoin } from '../../run/listed.ts';
 import { type Delegation, joinProof, MOST_PROOF } from '../../run/spec/feature-fields.ts';
-import type { FeatureValues } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { rebuildDelegation } from '../wire/messages.ts';
 
-export interface JoinRequest {
-  readonly key: WorkerId;
-  readonly evidence: string;
-  readonly features?: FeatureValues<'join'>;
-}
+export type JoinRequest = Pick<ListedJoin, 'key' | 'evidence' | 'features'>;
 
 export type AdmissionFault =
   | 'join-without-delegation'

@@ -4,6 +4,7 @@
  */
 
 import { FairStore, Recent } from '../../base/bounded.ts';
+import type { Issue } from '../../base/errors.ts';
 import { bytes32 } from '../../base/hash.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { type SignedEvent, verifySignature } from '../../network/event.ts';
@@ -56,14 +57,8 @@ export interface Missing {
 /** Result of a judgment: a value, the reason it is invalid, or the evidence that is missing. */
 export type Ruling<T> =
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly invalid: Invalid }
+  | { readonly ok: false; readonly invalid: Issue }
   | { readonly ok: false; readonly missing: readonly Missing[] };
-
-export interface Invalid {
-  readonly code: string;
-  readonly at: string;
-  readonly message: string;
-}
 
 export const valid = <T>(value: T): { readonly ok: true; readonly value: T } => ({
   ok: true,
@@ -74,7 +69,7 @@ export const invalid = (
   code: string,
   at: string,
   message: string,
-): { readonly ok: false; readonly invalid: Invalid } => ({
+): { readonly ok: false; readonly invalid: Issue } => ({
   ok: false,
   invalid: { code, at, message },
 });

@@ -2,6 +2,7 @@
  * Replays a run from its events: checks who decided each round and, given the payloads, recomputes all parameters and
  * both roots. Needs no key, clock or network. A path is one branch of the run without its model.
  */
+import type { Issue } from '../../base/errors.ts';
 import { quorumOf } from '../../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
@@ -13,7 +14,7 @@ import { removedPackings } from '../../run/removed.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
 import type { Certified, Chain } from './chain.ts';
-import { type Gathered, type Invalid, type Missing, type Ruling, valid } from './evidence.ts';
+import { type Gathered, type Missing, type Ruling, valid } from './evidence.ts';
 import { seatFounders } from './founders.ts';
 import { applyOutcome, applyToChain } from './outcomes.ts';
 import { payloadsOf, readSlices } from './slices.ts';
@@ -30,7 +31,7 @@ export interface ReplayedRound {
   readonly decided: Decided | undefined;
   /** Other outcomes of the round with a quorum of their own: a fork. */
   readonly forks: readonly Digest[];
-  readonly invalid?: Invalid;
+  readonly invalid?: Issue;
   readonly missing?: readonly Missing[];
 }
 

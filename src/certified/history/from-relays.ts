@@ -26,12 +26,12 @@ export interface ReadOptions extends Hashing {
   readonly relays: RelaySet;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
-  /** Source of beacon values; without it the history ends at the first round that needs one. */
+  /** Source of beacon values; required to join a run that has a beacon. A history read without it ends early. */
   readonly beacon?: BeaconSource | undefined;
   /** Stake tables from other sources than relays, by id. */
   readonly tables?: GatherOptions['tables'] | undefined;
   readonly parse?: GatherOptions['parse'];
-  /** Other sources of checkpoint chunks, if the run has any. */
+  /** Stores and fetches checkpoint chunks; required in a run with `places`, and if this worker holds chunks. */
   readonly chunks?: CheckpointChunks | undefined;
   readonly limits?: HistoryLimits | undefined;
   /** Queries only events dated since this time, in Unix seconds. */

@@ -2,7 +2,6 @@
  * Archives of certified runs: all events and beacon values as JSON lines, so that a run can be replayed after relays
  * have deleted it. Reading reports invalid lines.
  */
-
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { layoutOfRun } from '../../model/from-settings.ts';

@@ -18,7 +18,13 @@ import type { Gathered } from '../decisions/evidence.ts';
 import { type Checked, hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
 import { sliceStates } from '../decisions/slices.ts';
 import { toProposed } from '../wire/messages.ts';
-import { type BadLine, type HistoryOptions, type Opened, openHistory } from './archive.ts';
+import {
+  type BadLine,
+  type HistoryOptions,
+  type Opened,
+  openHistory,
+  type RunHistory,
+} from './archive.ts';
 
 /** Report of one round. */
 export interface RoundReport {
@@ -45,20 +51,15 @@ export interface RoundReport {
 }
 
 /** Result of a replay. */
-export interface ReplayReport {
+export interface ReplayReport extends Pick<RunHistory, 'run' | 'bad' | 'believed'> {
   /**
    * Every round is certified, nothing is invalid, the trusted outcome is included, and the final model was recomputed.
    */
   readonly ok: boolean;
   /** Whether the trusted outcome is among the rounds; true if none was named. */
   readonly isTrusted: boolean;
-  readonly run: Digest;
   readonly rounds: number;
   readonly firstBad: number | null;
-  /** Lines of the file that are not genuine events. */
-  readonly bad: readonly BadLine[];
-  /** Number of beacon block hashes taken from the archive without checking a chain. */
-  readonly believed: number;
   /** Merkle root over the outcomes, one leaf per round; null before the first. */
   readonly runRoot: Digest | null;
   readonly modelRoot: Digest;

@@ -3,6 +3,7 @@
  */
 
 import { Recent } from '../../base/bounded.ts';
+import type { Issue } from '../../base/errors.ts';
 import { plural } from '../../base/numbers.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
@@ -12,7 +13,7 @@ import type { Signed } from '../../run/vote.ts';
 import { shortName } from '../../run/worker-names.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import type { Ports, Session } from '../../worker/ports.ts';
-import type { Invalid, Missing } from '../decisions/evidence.ts';
+import type { Missing } from '../decisions/evidence.ts';
 import type { ProtocolMessage, Unreadable } from '../wire/certified-events.ts';
 import type { FaultProof } from '../wire/faults.ts';
 
@@ -175,9 +176,9 @@ const wording = {
     `${roundName(round)}: cannot measure contributions: ${String(error)}`,
   lacking: (round: number, missing: readonly Missing[]) =>
     `${roundName(round)} waits for ${listOf(missing)} that no relay has sent yet`,
-  invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>
+  invalid: ({ round, proposer }: Outcome, { message }: Issue) =>
     `rejected the proposal of ${shortName(proposer)} for ${roundName(round)}: ${message}`,
-  uncomposable: (round: number, { code, message }: Invalid) =>
+  uncomposable: (round: number, { code, message }: Issue) =>
     code === 'nothing-accepted'
       ? `No contribution to ${roundName(round)} has arrived yet.`
       : `Cannot propose an outcome for ${roundName(round)} yet: ${message}`,

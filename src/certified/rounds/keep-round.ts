@@ -13,15 +13,14 @@ import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-snapshot.
 import type { Certified, Decision, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import { isPart, sliceStates } from '../decisions/slices.ts';
+import type { FeatureHost } from '../features/feature.ts';
 import type { Refresh } from '../features/stakes.ts';
 import type { Bundle } from '../wire/archived-votes.ts';
 import type { Control } from '../wire/control.ts';
 import type { RunReporter } from './events.ts';
 import { type BackfillStore, KEPT_BYTES } from './journal.ts';
 
-interface KeepPorts extends Pick<BackfillPorts, 'reporter'> {
-  readonly control: Control;
-  readonly evidence: EvidenceStore;
+interface KeepPorts extends Pick<FeatureHost, 'reporter' | 'control' | 'evidence'> {
   readonly refresh: Refresh;
   readonly backfill: Backfill;
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;

@@ -2,16 +2,14 @@
  * Interfaces of a certified round from opening to decision, the set of open rounds, the wait for stake table and beacon
  * value before a round opens, and the membership listener.
  */
-import type { Clock } from '../../base/async.ts';
 import type { RoundContext } from '../../consensus/round/round-state.ts';
 import type { Beginning } from '../../consensus/round/timing.ts';
-import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
 import type { ListedVotes } from '../../run/listed.ts';
-import { leastSeconds, type RunSpec } from '../../run/spec/run-spec.ts';
+import { leastSeconds } from '../../run/spec/run-spec.ts';
 import {
   type Certified,
   type Decision,
@@ -22,13 +20,12 @@ import {
 } from '../decisions/chain.ts';
 import type { EvidenceStore, Missing } from '../decisions/evidence.ts';
 import type { applyOutcome } from '../decisions/outcomes.ts';
-import type { MemberFeature } from '../features/feature.ts';
+import type { FeatureHost, MemberFeature } from '../features/feature.ts';
 import type { Refresh } from '../features/stakes.ts';
 import type { Branches } from '../history/branches.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 import type { Attendance } from './attendance.ts';
-import type { RunReporter } from './events.ts';
 import type { Entry, Journal, KeyWatch, VoteMemory } from './journal.ts';
 import type { Backfill } from './keep-round.ts';
 
@@ -91,22 +88,19 @@ export interface DrivenRound extends HeardRound {
 }
 
 /** The parts of one member of a certified run. */
-export interface RunMember {
+export interface RunMember
+  extends Pick<
+    FeatureHost,
+    'sha256' | 'spec' | 'clock' | 'signal' | 'control' | 'evidence' | 'reporter'
+  > {
   /** Stores the chunks of a checkpoint that placement assigns to this worker. Never rejects. */
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
   /** Applies outcomes; by default recomputes everything. */
   readonly apply?: typeof applyOutcome | undefined;
-  readonly sha256: Sha256;
   /** Tip of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
   /** Stores what is signed before it is sent. */
   readonly journal: Journal;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly spec: RunSpec;
-  readonly control: Control;
-  readonly evidence: EvidenceStore;
-  readonly reporter: RunReporter;
   readonly branches: Branches;
   readonly attendance: Attendance;
   readonly refresh: Refresh;

@@ -25,6 +25,7 @@ import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { Outcome } from '../../run/outcome.ts';
 import {
   type FeatureSet,
   type FeatureValues,
@@ -36,14 +37,10 @@ import type { Certified } from '../decisions/chain.ts';
 import type { CertifiedPorts } from '../rounds/events.ts';
 
 /** The untrusted content of a checkpoint event. */
-export interface CheckpointClaim {
+export interface CheckpointClaim extends Pick<Outcome, 'round' | 'modelRoot' | 'ledgerRoot'> {
   readonly author: WorkerId;
-  /** Round whose outcome led to the state. */
-  readonly round: number;
-  /** Digest of that outcome. */
+  /** Digest of the outcome that led to the state. */
   readonly outcome: Digest;
-  readonly modelRoot: Digest;
-  readonly ledgerRoot: Digest;
   /** Fields that features of the run add. */
   readonly features?: FeatureValues<'checkpoint'>;
 }

@@ -3,20 +3,20 @@
  * they arrive here.
  */
 
-import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { Attachments } from '../../network/attachments/attachments.ts';
 import { apartIn, BodyExchange } from '../../network/attachments/bodies.ts';
 import type { PublishOptions } from '../../network/attachments/publish.ts';
+import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import type { Lifetime } from '../../network/chunks/payload.ts';
-import type { SignedEvent, Signer } from '../../network/event.ts';
-import type { EventCrypto, Sha256 } from '../../network/event-crypto.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import type { EventCrypto } from '../../network/event-crypto.ts';
 import { type Sending, watchOutcomes } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/frames.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
+import type { WireOptions } from '../../network/wire/wire.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
-import { type FeatureSet, type FeatureValues, withFeatures } from '../../run/spec/features.ts';
+import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Message, Notice } from '../../run/vote.ts';
 import {
@@ -52,23 +52,16 @@ export interface LocalEvent {
   readonly event: SignedEvent;
 }
 
-export interface ControlOptions {
+export interface ControlOptions extends RelaySession, Pick<WireOptions, 'signer' | 'features'> {
   readonly run: Digest;
-  readonly relays: RelaySet;
-  readonly signer: Signer;
-  readonly clock: Clock;
-  readonly sha256: Sha256;
   /** Verifies archived events; default pure JavaScript. */
   readonly crypto?: EventCrypto | undefined;
   /** Lifetime of events that decide rounds, in seconds; default about three months. */
   readonly keptSeconds?: number | undefined;
-  readonly features?: FeatureSet | undefined;
   /** Parses a verified event; default `toProtocolMessage`. */
   readonly read?: typeof toProtocolMessage | undefined;
   /** Computes the feature fields of a checkpoint while its chunks are being sent. */
   checkpointFeatures?(model: readonly Uint8Array[]): Promise<FeatureValues<'checkpoint'>>;
-  /** Aborts when the member stops sending. */
-  readonly signal: AbortSignal;
 }
 
 /** How the events of one subscription or query are handled. */

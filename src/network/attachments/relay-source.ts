@@ -9,12 +9,11 @@ import { type ChunkSource, SourceError } from '../chunks/source.ts';
 import { findAddressed } from '../wire/addressed.ts';
 import { type RelayAccess, RelayChunks } from './relay-chunks.ts';
 
-export interface RelaySourceOptions extends RelayAccess {
-  readonly name: string;
+export interface RelaySourceOptions
+  extends RelayAccess,
+    Pick<ChunkSource, 'name' | 'isSpared' | 'isNear'> {
   /** The relay to ask first; without it, each chunk starts at another relay. */
   readonly relay?: string | undefined;
-  readonly isSpared?: boolean | undefined;
-  readonly isNear?: boolean | undefined;
   /** The file; undefined if only manifests are requested. */
   readonly payload?: PayloadRoot | undefined;
 }

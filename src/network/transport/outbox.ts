@@ -1,17 +1,9 @@
 /** Sends events to one relay: queues each within the rate limit, waits for the OK, and retries while that may help. */
-import {
-  anySignal,
-  backoffMs,
-  type Clock,
-  deferred,
-  type RetryPolicy,
-  unlessAborted,
-  within,
-} from '../../base/async.ts';
+import { anySignal, backoffMs, deferred, unlessAborted, within } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import { type AnswerVerdict, isRateNotice, judgeAnswer, type PublishAnswer } from './answers.ts';
-import type { RelayConnection } from './connection.ts';
+import type { ConnectionOptions, RelayConnection } from './connection.ts';
 import type { RelayFrame } from './frames.ts';
 import {
   type FetchInfo,
@@ -33,10 +25,7 @@ import {
 } from './relay-checks.ts';
 import { isPrivateRelay } from './relay-urls.ts';
 
-export interface OutboxOptions {
-  readonly clock: Clock;
-  readonly retry: RetryPolicy;
-  readonly random: () => number;
+export interface OutboxOptions extends Pick<ConnectionOptions, 'clock' | 'retry' | 'random'> {
   /** Time to wait for an OK, not counting the upload at 64 kB/s; default 10 s. */
   readonly publishTimeoutMs: number;
   /** Initial rate limit in events per minute, 0 for none; default 5 at public relays, none at private ones. */

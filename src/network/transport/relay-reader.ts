@@ -2,18 +2,15 @@
  * Receives from one relay: requests each subscription, reads all stored events, and requests it again after a
  * reconnect.
  */
-import { backoffMs, type Clock, type RetryPolicy, slept, within } from '../../base/async.ts';
+import { backoffMs, slept, within } from '../../base/async.ts';
 import { judgeAnswer } from './answers.ts';
-import type { RelayConnection } from './connection.ts';
+import type { ConnectionOptions, RelayConnection } from './connection.ts';
 import type { EoseHint, EventFrame, Filter, RelayFrame } from './frames.ts';
 import type { Inbox } from './inbox.ts';
 import { createReconciliation, mayHaveMore, type Page, readOn, since } from './missing-events.ts';
 import type { SubscriptionFeed } from './subscription.ts';
 
-export interface ReaderOptions {
-  readonly clock: Clock;
-  readonly retry: RetryPolicy;
-  readonly random: () => number;
+export interface ReaderOptions extends Pick<ConnectionOptions, 'clock' | 'retry' | 'random'> {
   /** Verifies events; shared by all relays, so that each signature is checked once. */
   readonly inbox: Inbox;
   /** Whether the relay supports NIP-77. */

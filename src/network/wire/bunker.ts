@@ -1,12 +1,12 @@
 /** Requests one signature from a remote signer (NIP-46, a bunker) over relays, with a key made for that request. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
-import { type Clock, type Deferred, deferred, within } from '../../base/async.ts';
+import { type Deferred, deferred, within } from '../../base/async.ts';
 import { isHex32 } from '../../base/bytes.ts';
 import { isJsonObject, parseJson } from '../../base/canonical-json.ts';
 import { ok, RelayError, type Result, refuse } from '../../base/errors.ts';
+import type { RelaySession } from '../attachments/relay-chunks.ts';
 import { createSigner, type EventDraft, parseEvent, type SignedEvent } from '../event.ts';
-import type { RelaySet } from '../transport/relay-set.ts';
 
 /** Kind of NIP-46 requests and answers; ephemeral, so relays do not store them. */
 const KIND = 24_133;
@@ -55,10 +55,7 @@ function isKey(text: string): boolean {
   }
 }
 
-export interface BunkerMeans {
-  readonly relays: RelaySet;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
+export interface BunkerMeans extends Omit<RelaySession, 'sha256'> {
   /** Called with a page on which the owner must approve the request. */
   onAuth(url: string): void;
 }

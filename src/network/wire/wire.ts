@@ -67,11 +67,7 @@ export interface RoundRequest {
 }
 
 /** A gradient stored by relays: its author, its round and its date (Unix seconds). */
-export interface Gradient {
-  readonly worker: WorkerId;
-  readonly round: number;
-  readonly createdAt: number;
-}
+export type Gradient = Pick<Contribution, 'worker' | 'round' | 'createdAt'>;
 
 /** What has arrived for a round so far. */
 export interface RoundInbox {

@@ -201,14 +201,9 @@ export const unixSeconds = (): number => Math.floor(systemClock.now() / 1000);
 /** Milliseconds that relays may take to answer. */
 const WAIT_MS = 5000;
 
-export interface HolderSearchResult {
-  readonly holders: readonly HolderRecord[];
+export interface HolderSearchResult extends Pick<Lookup, 'holders' | 'asks' | 'hops'> {
   /** Whether relays alone gave the result, or holders were asked too. */
   readonly by: 'relays' | 'holders';
-  /** Number of requests to holders. */
-  readonly asks: number;
-  /** Length of the longest chain of requests. */
-  readonly hops: number;
 }
 
 /** Number of nearest holders that an announcement is sent to. */

@@ -7,7 +7,6 @@ import { dividePictures } from '../../model/data/pictures.ts';
 import { asRows, dealRows, syntheticRows } from '../../model/data/regression.ts';
 import { divideSeries } from '../../model/data/series.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
-import type { TrainerData } from '../../model/forms/table.ts';
 import {
   gptSpec,
   inputOf,
@@ -18,8 +17,8 @@ import {
 import { type EventSize, estimateEventSize } from '../../network/wire/cost.ts';
 import { type FormName, formOf, isImported } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
-import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
 import type { Layout } from '../../tensor/params.ts';
+import type { TrainerSetup } from '../../trainer/setup.ts';
 import { mostChunks } from '../../worker/chunk-assignment.ts';
 import { dataHome } from '../files/data-home.ts';
 import { type BaseModel, openBase } from '../pretrained/base-model.ts';
@@ -28,11 +27,8 @@ import type { Protocol } from '../protocol.ts';
 import { openNamedCorpus, openPictures, openSeries, readRows, type Sources } from './sources.ts';
 import { builtInForm, prepareTokens, publishedForm } from './token-parts.ts';
 
-export interface Task {
+export interface Task extends Pick<TrainerSetup, 'model' | 'optimizer' | 'data'> {
   readonly name: string;
-  readonly model: AnyModel;
-  readonly optimizer: OptimizerSpec;
-  readonly data: TrainerData;
   /** Tokens per example; 1 if examples are rows. */
   readonly tokensPerExample: number;
   readonly text?: {
