@@ -311,13 +311,7 @@ async function mayStillCount(
 }
 
 /** The worker-specific part of a round context. */
-export interface LocalContext {
-  readonly me: WorkerId;
-  /** Time of the previous outcome in milliseconds; the round cannot have begun earlier. */
-  readonly since: number;
-  /** Arrival times of manifests in recent rounds, in milliseconds. */
-  readonly delays: readonly number[];
-}
+export type LocalContext = Pick<RoundContext, 'me' | 'since' | 'delays'>;
 
 /** Builds the context of the round machine from certified state and this worker's own clock data. */
 export function contextOf(

@@ -17,14 +17,13 @@ import { type Settings, writeSettings } from '../run/settings.ts';
 import { settingsFingerprint } from '../run/settings-fingerprint.ts';
 import { tierFeatures } from '../run/spec/features.ts';
 import { type Layout, type Params, stateDigest } from '../tensor/params.ts';
-import type { TrainerSetup } from '../trainer/setup.ts';
 import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import type { Sources } from './data/sources.ts';
 import { largestEvent, prepareTask, type Task } from './data/task.ts';
-import { openTrainer, storedModel } from './engine/task-trainer.ts';
+import { type OpeningTrainer, openTrainer, storedModel } from './engine/task-trainer.ts';
 import { dataHome } from './files/data-home.ts';
 import { loadKey } from './files/keys.ts';
 import { openRunFolder, type RunLock, takeKeyLock } from './files/run-folder.ts';
@@ -45,8 +44,8 @@ import { tierBanner, tierShown, withTier } from './pretrained/worker-tier.ts';
 import type { Protocol } from './protocol.ts';
 
 export interface WorkerSessionOptions<M extends object = object>
-  extends Pick<Sources, 'corpus' | 'dataset' | 'target' | 'fixed' | 'openBase' | 'signal'> {
-  readonly settings: Settings;
+  extends OpeningTrainer,
+    Pick<Sources, 'corpus' | 'dataset' | 'target' | 'fixed' | 'openBase' | 'signal'> {
   readonly dir: string;
   /** What people call this worker. */
   readonly displayName?: string | undefined;
@@ -60,8 +59,6 @@ export interface WorkerSessionOptions<M extends object = object>
   readonly advertise?: readonly string[] | undefined;
   readonly protocol: Protocol<M>;
   readonly connection: Connection;
-  readonly device: TrainerSetup['device'];
-  readonly threads?: number | undefined;
   /** Replaces the trainer, for demos of workers that misbehave. */
   readonly changeTrainer?: (trainer: Trainer) => Trainer;
   readonly report: (event: RunEvent) => void;

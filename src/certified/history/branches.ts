@@ -4,13 +4,12 @@
  */
 import { type Clock, type Deferred, deferred, firstOf, systemClock } from '../../base/async.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { ListedVotes } from '../../run/listed.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Certified, Chain } from '../decisions/chain.ts';
 import type { Gathered } from '../decisions/evidence.ts';
 import { hasModel, type Path, pathOf, replay } from '../decisions/replay.ts';
 import type { CertifiedEvent, RunReporter } from '../rounds/events.ts';
-import { checkpointOn } from './catch-up.ts';
+import { type CaughtUp, checkpointOn } from './catch-up.ts';
 import { fetchManifests, type ReadOptions } from './from-relays.ts';
 import { decisionsOf } from './history.ts';
 
@@ -23,10 +22,8 @@ export interface KnownHistory {
 
 export type ReadHistory = () => Promise<KnownHistory>;
 
-export interface Better {
+export interface Better extends CaughtUp {
   readonly path: Path;
-  readonly state: Certified;
-  readonly votes: ListedVotes | null;
   /** First round in which the branches differ. */
   readonly fork: number;
 }

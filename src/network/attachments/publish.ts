@@ -12,18 +12,15 @@ import type { WorkerId } from '../../run/ids.ts';
 import { isSent, type Lifetime, planChunks, splitChunks } from '../chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { answerOf, isTaken, type Progress } from '../transport/delivery.ts';
+import { answerOf, type Failure, isTaken, type Progress } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 
 /** What one relay accepted of some chunks. */
-export interface ChunkDelivery {
-  readonly relay: string;
+export interface ChunkDelivery extends Required<Failure> {
   readonly taken: number;
   readonly of: number;
   /** Message of the first refusal; empty if there was none. */
   readonly message: string;
-  /** The relay was unreachable, silent, busy or failing at the first refusal. */
-  readonly isTemporary: boolean;
 }
 
 /** Chunks being sent to several relays. */

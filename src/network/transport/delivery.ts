@@ -84,11 +84,8 @@ export function trackOutcomes(
   return { ...watchOutcomes(outcomes, relays), tracked };
 }
 
-interface RelayAnswer {
-  readonly relay: string;
+interface RelayAnswer extends Required<Failure> {
   readonly isAccepted: boolean;
-  readonly message: string;
-  readonly isTemporary: boolean;
 }
 
 /** Describes the answer of one relay; without an outcome, sending was aborted. */

@@ -5,7 +5,7 @@ import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { attributes, type Holder } from '../../run/placement-policy.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import { newer } from './judged.ts';
+import { type Dated, newer } from './judged.ts';
 
 /** Fields of a holder announcement. */
 export interface HolderOffer extends Pick<Holder, 'region' | 'tier' | 'weight' | 'classes'> {
@@ -17,11 +17,9 @@ export interface HolderOffer extends Pick<Holder, 'region' | 'tier' | 'weight' |
 }
 
 /** A verified announcement, with its event, which may be passed on. */
-export interface HolderRecord extends HolderOffer {
+export interface HolderRecord extends HolderOffer, Dated {
   readonly key: WorkerId;
   readonly expiresAt: number;
-  readonly createdAt: number;
-  readonly eventId: string;
   readonly event: SignedEvent;
 }
 
@@ -31,10 +29,8 @@ interface Vouched {
   readonly tier?: string | undefined;
 }
 
-interface Attestation extends Vouched {
+interface Attestation extends Vouched, Dated {
   readonly by: WorkerId;
-  readonly createdAt: number;
-  readonly eventId: string;
 }
 
 const MOST_AHEAD_SECONDS = 15 * 60;

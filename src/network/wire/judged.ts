@@ -76,7 +76,7 @@ export function judgeClaim(
   return undefined;
 }
 
-interface Dated {
+export interface Dated {
   readonly createdAt: number;
   readonly eventId: string;
 }

@@ -15,15 +15,14 @@ import type { Digest } from '../../run/ids.ts';
 import { hashFile, writeAtomically } from '../files/atomic-file.ts';
 import { takeKeyLock } from '../files/run-folder.ts';
 import { nativeSha256 } from '../native/sha256.ts';
-import type { Connection } from '../net/relays.ts';
 import { fetchFolder } from './fetch-folder.ts';
-import { type NamedSource, openFile } from './sources.ts';
+import { type NamedSource, openFile, type SourcesOptions } from './sources.ts';
 import { unpackFolder } from './unpack.ts';
 
 /** The requested file: the digest of its manifest, and in a spec also its hashes and length. */
 export type FileRequest = Pick<ChunkedFile, 'manifest'> & Partial<ChunkedFile>;
 
-export interface BringOptions {
+export interface BringOptions extends Required<SourcesOptions> {
   readonly sources: readonly NamedSource[];
   /** Folder that the file is stored in. */
   readonly folder: string;
@@ -31,12 +30,8 @@ export interface BringOptions {
   readonly isByHash: boolean;
   /** Maximum length of the file; longer ones are refused before the download. */
   readonly mostBytes: number;
-  readonly connection: Connection;
-  /** Allows private and loopback addresses, even if a stranger named them. */
-  readonly allowPrivate: boolean;
   /** Folder of lock files, so that two workers of this machine do not download one file twice. */
   readonly home: string;
-  readonly signal: AbortSignal;
   onNotice(message: string): void;
   report(event: FetchEvent): void;
 }

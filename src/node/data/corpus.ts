@@ -143,10 +143,7 @@ export interface OpenCorpus extends CorpusSource {
 }
 
 /** A text to train on, loaded into memory. */
-export interface Corpus {
-  /** Name in messages. */
-  readonly name: string;
-  readonly bytes: Uint8Array;
+export interface Corpus extends MemoryData {
   /** SHA-256 of `bytes` in lowercase hex; equal for all workers of a run. */
   readonly sha256: string;
   readonly source: OpenCorpus['source'];

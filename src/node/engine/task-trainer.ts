@@ -18,7 +18,7 @@ import type { OpenedModel } from '../pretrained/imported-file.ts';
 import { computingOf, machineBuild } from './onnxruntime.ts';
 import { createTrainer } from './trainer.ts';
 
-interface OpeningTrainer {
+export interface OpeningTrainer {
   readonly settings: Settings;
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;

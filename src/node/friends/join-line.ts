@@ -4,13 +4,7 @@ import { decodeJoinLine, type Invitation } from '../../friends/line.ts';
 import { hintProblem, parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { fields } from '../../run/options.ts';
 import { kindOf } from '../files/atomic-file.ts';
-
-export interface LineOptions {
-  /** Relays to use instead of those of the line. */
-  readonly relays?: readonly string[] | undefined;
-  /** Allows private relays in a line without a secret. */
-  readonly allowPrivateRelays?: boolean | undefined;
-}
+import type { LocateOptions } from '../join/find-run.ts';
 
 /**
  * Returns the lobby that a line names; undefined for text that may name a run. Throws a ConfigError (`join/line`,
@@ -18,7 +12,7 @@ export interface LineOptions {
  */
 export async function invitationIn(
   text: string,
-  options: LineOptions,
+  options: LocateOptions,
 ): Promise<Invitation | undefined> {
   if ((await kindOf(text)) === 'file') return undefined;
   const line = decodeJoinLine(text);
@@ -36,7 +30,7 @@ export async function invitationIn(
  */
 function withRelays(
   invitation: Invitation,
-  { relays: given, allowPrivateRelays }: LineOptions,
+  { relays: given, allowPrivateRelays }: LocateOptions,
 ): Invitation {
   if (given !== undefined) return { ...invitation, relays: parseRelayUrls(given) };
   const isTrusted = invitation.secret !== undefined || allowPrivateRelays === true;
