@@ -1,6 +1,6 @@
 /** Opens a corpus: a file, a download that a hash may pin, tiny Shakespeare, or a built-in play. */
 
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
 import { concatBytes } from '../../base/bytes.ts';
@@ -336,7 +336,10 @@ async function storeInCache(
 ): Promise<void> {
   try {
     await mkdir(dirname(path), { recursive: true });
-    await writeAtomically(path, bytes);
+    // other workers of this machine may be storing it too
+    const aside = `${path}.${randomUUID()}`;
+    await writeAtomically(aside, bytes);
+    await rename(aside, path);
   } catch (error) {
     onNotice(`the download could not be stored in ${path} (${codeOf(causeOf(error))})`);
   }
