@@ -17,13 +17,22 @@ function sidebar() {
   });
 }
 
+/** Labels of diagrams are not cut off, commands fit the width of the text, and tables fit a phone. */
+const STYLE = `
+  .mermaid { overflow-x: auto; line-height: 1.5 }
+  .mermaid foreignObject { overflow: visible }
+  .VPDoc.has-aside .content-container.content-container { max-width: 784px }
+  .vp-doc td { vertical-align: top }
+  @media (max-width: 640px) { .vp-doc th, .vp-doc td { padding: 4px 8px; font-size: 13px } }
+`;
+
 export default withMermaid({
   title: 'nostrain',
   description: 'Several people train one model together, without a server.',
   srcDir: 'pages',
   outDir: 'html',
   cacheDir: 'cache',
-  head: [['style', {}, '.mermaid { overflow-x: auto; line-height: 1.5 }']],
+  head: [['style', {}, STYLE]],
   // pages are plain Markdown: an angle bracket is a bracket
   markdown: { html: false },
   themeConfig: {

@@ -15,10 +15,17 @@ export function installTools(manifests: string, name: string): string {
   for (const file of ['package.json', 'package-lock.json'])
     copyFileSync(join(manifests, file), join(tools, file));
   // peers, such as vitest and typescript, are those of this repository
-  const { status } = spawnSync('npm', ['ci', '--legacy-peer-deps', '--ignore-scripts'], {
-    cwd: tools,
-    stdio: 'inherit',
-  });
-  if (status !== 0) throw new Error(`npm ci failed in ${tools}`);
-  return tools;
+  const flags = [
+    '--legacy-peer-deps',
+    '--ignore-scripts',
+    '--prefer-offline',
+    '--fetch-retries=1',
+    '--fetch-retry-mintimeout=1000',
+  ];
+  const { status } = spawnSync('npm', ['ci', ...flags], { cwd: tools, stdio: 'inherit' });
+  if (status === 0) return tools;
+  throw new Error(
+    `npm installed no tools in ${tools}: run this once with the internet or a registry mirror ` +
+      '(npm_config_registry=URL); later runs need neither',
+  );
 }
