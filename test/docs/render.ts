@@ -1,4 +1,4 @@
-/** Writes the generated pages of docs/reference/: `npm run docs`. A test fails while one of them is stale. */
+/** Writes docs/reference/ and docs/run-spec.md: `npm run docs`. A test fails while one of them is stale. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,6 +6,7 @@ import { type Field, fields, type Group } from 'nostrain/run';
 import { methods } from '../../src/cli/commands/serve/methods.ts';
 import { requirements } from '../../src/run/settings.ts';
 import { defaultWords, specOptions } from '../../src/terminal/options.ts';
+import { renderPage } from '../support/run-spec-page.ts';
 import { renderCommands } from './commands.ts';
 import { renderJsonDocuments } from './json-documents.ts';
 import { renderEnvironment, renderExitCodes, renderFiles } from './machine.ts';
@@ -88,4 +89,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = join(import.meta.dirname, '../../docs/reference');
   mkdirSync(folder, { recursive: true });
   for (const name of Object.keys(pages)) writeFileSync(join(folder, name), await render(name));
+  writeFileSync(join(folder, '../run-spec.md'), renderPage());
 }

@@ -1,6 +1,6 @@
 /**
- * Builds the documentation site: npm run site. Installs VitePress from a lockfile of its own when it is needed for the
- * first time; afterwards needs no network. `.bench/site/html` has the site, which any web server can serve.
+ * Builds the documentation site: npm run site. Installs VitePress and TypeDoc from a lockfile of its own when they are
+ * needed for the first time; afterwards needs no network. `.bench/site/html` has the site, which any web server can serve.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -46,7 +46,12 @@ for (const page of allPages) {
 cpSync(join(root, 'docs/assets'), join(pages, 'docs/assets'), { recursive: true });
 mkdirSync(join(tools, '.vitepress'), { recursive: true });
 copyFileSync(join(root, 'test/site/config.mjs'), join(tools, '.vitepress/config.mjs'));
-const vitepress = join(tools, 'node_modules/vitepress/bin/vitepress.js');
-const { status } = spawnSync(process.execPath, [vitepress, 'build', tools], { stdio: 'inherit' });
+/** Runs a tool in the repository; the process fails if one of them does. */
+function run(tool: string, ...args: readonly string[]): void {
+  const path = join(tools, 'node_modules', tool);
+  const { status } = spawnSync(process.execPath, [path, ...args], { cwd: root, stdio: 'inherit' });
+  process.exitCode ||= status ?? 1;
+}
+run('vitepress/bin/vitepress.js', 'build', tools);
+run('typedoc/bin/typedoc', '--logLevel', 'Warn', '--out', join(tools, 'html/api'));
 process.stdout.write(`${join(tools, 'html')}/index.html\n`);
-process.exitCode = status ?? 1;

@@ -40,6 +40,7 @@ export default withMermaid({
       { text: 'Train with friends', link: '/docs/with-friends' },
       { text: 'Tutorial', link: '/docs/tutorial' },
       { text: 'Commands', link: '/docs/reference/commands' },
+      { text: 'Library', link: '/api/index.html', target: '_self' },
       { text: 'All pages', link: '/docs/' },
     ],
     sidebar: sidebar(),

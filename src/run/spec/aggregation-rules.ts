@@ -3,7 +3,7 @@
  * that cannot work is refused before anything is published, with the reason and the nearest one that works.
  */
 import { ConfigError } from '../../base/errors.ts';
-import { leastRows, type RuleName, ruleForms } from '../aggregation.ts';
+import { leastRows, type RuleName, ruleForms, ruleNames } from '../aggregation.ts';
 import type { RunSpec } from './run-spec.ts';
 
 /** A rule between fields of a spec. */
@@ -155,15 +155,15 @@ export interface Rows extends Pick<RunSpec, 'aggregation'> {
   readonly training: Pick<RunSpec['training'], 'owners' | 'normalize'>;
 }
 
+const named = (form: string): readonly RuleName[] =>
+  ruleNames.filter((name) => ruleForms[name] === form);
 const rowsForm = ({ aggregation }: Rows) => ruleForms[aggregation.rule];
 const isMean = (spec: Rows): boolean => rowsForm(spec) === 'mean';
 
 const MEAN: Condition<Rows> = { words: 'the rule is mean or clipped-mean', holds: isMean };
 const NO_MEAN: Condition<Rows> = { words: 'the rule is no mean', holds: (spec) => !isMean(spec) };
 const BY_ROW: Condition<Rows> = {
-  words:
-    'a rule compares whole rows ' +
-    '(krum, multi-krum, geometric-median, centered-clip, nnm, bucketing)',
+  words: `a rule compares whole rows (${named('rows').join(', ')}, nnm, bucketing)`,
   holds: (spec) => rowsForm(spec) === 'rows' || spec.aggregation.before !== 'nothing',
 };
 const EVERYTHING = '--set owners=0, so that everybody sends everything';
@@ -193,7 +193,7 @@ export const rowRules: readonly SpecRule<Rows>[] = [
   }),
   rule(
     'training.owners',
-    'it is 0, or at least 2 x aggregation.hostile + 1 for trimmed-mean and coordinate-median: ' +
+    `it is 0, or at least 2 x aggregation.hostile + 1 for ${named('values').join(' and ')}: ` +
       'of fewer owners of a chunk the hostile ones may be most',
     (spec) => {
       const { owners } = spec.training;
