@@ -33,6 +33,8 @@ export default withMermaid({
   outDir: 'html',
   cacheDir: 'cache',
   head: [['style', {}, STYLE]],
+  // diagrams keep the size of their text, and scroll on a phone
+  mermaid: { flowchart: { useMaxWidth: false }, sequence: { useMaxWidth: false } },
   // pages are plain Markdown: an angle bracket is a bracket
   markdown: { html: false },
   themeConfig: {
