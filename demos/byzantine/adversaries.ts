@@ -8,8 +8,6 @@ import { type Tokens, tokenizers } from 'nostrain';
 export interface Scene {
   /** From 0. */
   readonly round: number;
-  readonly workers: number;
-  readonly hostile: number;
   /** Index among the hostile workers, from 0. */
   readonly index: number;
   /** What the honest workers send in this round, as receivers decode it. */

@@ -168,8 +168,6 @@ async function sendAll(
     const learnedDelta = learned.get(fighter)!;
     const scene: Scene = {
       round,
-      workers: fighters.length,
-      hostile: plan.hostile,
       index,
       honest,
       learned: learnedDelta,

@@ -267,11 +267,9 @@ const config = {
   rms_norm_eps: 1e-5,
 };
 
-interface SmallBase {
+interface SmallBase extends Pick<Stage, 'onNotice' | 'signal'> {
   readonly steps: number;
   readonly threads: number;
-  onNotice(message: string): void;
-  readonly signal: AbortSignal;
 }
 
 /** Trains a small Llama on the built-in play and writes it to a folder in the form of a published model. */

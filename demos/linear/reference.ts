@@ -12,22 +12,16 @@ import { readModel } from '../../src/formats/regression-state.ts';
 import { linearTruth } from '../../src/model/data/regression.ts';
 import { readStateFile } from '../../src/node/files/state-file.ts';
 import { linearState } from '../../src/python/regression/initial-state.ts';
+import type { DemoFlags } from '../shared/stage.ts';
 import { asFlags, type WorkerProcess } from '../shared/swarm.ts';
+import type { Extent } from '../train/extent.ts';
 
 const STATE = 'state.json';
 const shardFile = (index: number): string => `shard_${index + 1}.json`;
 const shards = () => Array.from({ length: REFERENCE_SHARDS }, (_, i) => referenceShard(i));
 
-interface DemoRequest {
-  readonly workers?: number;
-  readonly profile?: string;
-  readonly settings?: string;
-  readonly quick?: boolean;
-  readonly long?: boolean;
-}
-
 /** Throws a ConfigError if other flags contradict --reference. */
-export function assertReferenceDemo(name: string, flags: DemoRequest): void {
+export function assertReferenceDemo(name: string, flags: DemoFlags): void {
   const { workers = REFERENCE_SHARDS, profile, settings, quick, long } = flags;
   const odd = profile !== undefined || settings !== undefined || quick || long;
   if (name === 'linear' && workers === REFERENCE_SHARDS && !odd) return;
@@ -61,12 +55,9 @@ const datasetJson = ({ size, features, inputs, targets }: RegressionSet) => ({
   })),
 });
 
-interface ReferenceOptions {
+interface ReferenceOptions extends Extent {
   readonly dir: string;
   readonly relays: readonly string[];
-  readonly workers: number;
-  readonly rounds: number;
-  readonly innerSteps: number;
 }
 
 /** Returns one worker's process with the Python reference's settings, and a wait for all four workers. */

@@ -277,12 +277,8 @@ class Follower implements OpenRun {
   }
 }
 
-const relayPicture = (status: ReturnType<RelaySet['status']>[number]): RelayPicture => ({
-  relay: status.relay,
-  state: status.state,
-  events: status.events,
-  refused: status.refused,
-  bytesIn: status.bytesIn,
-  bytesOut: status.bytesOut,
-  error: status.state === 'open' ? '' : safeLine(status.lastError),
-});
+const relayPicture = (status: ReturnType<RelaySet['status']>[number]): RelayPicture => {
+  const { relay, state, events, refused, bytesIn, bytesOut, lastError } = status;
+  const error = state === 'open' ? '' : safeLine(lastError);
+  return { relay, state, events, refused, bytesIn, bytesOut, error };
+};

@@ -53,28 +53,22 @@ export const exitCodes = {
   },
 } as const;
 
-/** Writes lines that stay, and below them one that is repainted: on a terminal in place, elsewhere at each change. */
-export interface Repainter {
-  write(line: string): void;
-  repaint(line: string): void;
-  /** Moves below the last line, for what other parts of the program write. */
-  end(): void;
-}
-
 type Stream = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>;
 
 /** Clears the line of the cursor. */
 const CLEAR = '\r\x1b[K';
 
-export function createRepainter(stream: Stream = process.stdout): Repainter {
+/** Writes lines that stay, and below them one that is repainted: on a terminal in place, elsewhere at each change. */
+export function createRepainter(stream: Stream = process.stdout) {
   let shown = '';
   return {
-    write(line) {
+    /** Writes a line that stays. */
+    write(line: string): void {
       const isPainted = stream.isTTY && shown !== '';
       stream.write(`${isPainted ? CLEAR : ''}${safeLine(line)}\n`);
       shown = '';
     },
-    repaint(line) {
+    repaint(line: string): void {
       if (line === shown) return;
       shown = line;
       // one column stays free, because terminals wrap at the last one
@@ -82,7 +76,8 @@ export function createRepainter(stream: Stream = process.stdout): Repainter {
       if (stream.isTTY) stream.write(`${CLEAR}${clip(safeLine(line), width)}`);
       else stream.write(`${safeLine(line)}\n`);
     },
-    end() {
+    /** Moves below the last line, for what other parts of the program write. */
+    end(): void {
       if (stream.isTTY && shown !== '') stream.write(safe('\n'));
       shown = '';
     },

@@ -9,11 +9,12 @@ import {
   vendorNames,
 } from '../../attest/evidence.ts';
 import { judgeEvidence, verifyEvidence } from '../../attest/vendors.ts';
-import { ConfigError, type Issue } from '../../base/errors.ts';
+import { ConfigError, type Issue, type Result } from '../../base/errors.ts';
 import { unixSeconds } from '../../node/checkpoint/directory.ts';
 import { defineCommand, defineGroup } from '../../terminal/command.ts';
 import { choice, parsed, several, text, toggle, withDefault } from '../../terminal/flag-table.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
+import { alignColumns } from '../../terminal/render/text.ts';
 import { readText } from '../shared/files.ts';
 
 const inspectFlags = {
@@ -32,8 +33,7 @@ const inspect = defineCommand({
   flags: inspectFlags,
   async run({ at, json }, { args: [file] }) {
     const evidence = await evidenceIn(file);
-    const verdict = await verifyEvidence(evidence, at ?? unixSeconds());
-    show(verdict.ok ? verdict.value : verdict.issue, json);
+    show(await verifyEvidence(evidence, at ?? unixSeconds()), json);
   },
 });
 
@@ -56,10 +56,7 @@ const verify = defineCommand({
     const evidence = await evidenceIn(file);
     const at = flags.at ?? unixSeconds();
     const verified = await verifyEvidence(evidence, at);
-    if (!verified.ok) {
-      show(verified.issue, flags.json);
-      return;
-    }
+    if (!verified.ok) return show(verified, flags.json);
     const trusted = vendorNames.filter((name) => name !== 'simulated' || flags.allowSimulated);
     const policy = {
       vendors: trusted.filter((name) => flags.vendor?.includes(name) ?? true),
@@ -67,8 +64,7 @@ const verify = defineCommand({
       leastStatus: flags.leastStatus,
     };
     const userData = flags.userData ?? verified.value.userData;
-    const verdict = await judgeEvidence(evidence, { at, policy, userData });
-    show(verdict.ok ? verdict.value : verdict.issue, flags.json);
+    show(await judgeEvidence(evidence, { at, policy, userData }), flags.json);
   },
 });
 
@@ -97,23 +93,22 @@ interface Verdict {
 }
 
 /** Prints what genuine evidence says, or why it is refused; then the exit code is 1. */
-function show(result: Claims | Issue, json: boolean | undefined): void {
-  const isGenuine = 'vendor' in result;
-  if (!isGenuine) process.exitCode = exitCodes.failed.code;
+function show(result: Result<Claims>, json: boolean | undefined): void {
+  const verdict: Verdict = result.ok
+    ? { ok: true, claims: result.value }
+    : { ok: false, issue: result.issue };
+  if (!result.ok) process.exitCode = exitCodes.failed.code;
   if (json) {
-    const verdict: Verdict = {
-      ok: isGenuine,
-      ...(isGenuine ? { claims: result } : { issue: result }),
-    };
     writeOut(asJson(verdict));
     return;
   }
-  if (!isGenuine) {
-    writeNote(`refused (${result.code}${result.at && `, ${result.at}`}): ${result.message}`);
+  if (!result.ok) {
+    const { code, at, message } = result.issue;
+    writeNote(`refused (${code}${at && `, ${at}`}): ${message}`);
     return;
   }
-  const { vendor, measurement, measurements, userData, isDebug, status } = result;
-  const rows: readonly (readonly [name: string, value: string])[] = [
+  const { vendor, measurement, measurements, userData, isDebug, status } = result.value;
+  const rows = [
     ['vendor', vendor === 'simulated' ? 'simulated: it proves nothing' : vendor],
     ['measurement', measurement || 'none'],
     ['firmware', status],
@@ -121,8 +116,7 @@ function show(result: Claims | Issue, json: boolean | undefined): void {
     ['user data', userData || 'none'],
     ...Object.entries(measurements),
   ];
-  const width = Math.max(...rows.map(([name]) => name.length)) + 2;
-  writeOut(rows.map(([name, value]) => `${name.padEnd(width)}${value}\n`).join(''));
+  writeOut(`${alignColumns(rows, Number.POSITIVE_INFINITY).join('\n')}\n`);
 }
 
 export const attest = defineGroup(

@@ -2,6 +2,7 @@
 import { largestEvent } from '../../node/data/task.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
+import { writeNote } from '../../terminal/output.ts';
 import { protocolOf } from './protocol.ts';
 
 export interface Estimate {
@@ -36,7 +37,5 @@ export function estimatePayload(
 }
 
 /** Returns the payload size in bytes, for a security report. */
-export const measuring =
-  (onNotice: (words: string) => void) =>
-  (settings: Settings, layout: Layout, workers: number): number =>
-    estimatePayload(settings, layout, workers, onNotice).payloadBytes;
+export const measurePayload = (settings: Settings, layout: Layout, workers: number): number =>
+  estimatePayload(settings, layout, workers, writeNote).payloadBytes;

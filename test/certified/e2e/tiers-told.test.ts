@@ -13,7 +13,7 @@ import { createRelay, type Relay } from 'nostrain/relay';
 import { runIdOf } from 'nostrain/run';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { securityReportOf } from '../../../src/certified/security-report.ts';
-import { measuring } from '../../../src/cli/shared/estimate.ts';
+import { measurePayload } from '../../../src/cli/shared/estimate.ts';
 import { followRun, type OpenRun, openArchive } from '../../../src/dashboard/follow-run.ts';
 import type { RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { agreementOf, createView, fold } from '../../../src/dashboard/view.ts';
@@ -166,7 +166,7 @@ it('the workers’ reports fold into one view without differences', () => {
 });
 
 it('its security report measures the payload of the full model', async () => {
-  const measure = measuring(() => undefined);
+  const measure = measurePayload;
   const report = securityReportOf(spec, { workersPerIp: 1, relays: [relay.url], measure });
   const archive = await readArchive((await readFile(file, 'utf8')).split('\n'));
   const { picture } = await openArchive(archive, { nowSeconds: Math.floor(Date.now() / 1000) });

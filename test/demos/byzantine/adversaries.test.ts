@@ -18,7 +18,7 @@ const vector = (seed: number) => {
   return Float64Array.from({ length: SIZE }, () => (next() - 32_768) / 2 ** 15);
 };
 const scene = (round = 4): Scene => ({
-  ...{ round, workers: 8, hostile: 2, index: 1, learned: vector(9) },
+  ...{ round, index: 1, learned: vector(9) },
   honest: [1, 2, 3, 4, 5, 6].map(vector),
   earlier: [11, 12, 13, 14].slice(0, round).map(vector),
   normals(name) {

@@ -30,7 +30,7 @@ import { type HostFlags, hostFlags, isHeadless } from './flags.ts';
 import { openRelays } from './relays.ts';
 import { lobbyOf, specOf, type Typed } from './start.ts';
 import { trainInLobby } from './together.ts';
-import { showLine, Welcome, warnOfNamesakes } from './waiting.ts';
+import { createWelcome, showLine, warnOfNamesakes } from './waiting.ts';
 
 /** Time between two polls of who uses the relay, and the most polls in a headless command. */
 const POLL_MS = 5000;
@@ -140,7 +140,7 @@ async function receive(
   const { mirror } = typed.flags;
   await warnOfNamesakes(inLobby, signal);
   const hasKeys = asksIn(typed.flags);
-  const welcome = new Welcome(lobby, people, hasKeys);
+  const welcome = createWelcome(lobby, people, hasKeys);
   try {
     return await startRun(inLobby, {
       announced: lobbyOf(inLobby, made, files.offer, { ...typed, people }),

@@ -71,44 +71,32 @@ function onKey(callback: () => void): () => void {
 }
 
 /** Tells a host who is in the lobby, and decides when they are enough: all people, or two and a key is pressed. */
-export class Welcome {
-  readonly #lobby: OpenLobby;
-  readonly #people: number;
-  readonly #hasKeys: boolean;
-  #release = (): void => undefined;
-  #isPressed = false;
-  #shown = '';
-
-  constructor(lobby: OpenLobby, people: number, hasKeys: boolean) {
-    this.#lobby = lobby;
-    this.#people = people;
-    this.#hasKeys = hasKeys;
-  }
-
-  /** Takes keys until it is closed. */
-  listen(): void {
-    if (!this.#hasKeys) return;
-    this.#release = onKey(() => {
-      this.#isPressed = true;
-      this.#lobby.changed.notify();
-    });
-  }
-
-  close(): void {
-    this.#release();
-  }
-
-  isEnough(present: readonly Person[]): boolean {
-    const mayStart = this.#hasKeys && present.length >= LEAST_PEOPLE;
-    const isEnough = present.length >= this.#people || (this.#isPressed && mayStart);
-    this.#isPressed = false;
-    const words = attendanceOf(present, this.#people);
-    if (words === this.#shown) return isEnough;
-    this.#shown = words;
-    writeNote(words);
-    if (mayStart && !isEnough) writeNote('press any key to start with those who are here');
-    return isEnough;
-  }
+export function createWelcome(lobby: OpenLobby, people: number, hasKeys: boolean) {
+  let close = (): void => undefined;
+  let isPressed = false;
+  let shown = '';
+  return {
+    /** Takes keys until it is closed. */
+    listen(): void {
+      if (!hasKeys) return;
+      close = onKey(() => {
+        isPressed = true;
+        lobby.changed.notify();
+      });
+    },
+    close: () => close(),
+    isEnough(present: readonly Person[]): boolean {
+      const mayStart = hasKeys && present.length >= LEAST_PEOPLE;
+      const isEnough = present.length >= people || (isPressed && mayStart);
+      isPressed = false;
+      const words = attendanceOf(present, people);
+      if (words === shown) return isEnough;
+      shown = words;
+      writeNote(words);
+      if (mayStart && !isEnough) writeNote('press any key to start with those who are here');
+      return isEnough;
+    },
+  };
 }
 
 /** Returns a function that tells an attendee who is in the lobby and whom it waits for, once for each change. */

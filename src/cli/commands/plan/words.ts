@@ -172,12 +172,6 @@ function relayRows({ relays }: PlanReport): readonly string[] {
 const help = ({ advice }: PlanReport): readonly string[] =>
   advice.length === 0 ? [] : ['what would help, one or more of:', ...bullets(advice, WIDTH)];
 
-export interface AdviceInput {
-  readonly input: CostInput;
-  readonly workersPerIp: number;
-  readonly relays: readonly RelayFit[];
-}
-
 /** With heartbeats this far apart, most of a public relay's budget is left for contributions. */
 const CALM_SECONDS = 120;
 const MOST_PARTS = 8;
@@ -190,7 +184,11 @@ type Floor = (change: Partial<CostInput>) => number;
  * Returns advice, the easiest first; empty if the given relays, or public relays if none are given, carry the run as it
  * is.
  */
-export function advise({ input, workersPerIp, relays }: AdviceInput): readonly string[] {
+export function advise({
+  input,
+  workersPerIp,
+  relays,
+}: Pick<PlanReport, 'workersPerIp' | 'relays'> & { readonly input: CostInput }): readonly string[] {
   const floorOf: Floor = (change) => {
     const changed = { ...input, ...change };
     const { fixedEvents } = roundCost(changed);

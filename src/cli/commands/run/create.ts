@@ -49,7 +49,7 @@ import {
 } from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { pushChunks } from '../../shared/chunks.ts';
-import { measuring } from '../../shared/estimate.ts';
+import { measurePayload } from '../../shared/estimate.ts';
 import { readBytes, writeSpec } from '../../shared/files.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { tabFlag } from '../../shared/tab-link.ts';
@@ -128,35 +128,28 @@ export async function createFrom(
   const onNotice = writeNote;
   const signer = await homeSigner(flags, onNotice);
   const stakes = await readStakeFile(flags.stake);
-  const {
-    slice,
-    spec: plain,
-    adaptations,
-  } = await makeSpec({
+  const training = settingsFromFlags(command);
+  const plain = await makeSpec({
     document: origin.document,
-    typed: await withPlacement(
-      await withSealed(withAddress(withStakes(documentFromFlags(command), stakes), flags), flags),
-      flags,
-    ),
-    training: settingsFromFlags(command),
+    typed: await typedDocument(withStakes(documentFromFlags(command), stakes), flags),
+    training,
     me: signer.publicKey,
     isGuarded: true,
     ...(await dataOfSpec(flags, { onNotice, signal })),
     ...(origin.slice && { slice: origin.slice }),
     start: (settings) => startOfSettings(settings, { onNotice, signal }, hintsIn(flags)),
   });
-  const chunks = await importedChunks(plain, settingsFromFlags(command).base, signal);
+  const chunks = await importedChunks(plain.spec, training.base, signal);
   const packed = [...(flags.packed ?? []), ...chunks];
-  const spec = await withPacked(plain, { ...flags, packed }, signal);
-  const made = { slice, adaptations, spec };
-  for (const each of adaptations) writeNote(describeAdaptation(each));
+  const made = { ...plain, spec: await withPacked(plain.spec, { ...flags, packed }, signal) };
+  for (const each of made.adaptations) writeNote(describeAdaptation(each));
   const { relay: relays = [] } = flags;
   refuseUnused(command, createRules(made.spec, relays));
   const securityReport = securityReportOf(made.spec, {
     ...flags,
     workersPerIp: flags.workersPerIp ?? 1,
     relays,
-    measure: measuring(onNotice),
+    measure: measurePayload,
   });
   const output = flags.output ?? `${made.spec.name.replace(/[^A-Za-z0-9._-]/g, '_')}.run.json`;
   if (flags.tab !== undefined) assertWebAddress(flags.tab);
@@ -240,22 +233,25 @@ function assertAuthor(spec: RunSpec, signer: Signer): void {
   );
 }
 
-/** Adds the https address of the corpus, so that joiners can download it. */
-const withAddress = (typed: Untyped, { corpus = '' }: Pick<CreateFlags, 'corpus'>): Untyped =>
-  corpus.startsWith('https://') ? { dataFrom: corpus.replace(/#.*$/, ''), ...typed } : typed;
-
-/** Adds the placement document, which determines the holders of checkpoint chunks. */
-const withPlacement = async (typed: Untyped, { placement }: CreateFlags): Promise<Untyped> =>
-  placement === undefined
-    ? typed
-    : { placement: await readDocument(placement, 'the placement document', PLACEMENT), ...typed };
-
-/** Adds the sealed data that workers train on. */
-async function withSealed(typed: Untyped, { sealed }: CreateFlags): Promise<Untyped> {
-  if (sealed === undefined) return typed;
-  const bytes = await readBytes(join(sealed, SEALED_FILE), 'spec/sealed', 'name a sealed folder');
-  return { ...typed, data: { kind: 'own' }, sealed: sealedInSpec(sealedManifest(bytes)) };
+/** Adds the address of the corpus, from which joiners download it, the placement document and the sealed data. */
+async function typedDocument(typed: Untyped, flags: CreateFlags): Promise<Untyped> {
+  const { corpus = '', placement, sealed } = flags;
+  return {
+    ...(placement !== undefined && {
+      placement: await readDocument(placement, 'the placement document', PLACEMENT),
+    }),
+    ...(corpus.startsWith('https://') && { dataFrom: corpus.replace(/#.*$/, '') }),
+    ...typed,
+    ...(sealed !== undefined && { data: { kind: 'own' }, sealed: await sealedIn(sealed) }),
+  };
 }
+
+const sealedIn = async (folder: string) =>
+  sealedInSpec(
+    sealedManifest(
+      await readBytes(join(folder, SEALED_FILE), 'spec/sealed', 'name a sealed folder'),
+    ),
+  );
 
 const PLACEMENT = 'docs/placement.md has an example of a placement document';
 

@@ -20,9 +20,9 @@ import { fullName } from '../../../run/worker-names.ts';
 import { defineCommand } from '../../../terminal/command.ts';
 import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import { type FlagValues, setting, toggle, whole } from '../../../terminal/flag-table.ts';
-import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { asJson, writeOut } from '../../../terminal/output.ts';
 import { wrap } from '../../../terminal/render/text.ts';
-import { measuring } from '../../shared/estimate.ts';
+import { measurePayload } from '../../shared/estimate.ts';
 import { privateRelaysFlag } from '../../shared/member-flags.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
 
@@ -53,7 +53,7 @@ export const inspectRun = defineCommand({
       workers: flags.workers,
       workersPerIp: 1,
       relays,
-      measure: measuring(writeNote),
+      measure: measurePayload,
     });
     const written = JSON.parse(canonicalSpec(spec));
     const lines = [

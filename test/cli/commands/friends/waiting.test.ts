@@ -1,8 +1,8 @@
 /** The lobby as people see it: who is there, who has gone, and other lobbies of the same name. */
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import {
+  createWelcome,
   tellsWaiting,
-  Welcome,
   warnOfNamesakes,
 } from '../../../../src/cli/commands/friends/waiting.ts';
 import { buildLobby, type Lobby, lockOf } from '../../../../src/friends/lobby.ts';
@@ -80,7 +80,7 @@ it('a host starts when enough are there, and not by those who left', async () =>
   const { clock, open } = createScene();
   const host = await open(0);
   const { signal } = host;
-  const welcome = new Welcome(host.opened, 3, false);
+  const welcome = createWelcome(host.opened, 3, false);
   const gathered = gather(host.opened, (present) => welcome.isEnough(present), signal);
   const bea = await open(1);
   await bea.opened.announce(true);

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { assertAdmitted } from '../../../../src/certified/make-spec.ts';
 import { securityReportOf } from '../../../../src/certified/security-report.ts';
 import { describeReport } from '../../../../src/cli/commands/run/inspect.ts';
-import { measuring } from '../../../../src/cli/shared/estimate.ts';
+import { measurePayload } from '../../../../src/cli/shared/estimate.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { sampleSpec } from '../../../support/run-spec.ts';
 import { signerOf } from '../../../support/signers.ts';
@@ -277,7 +277,7 @@ describe('what to expect of a run', () => {
     securityReportOf(sampleSpec(change), {
       workersPerIp: 1,
       relays: [],
-      measure: measuring(() => {}),
+      measure: measurePayload,
       ...more,
     });
 
@@ -336,7 +336,7 @@ describe('a run with stakes says what a contribution weighs (attack: keys withou
   const stake = { source: 'file', snapshot: 'c'.repeat(64) };
   const reported = (committee: object) =>
     securityReportOf(sampleSpec({ stake, committee }), {
-      ...{ workersPerIp: 1, relays: [], measure: measuring(() => {}) },
+      ...{ workersPerIp: 1, relays: [], measure: measurePayload },
     });
 
   it('in one line, and warns who trains in vain', () => {
@@ -361,7 +361,7 @@ describe('a run with a beacon', () => {
       workers: 4,
       workersPerIp: 1,
       relays: [],
-      measure: measuring(() => {}),
+      measure: measurePayload,
       ...more,
     };
     return securityReportOf(sampleSpec({ ...change, timing: { skewMs: 2000 } }), options);
