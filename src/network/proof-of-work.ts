@@ -27,6 +27,12 @@ export function leadingZeroBits(id: string): number {
   return zeros * 4 + (digit === undefined ? 0 : Math.clz32(Number.parseInt(digit, 16)) - 28);
 }
 
+/** Returns the work that relays may count: an event without a `nonce` tag has none, however lucky its id. */
+export function committedBits({ id, tags }: Pick<SignedEvent, 'id' | 'tags'>): number {
+  const target = Number(tags.find(([name]) => name === 'nonce')?.[2]);
+  return target > 0 ? Math.min(target, leadingZeroBits(id)) : 0;
+}
+
 /** Returns the draft with the first nonce, counted from 0, that gives the id these bits; blocks until then. */
 export const mineDraft = (
   draft: WorkDraft,

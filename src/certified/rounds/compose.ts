@@ -214,12 +214,15 @@ export function opinionOf(
   outcome: Outcome,
   { available, owed, hasStakes, nowMs, judgment, view = 0 }: Sight,
 ): Pick<Check, 'acceptable' | 'unlisted'> {
-  const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
+  // by worker: a contribution that was signed again has several events, and members may know different ones
+  const counted = outcome.accepted.filter((row) => !row.late);
+  const listed = new Set(counted.map(({ index }) => ledger.members[index]?.key));
   const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
   const good =
     judgment === undefined ? available : available.filter((row) => judgment.isGood(row.manifest));
-  const ids = good.map(({ manifest }) => manifest);
-  const left = available.filter(({ manifest: id }) => !listed.has(id) && !refused.has(id));
+  const left = available.filter(
+    ({ worker, manifest }) => !listed.has(worker) && !refused.has(manifest),
+  );
   const proposable = left.filter(({ manifest }) => judgment?.mayPropose(manifest) ?? true);
   const isHarmless = outcome.accepted.every(
     ({ manifest }) => judgment?.mayAccept(manifest, view) ?? true,
@@ -227,7 +230,8 @@ export function opinionOf(
   const isTimely = Math.abs(outcome.time * 1000 - nowMs) <= spec.timing.skewMs;
   const isVoid = outcome.result === 'void';
   const enough =
-    ids.filter((id) => listed.has(id)).length * 1000 >= spec.minAcceptPermille * ids.length;
+    good.filter(({ worker }) => listed.has(worker)).length * 1000 >=
+    spec.minAcceptPermille * good.length;
   const late = outcome.accepted.filter((row) => row.late);
   const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
   const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed && isHarmless));

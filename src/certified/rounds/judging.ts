@@ -99,10 +99,11 @@ export class Judge {
     const { state, ports, context, votes } = this.#options;
     const { attempt, view, result, ballots } = effect;
     const { observer } = this.#host;
-    const hasArrived = new Set(arrivals.map(({ worker }) => worker));
     // contributions that came since the round closed reached others in time: without them they would reject the outcome
-    const since = observer.good().filter(({ worker }) => !hasArrived.has(worker));
-    const rows = [...arrivals, ...since];
+    const good = observer.good();
+    const isGood = new Set(good.map(({ worker }) => worker));
+    // relays may lack the event that arrived if it was signed again since
+    const rows = [...good, ...arrivals.filter(({ worker }) => !isGood.has(worker))];
     const late = observer.late();
     const ids = [...rows, ...late].map(({ manifest }) => manifest);
     if (result === 'final' && !this.#isReady(ids, { attempt, view })) return false;

@@ -3,6 +3,7 @@
  * Under `defer` also those of the previous round that no outcome has listed.
  */
 import type { Arrival } from '../../consensus/round/round-state.ts';
+import { newer } from '../../network/wire/judged.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
@@ -27,7 +28,7 @@ export interface ManifestWatch {
   take(submission: Signed<Submission>): void;
   pull(submission: Signed<Submission>): void;
   bad(): readonly Bad[];
-  /** Returns the first valid contribution of each worker. */
+  /** Returns the valid contribution of each worker; of one that was signed again, the newest event. */
   good(): readonly Omit<Arrival, 'delay'>[];
 }
 
@@ -41,8 +42,8 @@ export interface Wants {
   onChange(): void;
 }
 
-/** Manifests examined per worker: two prove a fault. */
-const MOST_OF_ONE = 2;
+/** Manifests examined per worker: two prove a fault, and an honest one may be signed again for proof of work. */
+const MOST_OF_ONE = 4;
 
 /** Watches the contributions of these keys to the round with these parameters. */
 function createWatch(
@@ -54,7 +55,7 @@ function createWatch(
   const assignment = assignmentOf(roundParameters);
   const seen = new Map<WorkerId, Signed<Submission>[]>();
   const bad = new Map<EventId, Bad>();
-  const good = new Map<WorkerId, EventId>();
+  const good = new Map<WorkerId, Signed<Submission>>();
   const pulling = new Set<EventId>();
 
   async function pull(submission: Signed<Submission>): Promise<void> {
@@ -82,7 +83,8 @@ function createWatch(
       refuse(submission, judged.rejection);
       return;
     }
-    if (!good.has(key)) good.set(key, id);
+    const before = good.get(key);
+    if (before === undefined || newer(manifest, before.manifest)) good.set(key, submission);
     onComplete(key, id);
   }
 
@@ -107,7 +109,7 @@ function createWatch(
     },
     pull: (submission) => void pull(submission),
     bad: () => [...bad.values()],
-    good: () => [...good].map(([worker, manifest]) => ({ worker, manifest })),
+    good: () => [...good].map(([worker, { id: manifest }]) => ({ worker, manifest })),
   };
 }
 

@@ -3,7 +3,7 @@
  */
 import type { Result } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
-import { leadingZeroBits } from '../proof-of-work.ts';
+import { committedBits, leadingZeroBits } from '../proof-of-work.ts';
 import type { AnswerVerdict, PublishStatus } from './answers.ts';
 
 interface RelayLimitation {
@@ -155,7 +155,7 @@ export class Limits {
       isRefusal(status) &&
       !verdict.transient &&
       wanted > 0 &&
-      leadingZeroBits(parcel.event.id) >= wanted
+      committedBits(parcel.event) >= wanted
     )
       this.#workWasted++;
     if (status === 'accepted') this.#clockComplaint = '';
@@ -205,7 +205,7 @@ export class Limits {
   }
 
   foresee(parcel: Parcel): Foreseen | undefined {
-    const { kind, id, content } = parcel.event;
+    const { kind, content } = parcel.event;
     const refusal = this.#refusedKinds.get(kind);
     if (refusal !== undefined) return { status: 'refused', message: refusal };
     const locked = this.#lockedKinds.get(kind);
@@ -228,7 +228,7 @@ export class Limits {
     }
     // the description alone does not refuse an event: it may be outdated
     const work = this.#workOf.get(kind) ?? NO_WORK;
-    const has = leadingZeroBits(id);
+    const has = committedBits(parcel.event);
     if (has >= work.bits || this.#isProbe(parcel.event, work)) return undefined;
     return {
       status: 'pow-needed',

@@ -3,7 +3,7 @@ import { anySignal, createNotifier, type Notifier } from '../../base/async.ts';
 import { sha256 } from '../../base/hash.ts';
 import { type Heartbeat, isStale } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
-import { createMiner, createWorkingSigner, isWorkable, leadingZeroBits } from '../proof-of-work.ts';
+import { committedBits, createMiner, createWorkingSigner, isWorkable } from '../proof-of-work.ts';
 import {
   republishMissing,
   type Sending,
@@ -78,8 +78,10 @@ export function createWire(
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
-    lacksWork: ({ id, sig: _, ...draft }) =>
-      leadingZeroBits(id) < relays.workFor(draft.kind) && isWorkable(draft),
+    lacksWork({ id, sig: _, ...draft }) {
+      const bits = committedBits({ id, tags: draft.tags });
+      return bits < relays.workFor(draft.kind) && isWorkable(draft);
+    },
     renew({ id, kind, created_at, tags, content }) {
       resend.forget(id);
       const nowSeconds = Math.floor(options.clock.now() / 1000);
