@@ -11,6 +11,7 @@ import { runWorkerSession } from '../../src/node/worker-session.ts';
 import { settingsOf } from '../../src/run/spec/read-spec.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
 import type { Hand } from '../shared/certified.ts';
+import type { Stage } from '../shared/stage.ts';
 import {
   type Exit,
   joinLine,
@@ -66,10 +67,8 @@ export async function relaysOf(
   return new Map(await Promise.all(entries));
 }
 
-interface Watch {
+interface Watch extends Pick<Stage, 'onNotice' | 'signal'> {
   readonly onEvent: OnEvent;
-  onNotice(message: string): void;
-  readonly signal: AbortSignal;
 }
 
 /** Runs all workers to the end of the run; a stop ends all of them. */

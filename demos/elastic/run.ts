@@ -124,10 +124,7 @@ async function replayed(
 const fixed = (value: number | null | undefined, digits: number): string =>
   value === null || value === undefined || Number.isNaN(value) ? '–' : value.toFixed(digits);
 
-interface Cost {
-  readonly secondsPerStep: number | null;
-  readonly peakBytes: number | null;
-}
+type Cost = Pick<ElasticDocument['workers'][number], 'secondsPerStep' | 'peakBytes'>;
 
 const costWords = ({ secondsPerStep, peakBytes }: Cost): string => {
   const memory = peakBytes === null ? '–' : `${Math.round(peakBytes / 2 ** 20)} MiB`;

@@ -22,6 +22,7 @@ import { startOfSettings } from '../../src/node/pretrained/imported-file.ts';
 import { roundName, type WorkerId } from '../../src/run/ids.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
+import type { Stage } from './stage.ts';
 
 /** A worker of a demo with its key. */
 export interface Hand {
@@ -40,7 +41,7 @@ export async function enlist(name: string, dir: string): Promise<Hand> {
   return { name, pubkey: signer.publicKey, signer };
 }
 
-interface Certifying {
+interface Certifying extends Pick<Stage, 'onNotice' | 'signal'> {
   readonly name: string;
   /** Folder that gets the spec as `run.json`. */
   readonly dir: string;
@@ -51,8 +52,6 @@ interface Certifying {
   /** Folder of sealed data that the workers train on. */
   readonly sealed?: string;
   readonly relays: readonly string[];
-  onNotice(message: string): void;
-  readonly signal: AbortSignal;
 }
 
 /** Spec fields with long timeouts, for workers that share a processor and may be slow. */

@@ -1,7 +1,6 @@
 /** `nostrain archive`: writes all events of a certified run to a file from which the run can be replayed. */
 
 import { mkdir, rename } from 'node:fs/promises';
-import type { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { createSlowReporter, whileSlow } from '../../base/slow.ts';
 import { specsOf } from '../../certified/history/gather.ts';
@@ -61,26 +60,19 @@ export const archive = defineCommand({
     'again to add what is new',
   flags: archiveFlags,
   async run(flags, { signal, command }) {
-    const out = fileOf(flags, command);
+    const { folder } = flags;
+    const ofFolder = ['every', 'chunk', 'to', 'copies', 'days', 'keyFile', 'secKey'];
+    const holds = folder !== undefined;
+    refuseUnused(command, [{ flags: ofFolder, goesWith: '--folder', holds }]);
+    const out = folder === undefined ? flags.out : eventsIn(folder);
+    if (out === undefined || (folder !== undefined && flags.out !== undefined)) {
+      throw new ConfigError('flag/out', 'archive needs a file or a folder to write', {
+        hint: 'use --out FILE or --folder DIR',
+      });
+    }
     await run(out, flags, signal);
   },
 });
-
-function fileOf({ out, folder }: ArchiveFlags, command: Command): string {
-  const isFolder = folder !== undefined;
-  refuseUnused(command, [
-    {
-      flags: ['every', 'chunk', 'to', 'copies', 'days', 'keyFile', 'secKey'],
-      goesWith: '--folder',
-      holds: isFolder,
-    },
-  ]);
-  if (isFolder && out === undefined) return eventsIn(folder);
-  if (!isFolder && out !== undefined) return out;
-  throw new ConfigError('flag/out', 'archive needs a file or a folder to write', {
-    hint: 'use --out FILE or --folder DIR',
-  });
-}
 
 async function run(out: string, flags: ArchiveFlags, signal: AbortSignal): Promise<void> {
   const { options, reach } = await sourceOf(flags, signal);

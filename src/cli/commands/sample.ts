@@ -240,10 +240,7 @@ function endsOf(base: BaseModel | undefined): ReadonlySet<number> {
   return new Set([...numbers, ...base.tokenizer.end]);
 }
 
-interface SampleRequest {
-  readonly corpus?: string | undefined;
-  readonly picture?: string | undefined;
-  readonly output?: string | undefined;
+interface SampleRequest extends Pick<SampleFlags, 'corpus' | 'picture' | 'output'> {
   /** Evaluation data of the run, if each worker has its own training data. */
   readonly evaluation?: Uint8Array | undefined;
   readonly signal: AbortSignal;

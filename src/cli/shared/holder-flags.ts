@@ -95,13 +95,14 @@ interface Machine {
  */
 export async function openChunks(
   spec: RunSpec,
-  { dir, signer, flags }: Machine,
+  machine: Machine,
 ): Promise<{ readonly chunks: CheckpointChunks | undefined; close(): Promise<void> }> {
   const { places: servers, placement: policy } = spec;
+  const { dir, signer, flags } = machine;
   const allowPrivate = flags.allowPrivateRelays === true;
   if (servers.length === 0 && policy === null)
     return { chunks: undefined, close: async () => undefined };
-  const holder = await holderOf(spec, flags, { dir, signer, allowPrivate });
+  const holder = await holderOf(spec, machine, allowPrivate);
   const chunks = createRunChunks({
     servers,
     policy,
@@ -125,12 +126,8 @@ function reportSources(sources: readonly SourceReport[]): void {
 /** Starts the holder of a worker; undefined without `--hold`. */
 async function holderOf(
   { placement, checkpoint }: RunSpec,
-  flags: HoldFlags,
-  {
-    dir,
-    signer,
-    allowPrivate,
-  }: { readonly dir: string; readonly signer: Signer; readonly allowPrivate: boolean },
+  { dir, signer, flags }: Machine,
+  allowPrivate: boolean,
 ): Promise<RunHolder | undefined> {
   const { hold, holdPort, holdHost, holdRate, announce, region, trustTier: tier, weight } = flags;
   if (hold === undefined || placement === null) return undefined;

@@ -66,16 +66,13 @@ async function host(name: string, flags: HostFlags, invocation: Invocation): Pro
     const naddr = encodeRunAddress({ run, author: signer.publicKey, relays });
     const tellTab = (spec: RunSpec, notify: (line: string) => void) =>
       tabLines(spec, naddr, flags.tab).forEach(notify);
-    const typed = withCorpus(flags, corpus);
+    const typed = corpus === undefined ? flags : { ...flags, corpus };
     const joined = await trainInLobby(run, opened.inLobby, typed, invocation, tellTab);
     if (joined !== undefined) await untilOthersAreDone(opened.localRelay, flags, signal);
   });
 }
 
 const asksIn = (flags: HostFlags): boolean => !isHeadless(flags) && canAsk();
-
-const withCorpus = (flags: HostFlags, corpus: string | undefined): HostFlags =>
-  corpus === undefined ? flags : { ...flags, corpus };
 
 function openKept({ name, flags, command }: Typed, signer: Signer): Promise<KeptLobby> {
   const { relay, ...settings } = settingsFromFlags(command);

@@ -71,7 +71,7 @@ export const slash = defineCommand({
     if (proved.length === 0) throw nothingProved(flags);
     await withAccount(flags, signal, async (sender, from) => {
       for (const [key, pair] of proved) {
-        const done = await shown({ sender, from, contract }, pair);
+        const done = await shown(sender, slashCall({ contract }, from, pair));
         if (typeof done === 'string') {
           writeNote(`${npubEncode(key)}: ${done}`);
           process.exitCode = exitCodes.failed.code;
@@ -92,18 +92,11 @@ const REFUSALS = [
 ] as const;
 const REFUSED = 'the registry refuses these two events: was it deployed with --slash-permille?';
 
-interface RegistryCaller {
-  readonly sender: Sender;
-  readonly from: string;
-  readonly contract: Uint8Array;
-}
-
 /** Submits two events to the registry. Returns the receipt, or the reason why the registry refuses them. */
 async function shown(
-  { sender, from, contract }: RegistryCaller,
-  pair: Pair,
+  sender: Sender,
+  call: ReturnType<typeof slashCall>,
 ): Promise<TransactionReceipt | string> {
-  const call = slashCall({ contract }, from, pair);
   if (call === undefined) return 'the registry cannot check these two events';
   try {
     // a call returns the reason of a refusal and costs no gas

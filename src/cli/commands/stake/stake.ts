@@ -210,16 +210,12 @@ async function deriveSnapshot(flags: SnapshotFlags, signal: AbortSignal): Promis
     const file = needed(flags, 'list', '--list FILE, lines like: npub1… 100');
     return orRefuse(file, parseStakeList(await readText(file), flags.unit));
   }
-  return (await sourceFor(flags, signal)).snapshot(0, signal);
+  const source =
+    flags.from === 'event'
+      ? eventSource(flags)
+      : await (flags.from === 'psyche' ? psycheSource(flags) : chainSource(flags, signal));
+  return source.snapshot(0, signal);
 }
-
-const sourceFor = (
-  flags: SnapshotFlags,
-  signal: AbortSignal,
-): StakeSource | Promise<StakeSource> => {
-  if (flags.from === 'event') return eventSource(flags);
-  return flags.from === 'psyche' ? psycheSource(flags) : chainSource(flags, signal);
-};
 
 async function psycheSource(flags: SnapshotFlags): Promise<StakeSource> {
   const account = needed(flags, 'account', '--account ADDRESS of the coordinator');
