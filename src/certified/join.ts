@@ -195,7 +195,7 @@ export async function playCertified(
   start: CertifiedState,
   given: CertifiedSession,
   options: CertifiedOptions,
-  parts: Parts,
+  parts: MemberParts,
 ): Promise<CertifiedState> {
   const { spec, trust } = options;
   // the saved state may belong to another history
@@ -257,10 +257,12 @@ const noStakes: RefreshPort = {
   publish: async () => undefined,
 };
 
-interface Parts {
+/** The parts of a worker's machine that its member of a certified run uses. */
+export interface MemberParts {
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly secretKey: Uint8Array;
+  /** Stores votes. */
   readonly journal: Journal;
 }
 
@@ -273,7 +275,7 @@ function memberOf(
     secretKey,
     journal,
     admission,
-  }: Parts & { readonly admission: FindCredentials },
+  }: MemberParts & { readonly admission: FindCredentials },
 ): RunMember {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);

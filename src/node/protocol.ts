@@ -2,10 +2,8 @@
  * A protocol: the wire, the first state and the round loop of one kind of run. Plain averaging is defined here;
  * certified runs and the Python reference's profile define their own.
  */
+import type { MemberParts } from '../certified/join.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
-import type { Journal } from '../certified/rounds/journal.ts';
-import type { Signer } from '../network/event.ts';
-import type { RelaySet } from '../network/transport/relay-set.ts';
 import type { EventSize, SingleEventSizes } from '../network/wire/cost.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import type { Wire, WireOptions } from '../network/wire/wire.ts';
@@ -18,14 +16,9 @@ import { type AddedMembers, noMembers } from '../worker/state-file.ts';
 import type { FirstParameters } from './pretrained/base-model.ts';
 
 /** Parts of the machine that a protocol may use in addition to the ports of the loop. */
-export interface Surroundings {
-  readonly relays: RelaySet;
-  readonly signer: Signer;
-  readonly secretKey: Uint8Array;
+export interface Surroundings extends MemberParts {
   /** The published or imported model that is trained. */
   readonly base?: FirstParameters | undefined;
-  /** Stores votes. */
-  readonly journal: Journal;
 }
 
 /** The session of the loop; its `report` takes the events of any protocol. */

@@ -3,7 +3,6 @@
  * Callers iterate over list.ts and know no feature by name. Changes to certified state are in decisions/ and
  * consensus/.
  */
-import type { Clock } from '../../base/async.ts';
 import type { Arrival, RoundContext, ViewId } from '../../consensus/round/round-state.ts';
 import type { ChunkRelays } from '../../network/attachments/publish.ts';
 import type { PayloadRoot } from '../../network/chunks/payload.ts';
@@ -20,7 +19,8 @@ import type { Origin, Trainer } from '../../worker/ports.ts';
 import type { PrivateState } from '../../worker/strategy.ts';
 import type { Certified, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
-import type { CertifiedRound, RunReporter } from '../rounds/events.ts';
+import type { BranchOptions } from '../history/branches.ts';
+import type { CertifiedRound } from '../rounds/events.ts';
 import type { CertifiedState } from '../state.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
@@ -69,14 +69,12 @@ export interface FeatureMachine {
 }
 
 /** The member that hosts a feature. */
-export interface FeatureHost extends FeatureMachine {
-  readonly spec: RunSpec;
+export interface FeatureHost
+  extends FeatureMachine,
+    Pick<BranchOptions, 'spec' | 'clock' | 'signal' | 'reporter'> {
   readonly me: WorkerId;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
   readonly control: Control;
   readonly evidence: EvidenceStore;
-  readonly reporter: RunReporter;
   /** Processes a message of this worker as if a relay had sent it. */
   take(message: ProtocolMessage): void;
 }

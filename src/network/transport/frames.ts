@@ -1,4 +1,5 @@
 /** Parses messages of relays from untrusted text, and types of filters (NIP-01, NIP-42, NIP-67, NIP-77). */
+import type { Window } from '../../../kinds/_define.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
 import type { SignedEvent } from '../event.ts';
 
@@ -120,12 +121,9 @@ function endOfString(text: string, start: number): number {
 }
 
 /** A subscription filter (NIP-01). */
-export interface Filter {
+export interface Filter extends Window {
   readonly ids?: readonly string[];
-  readonly authors?: readonly string[];
   readonly kinds?: readonly number[];
-  readonly since?: number;
-  readonly until?: number;
   /** Maximum number of stored events; does not limit live ones. */
   readonly limit?: number;
   /** Events whose first value of this single-letter tag is in the list. */
