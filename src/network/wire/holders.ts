@@ -5,7 +5,7 @@ import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { attributes, type Holder } from '../../run/placement-policy.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import { type Dated, newer } from './judged.ts';
+import { type EventDate, newer } from './judged.ts';
 
 /** Fields of a holder announcement. */
 export interface HolderOffer extends Pick<Holder, 'region' | 'tier' | 'weight' | 'classes'> {
@@ -17,7 +17,7 @@ export interface HolderOffer extends Pick<Holder, 'region' | 'tier' | 'weight' |
 }
 
 /** A verified announcement, with its event, which may be passed on. */
-export interface HolderRecord extends HolderOffer, Dated {
+export interface HolderRecord extends HolderOffer, EventDate {
   readonly key: WorkerId;
   readonly expiresAt: number;
   readonly event: SignedEvent;
@@ -29,7 +29,7 @@ interface Vouched {
   readonly tier?: string | undefined;
 }
 
-interface Attestation extends Vouched, Dated {
+interface Attestation extends Vouched, EventDate {
   readonly by: WorkerId;
 }
 

@@ -76,7 +76,8 @@ export function judgeClaim(
   return undefined;
 }
 
-export interface Dated {
+/** When an event was signed, and its id, which decides between two of one date. */
+export interface EventDate {
   readonly createdAt: number;
   readonly eventId: string;
 }
@@ -85,7 +86,7 @@ export interface Dated {
  * Reports whether `a` replaces `b`; never true in both directions, so the result does not depend on the order of
  * arrival.
  */
-export const newer = (a: Dated, b: Dated): boolean =>
+export const newer = (a: EventDate, b: EventDate): boolean =>
   a.createdAt !== b.createdAt ? a.createdAt > b.createdAt : a.eventId < b.eventId;
 
 /** The key under which one contribution replaces another. */
