@@ -180,6 +180,9 @@ export const eachWith = <F extends object>(
     Object.entries(flags).map(([name, flag]) => [name, { ...flag, ...more }]),
   ) as F;
 
+/** Text after the help of commands that take all fields of a spec. */
+export const ALL_FIELDS = 'All other fields and settings: nostrain help settings';
+
 /** Fields of a run spec as flags, or some of them; `documentFromFlags` reads their values. */
 export const specFlags = (
   options: readonly SpecOption[] = specOptions,

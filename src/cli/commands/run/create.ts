@@ -29,6 +29,7 @@ import {
   connectionOf,
 } from '../../../terminal/connection.ts';
 import {
+  ALL_FIELDS,
   type FlagValues,
   positive,
   setting,
@@ -94,9 +95,6 @@ const createFlags = {
 /** Flags of `run create`; `run fork` has some of them. */
 type CreateFlags = Partial<FlagValues<typeof createFlags>> &
   FlagValues<typeof dataFlags & typeof writingFlags>;
-
-/** Text after the help of commands that take all fields of a spec. */
-export const ALL_FIELDS = 'All other fields and settings: nostrain help settings';
 
 /** Flags override the file. */
 export const createRun = defineCommand({

@@ -6,13 +6,13 @@ import { parentsOn } from '../../../node/join/parent.ts';
 import { canonicalSpec } from '../../../run/spec/run-spec.ts';
 import { defineCommand } from '../../../terminal/command.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { specFlags, whole } from '../../../terminal/flag-table.ts';
+import { ALL_FIELDS, specFlags, whole } from '../../../terminal/flag-table.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { beaconSource } from '../../shared/beacon.ts';
 import { endpointFlags } from '../../shared/endpoints.ts';
 import { privateRelaysFlag } from '../../shared/member-flags.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
-import { ALL_FIELDS, createFrom, dataFlags, writingFlags } from './create.ts';
+import { createFrom, dataFlags, writingFlags } from './create.ts';
 
 export const forkRun = defineCommand({
   name: 'fork',
