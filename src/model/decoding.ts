@@ -13,6 +13,7 @@ import {
   plainLayers,
   type Scoring,
 } from './architectures/decoder.ts';
+import { arrange, openArranged } from './decoding-weights.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { lower } from './graph/lower.ts';
 import type { Value } from './graph/rule.ts';
@@ -44,6 +45,8 @@ export interface DecodingOptions {
   readonly tokens: number;
   /** All tensors that `layers` reads; default those of the decoder. */
   readonly tensors?: readonly FrozenTensor[];
+  /** Whether tensors are arranged by `arrange`. */
+  readonly isArranged?: boolean;
   /** Applies the linear layers, with adapters for example; default without. */
   readonly layers?: (weights: Weights) => Layers;
 }
@@ -57,6 +60,7 @@ export const decodingOf = (
   layers: decoder.layers,
   cached: decoder.cached,
   compile: (sizes) => compileDecoding(decoder, { ...overrides, ...sizes }),
+  arrange: (feeds) => arrange(decoder, overrides.tensors ?? decoder.tensors, feeds),
   inParts: (tensors, join) =>
     decodingOf(decoder, {
       tensors,
@@ -83,9 +87,9 @@ const NEVER = -1e9;
 export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uint8Array {
   const { tokens, tensors = decoder.tensors, layers = plainLayers } = options;
   const graph = createGraph();
-  const inputs = new Map(
-    tensors.map((tensor) => [tensor.name, openFrozen(graph, tensor, 'f32')] as const),
-  );
+  const inputs = options.isArranged
+    ? openArranged(graph, decoder, tensors, tokens)
+    : new Map(tensors.map((tensor) => [tensor.name, openFrozen(graph, tensor, 'f32')] as const));
   const weights = (name: string): Value => {
     const tensor = inputs.get(name);
     if (!tensor) throw new TypeError(`the model has no tensor ${name}`);

@@ -23,8 +23,8 @@ export interface OnnxTensor {
   readonly name: string;
   readonly dtype: DType;
   readonly shape: Shape;
-  /** Little-endian elements. */
-  readonly bytes: Uint8Array;
+  /** Little-endian elements; without them, they are given under this name when a session is created. */
+  readonly bytes?: Uint8Array;
 }
 
 /** A named graph input or output; a dimension given as text is dynamic. */
@@ -89,12 +89,21 @@ function writeGraph(to: BinaryWriter, field: number, graph: OnnxGraph): void {
         writeInts(to, 1, shape);
         writeInt(to, 2, ELEMENT_TYPE[dtype]);
         writeText(to, 8, name);
-        if (bytes.length > 0) to.tag(9, WireType.LengthDelimited).bytes(bytes);
+        if (bytes === undefined) writeExternal(to, name);
+        else if (bytes.length > 0) to.tag(9, WireType.LengthDelimited).bytes(bytes);
       });
     }
     for (const input of graph.inputs) writeValue(to, 11, input);
     for (const output of graph.outputs) writeValue(to, 12, output);
   });
+}
+
+function writeExternal(to: BinaryWriter, name: string): void {
+  writeMessage(to, 13, () => {
+    writeText(to, 1, 'location');
+    writeText(to, 2, name);
+  });
+  writeInt(to, 14, 1);
 }
 
 function writeNode(to: BinaryWriter, field: number, node: OnnxNode): void {

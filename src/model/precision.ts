@@ -8,6 +8,7 @@ import type { Precision } from '../run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf, toHalves } from '../tensor/dtype.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { FrozenTensor, Model, Weights } from './architectures/architecture.ts';
+import type { Feeds } from './forms/form.ts';
 import type { Graph } from './graph/builder.ts';
 import { BLOCK } from './graph/ops/widening.ts';
 import type { Value } from './graph/rule.ts';
@@ -56,7 +57,17 @@ export function partsOf(tensor: FrozenTensor): readonly [Part, ...Part[]] {
   }
 }
 
-/** Converts a tensor to the elements of its parts, in their order. f32 tensors are not copied. */
+/** Returns the inputs of a frozen tensor with these values. f32 tensors are not copied. */
+export function narrowFeeds(tensor: FrozenTensor, values: Float32Array): Feeds {
+  const narrowed = narrow(values, tensor);
+  const feeds = partsOf(tensor).map(({ name, shape }, i) => [
+    name,
+    { elements: narrowed[i]!, shape },
+  ]);
+  return Object.fromEntries(feeds);
+}
+
+/** Converts a tensor to the elements of its parts, in their order. */
 export function narrow(values: Float32Array, tensor: FrozenTensor): readonly PartElements[] {
   switch (storedPrecision(tensor)) {
     case 'f32':

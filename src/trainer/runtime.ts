@@ -22,12 +22,16 @@ import type { Device } from './messages.ts';
 /** A build of onnxruntime: for Node.js or for browsers. */
 export interface Runtime {
   readonly Tensor: typeof Tensor;
-  /** Loads a model without graph optimizations. On WebGPU, outputs in `resident` stay in GPU memory. */
+  /**
+   * Loads a model without graph optimizations. On WebGPU, outputs in `resident` stay in GPU memory. `constants` are the
+   * model's external ones, by name; only Node.js takes them.
+   */
   createSession(
     model: Uint8Array,
     device: Device,
     threads: number,
     resident?: readonly string[],
+    constants?: Feeds,
   ): Promise<InferenceSession>;
   /** Whether results can be written into tensors of the caller; otherwise each call allocates new ones. */
   readonly writesInPlace: boolean;

@@ -7,7 +7,7 @@ import type { CheckedData, Data, DataName, Feed, Feeds } from '../model/forms/fo
 import { holdData, type TrainerData } from '../model/forms/table.ts';
 import type { Half } from '../model/graph/lower.ts';
 import { initialParameters } from '../model/parameters.ts';
-import { narrow, partsOf } from '../model/precision.ts';
+import { narrowFeeds } from '../model/precision.ts';
 import type { TrainingProgram } from '../model/training-program.ts';
 import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
 import { type Engine, openReplicas, openSingle, type StartThread } from './engine.ts';
@@ -62,10 +62,7 @@ export async function frozenOf({
   for (const tensor of tensors) {
     const numbers = arrays?.[tensor.name];
     const elements = typeof numbers === 'function' ? await numbers() : numbers;
-    const narrowed = narrow(checkFrozen(tensor, elements), tensor);
-    partsOf(tensor).forEach(({ name, shape }, i) => {
-      feeds[name] = { elements: narrowed[i]!, shape };
-    });
+    Object.assign(feeds, narrowFeeds(tensor, checkFrozen(tensor, elements)));
   }
   return feeds;
 }

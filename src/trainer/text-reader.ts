@@ -4,6 +4,7 @@ import { ConfigError } from '../base/errors.ts';
 import type { Decoding } from '../model/architectures/architecture.ts';
 import { dataFormOf, modelOf } from '../model/architectures/table.ts';
 import { cacheShape, PIECES } from '../model/decoding.ts';
+import type { Feeds } from '../model/forms/form.ts';
 import { createWindowReader, type TextReader } from '../model/sample.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Engine } from './engine.ts';
@@ -12,9 +13,11 @@ import type { TrainerSetup } from './setup.ts';
 
 export interface TextReaderSetup {
   readonly ort: Runtime;
-  readonly decoding: Omit<Decoding, 'inParts'>;
+  readonly decoding: Omit<Decoding, 'inParts' | 'arrange'>;
   /** Parameters and frozen tensors, by name. */
   readonly tensors: Tensors;
+  /** Constants of the program for one token, if the tensors are arranged. */
+  readonly constants?: () => Feeds;
   /** Maximum length of a text, in tokens. */
   readonly capacity: number;
   /** Initial cache size in tokens, doubled whenever it is full; default `capacity`. */
@@ -52,9 +55,12 @@ export function createTextReader(setup: TextReaderSetup): TextReader & { close()
 
   const sessionFor = (piece: number) => {
     const { capacity } = cache;
-    const { threads } = setup;
-    const compile = () =>
-      ort.createSession(decoding.compile({ capacity, tokens: piece }), 'cpu', threads);
+    const { threads, constants } = setup;
+    const compile = () => {
+      const isArranged = constants !== undefined;
+      const program = decoding.compile({ capacity, tokens: piece, isArranged });
+      return ort.createSession(program, 'cpu', threads, [], piece === 1 ? constants?.() : {});
+    };
     const session = sessions.get(piece) ?? compile();
     sessions.set(piece, session);
     return session;

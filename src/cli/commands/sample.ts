@@ -57,6 +57,7 @@ const sampleFlags = {
     'alpha',
     'targets',
     'seed',
+    'basePrecision',
     'tokens',
     'width',
     'layers',
@@ -149,14 +150,14 @@ async function open(
 ): Promise<Opened> {
   const options = { onNotice: writeNote, signal };
   if (run === undefined) {
-    const { base: from = '', seed = DEFAULT_SEED } = given;
+    const { base: from = '', seed = DEFAULT_SEED, basePrecision = 'f32' } = given;
     if (from === '') {
       throw new ConfigError('flag/state', 'name a run, or use --base for a published model', {
         hint: '`nostrain runs` lists the runs on this machine',
       });
     }
     const untrained = { rank: 0, alpha: 1, targets: 'qv' };
-    const base = await openBase({ base: from, seed, ...untrained }, options);
+    const base = await openBase({ base: from, seed, basePrecision, ...untrained }, options);
     return { writer: await openPublishedWriter(base, await base.first(seed), threads), base, seed };
   }
   const { seed } = run.settings;

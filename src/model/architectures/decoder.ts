@@ -210,6 +210,8 @@ export const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): 
 export function headLogits({ head }: Decoder, { weights }: Layers, hidden: Value): Value {
   const weight = weights(head);
   const [vocabulary] = weight.shape;
+  const product = weight.graph.product?.(hidden, weight);
+  if (product) return product;
   if (!weight.graph.partsOf(weight)) return gemm(hidden, weight, { transB: true });
   const pieces = Array.from({ length: Math.ceil(vocabulary! / HEAD_ROWS) }, (_, i) => {
     const end = Math.min(vocabulary!, (i + 1) * HEAD_ROWS);

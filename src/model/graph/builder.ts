@@ -43,6 +43,7 @@ export interface Graph extends Recorder {
   readonly inputs: ReadonlyMap<string, Value>;
   readonly outputs: ReadonlyMap<string, Value>;
   readonly constants: readonly Constant[];
+  readonly externals: ReadonlyMap<string, Value>;
   readonly steps: readonly Step[];
   readonly segments: readonly Segment[];
   input(name: string, type: ValueType): Value;
@@ -58,6 +59,7 @@ export function createGraph(): Graph {
   const constants: Constant[] = [];
   const steps: Step[] = [];
   const segments: Segment[] = [];
+  const externals = new Map<string, Value>();
   const widened = new Map<Value, readonly Value[]>();
   let count = 0;
   const create = ({ dtype, shape }: ValueType): Value => ({ dtype, shape, id: count++, graph });
@@ -65,6 +67,7 @@ export function createGraph(): Graph {
     inputs,
     outputs,
     constants,
+    externals,
     steps,
     segments,
     products: 'f32',
@@ -84,6 +87,11 @@ export function createGraph(): Graph {
       }
       const value = create(type);
       constants.push({ value, elements });
+      return value;
+    },
+    external(part) {
+      const value = externals.get(part.name) ?? create(part);
+      externals.set(part.name, value);
       return value;
     },
     partsOf: (value) => widened.get(value),

@@ -29,7 +29,7 @@ export interface Lowering {
 /** Returns the ONNX graph. Inputs and outputs keep their declared names. */
 export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGraph {
   const names = new Map<Value, string>();
-  for (const [input, value] of graph.inputs) names.set(value, input);
+  for (const [input, value] of [...graph.inputs, ...graph.externals]) names.set(value, input);
   const sink = createSink(target);
   const produced = new Set(graph.steps.flatMap(({ outputs }) => outputs));
   for (const [output, value] of graph.outputs) {
@@ -65,7 +65,10 @@ export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGra
   return {
     name,
     nodes: sink.nodes,
-    constants: sink.constants,
+    constants: [
+      ...sink.constants,
+      ...[...graph.externals].map(([name, { dtype, shape }]) => ({ name, dtype, shape })),
+    ],
     inputs: [...graph.inputs].map(([input, { dtype, shape }]) =>
       declared([input, { dtype: deviceType(dtype, target), shape }]),
     ),

@@ -25,6 +25,10 @@ export interface Recorder {
   /** Returns the parts that a value is widened from, if any; it is widened again for every op that reads it. */
   partsOf(value: Value): readonly Value[] | undefined;
   constant(type: ValueType, elements: ArrayLike<number>): Value;
+  /** Returns the constant with this name, whose elements are given when a session is created. */
+  external(part: ValueType & { readonly name: string }): Value;
+  /** Returns the product of rows with a transposed weight, if the weight is stored in another way. */
+  product?: ((rows: Value, weight: Value) => Value | undefined) | undefined;
   /** Records `build(input)` as a segment, which gradients may recompute instead of keeping its values. */
   segment(input: Value, build: (input: Value) => Value): Value;
 }
@@ -150,6 +154,8 @@ export interface OpAttributes {
   // quantized tensors
   /** Converts f16, or blocks of 8 or 4 bits with scales and offsets, to f32 (or f64). */
   widen: { readonly to: 'f32' | 'f64' };
+  /** Product of rows (M, K) with a transposed weight in blocks of `bits` bits [N, K / 32, bytes], and their scales. */
+  blockProduct: { readonly bits: 8 | 4 };
   /** Cross-entropy after a quantized last layer, with at most `rows` of its rows widened at a time. */
   piecedCrossEntropy: { readonly rows: number };
   causalAttention: { readonly scale: number };

@@ -205,6 +205,10 @@ interface GemmOptions extends Transposition {
 /** Returns a b alpha + c beta for matrices. */
 export function gemm(a: Value, b: Value, options: GemmOptions = {}): Value {
   const { c, transA = false, transB = false, alpha = 1, beta = 1, exact = false } = options;
+  if (transB && !transA && alpha === 1 && beta === 1) {
+    const product = a.graph.product?.(a, b);
+    if (product) return c ? add(product, c) : product;
+  }
   const factors = { alpha: Math.fround(alpha), beta: Math.fround(beta) };
   return apply('gemm', c ? [a, b, c] : [a, b], { transA, transB, exact, ...factors });
 }

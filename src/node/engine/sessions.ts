@@ -6,13 +6,17 @@ import type { Runtime } from '../../trainer/runtime.ts';
 export const nodeRuntime: Runtime = {
   Tensor,
   writesInPlace: true,
-  createSession: (model, device, threads, resident = []) =>
+  createSession: (model, device, threads, resident = [], constants = {}) =>
     InferenceSession.create(model, {
       executionProviders: [device],
       ...(resident.length > 0 && {
         preferredOutputLocation: Object.fromEntries(resident.map((name) => [name, 'gpu-buffer'])),
       }),
       intraOpNumThreads: threads,
+      externalData: Object.entries(constants).map(([path, { elements }]) => ({
+        path,
+        data: new Uint8Array(elements.buffer, elements.byteOffset, elements.byteLength),
+      })),
       executionMode: 'sequential',
       // graphs are already lowered as they should run; optimizing them would change the order of some products
       graphOptimizationLevel: 'disabled',

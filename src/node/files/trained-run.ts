@@ -1,22 +1,27 @@
 /** Opens the model that a run has trained, and uses it: writes text, forecasts series, classifies pictures. */
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
+import type { Decoding } from '../../model/architectures/architecture.ts';
+import { frozenDecoder } from '../../model/architectures/decoder.ts';
 import { expertIndexOf } from '../../model/architectures/experts.ts';
 import { forecastsPerNumber, QUANTILES } from '../../model/architectures/patches.ts';
 import { sliceIndexOf, tierWith } from '../../model/architectures/slices.ts';
-import { modelOf } from '../../model/architectures/table.ts';
+import { decoderOf, modelOf } from '../../model/architectures/table.ts';
 import { type Series, scaled, scaleOf } from '../../model/data/series.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
+import { decodingOf } from '../../model/decoding.ts';
+import type { Arranged } from '../../model/decoding-weights.ts';
 import { asNumbers } from '../../model/forms/table.ts';
 import { gptSpec, optimizerOf } from '../../model/from-settings.ts';
 import { modelLayout } from '../../model/parameters.ts';
+import { narrowFeeds } from '../../model/precision.ts';
 import { type Continuation, continueText } from '../../model/sample.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import type { ForecasterSpec, VitSpec } from '../../run/spec/model-spec.ts';
 import { presets } from '../../run/spec/presets.ts';
 import { assertSameBase } from '../../run/spec/start.ts';
 import type { Layout } from '../../tensor/params.ts';
-import { tensorOf, tensorsOf } from '../../trainer/runtime.ts';
+import { tensorsOf } from '../../trainer/runtime.ts';
 import { frozenOf } from '../../trainer/setup.ts';
 import { createTextReader } from '../../trainer/text-reader.ts';
 import { openPictures, openSeries, type Sources } from '../data/sources.ts';
@@ -70,6 +75,29 @@ export function numbersFor(
 /** Initial capacity of the key-value cache, in tokens. */
 const FIRST_CAPACITY = 256;
 
+/** Returns the programs of a published model with trained `params`, and their tensors. */
+async function decodingWith(
+  { model, frozen, spec, adapter, precision }: BaseModel,
+  params: Float32Array,
+): Promise<Arranged & { readonly decoding: Decoding }> {
+  const { slots } = modelLayout(model);
+  const trained = new Map(
+    slots.map(({ name, shape, offset, size }) => {
+      return [name, { elements: params.subarray(offset, offset + size), shape }] as const;
+    }),
+  );
+  if (adapter === undefined && spec.tiers === undefined) {
+    const decoder = decoderOf(spec);
+    const tensors = frozenDecoder(decoder, precision);
+    const decoding = decodingOf(decoder, { tensors });
+    const feeds = tensors.map((tensor) => narrowFeeds(tensor, trained.get(tensor.name)!.elements));
+    return { decoding, ...decoding.arrange(Object.assign({}, ...feeds)) };
+  }
+  const decoding = modelOf(model).decoding!;
+  const feeds = { ...(await frozenOf({ model, frozen })), ...Object.fromEntries(trained) };
+  return { decoding, ...decoding.arrange(feeds) };
+}
+
 /** Opens a text writer for a published model with trained `params` in the layout of `base.model`. */
 export async function openPublishedWriter(
   base: BaseModel,
@@ -79,17 +107,13 @@ export async function openPublishedWriter(
   requireEngine();
   // loaded late, so that all else works without the engine
   const { nodeRuntime: ort } = await import('../engine/sessions.ts');
-  const { model, pretrained, tokenizer } = base;
-  const { decoding } = modelOf(model);
-  const frozen = tensorsOf(ort, await frozenOf({ model, frozen: base.frozen }));
-  const trained = modelLayout(model).slots.map(({ name, shape, offset, size }) => {
-    const elements = params.subarray(offset, offset + size);
-    return [name, tensorOf(ort, { elements, shape })] as const;
-  });
+  const { pretrained, tokenizer } = base;
+  const { decoding, feeds, constants } = await decodingWith(base, params);
   const reader = createTextReader({
     ort,
-    decoding: decoding!,
-    tensors: { ...frozen, ...Object.fromEntries(trained) },
+    decoding,
+    tensors: tensorsOf(ort, feeds),
+    constants,
     capacity: pretrained.longestContext,
     first: FIRST_CAPACITY,
     threads,

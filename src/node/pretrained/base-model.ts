@@ -57,6 +57,8 @@ export interface BaseModel extends BaseIdentity, FirstParameters {
   readonly sliceHashes: readonly Digest[] | undefined;
   /** The model to train; its layout is that of the run's parameters. */
   readonly model: AnyModel;
+  /** How a writer of text holds the base. */
+  readonly precision: Precision;
   /** Returns readers of the frozen tensors. They throw a ConfigError if a number is not finite. */
   frozen(): Promise<Readonly<Record<string, FrozenNumbers>>>;
 }
@@ -82,7 +84,7 @@ export type OpensBase = (settings: Settings, options: OpenBase) => Promise<BaseM
 /** Opens the base model of these settings. Throws a ConfigError (`base/missing`, `model/…`, `adapter/…`). */
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
-  const { context, basePrecision, tiers = 0 } = settings;
+  const { context, basePrecision = 'f32', tiers = 0 } = settings;
   const { tier = 'auto', tierStrategy = 'auto', helper = false, helperRotation = 0 } = settings;
   const tierSettings = { tiers, tier, tierStrategy, helper, helperRotation };
   const { signal, onNotice } = options;
@@ -107,6 +109,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     spec,
     adapter,
     model,
+    precision: basePrecision,
     tokenizer,
     tier: part,
     sliceHashes: sliceHashes?.map(({ sha256 }) => sha256),

@@ -1,14 +1,19 @@
 /** What tiny decoders and adapters write is what transformers and PEFT write, from a stored fixture (test/vectors/make_greedy.py). */
 
-import { initialParameters, loraModel, modelOf } from 'nostrain/model';
+import { initialParameters, llama, loraModel, modelLayout, modelOf } from 'nostrain/model';
 import { createTrainer } from 'nostrain/node';
 import { nodeRuntime } from 'nostrain/node/parts';
-import { Tensor } from 'onnxruntime-node';
 import { describe, expect, it } from 'vitest';
+import type { Decoding } from '../../../src/model/architectures/architecture.ts';
+import { frozenDecoder } from '../../../src/model/architectures/decoder.ts';
+import { decodingOf } from '../../../src/model/decoding.ts';
+import type { Feeds } from '../../../src/model/forms/form.ts';
+import { narrowFeeds } from '../../../src/model/precision.ts';
 import { continueText } from '../../../src/model/sample.ts';
+import { tensorsOf } from '../../../src/trainer/runtime.ts';
 import { createTextReader } from '../../../src/trainer/text-reader.ts';
 import { type DrawnDecoder, drawDecoder } from '../../support/drawn-decoders.ts';
-import { adamwSpec } from '../../support/ort-models.ts';
+import { adamwSpec, tinyLlama } from '../../support/ort-models.ts';
 import { readVectors } from '../../support/vectors.ts';
 
 interface Model {
@@ -32,17 +37,34 @@ const texts = [
 const likeliest = { temperature: 0, seed: 1 };
 
 /** A reader of a decoder with its adapter, beside the weights. */
-function open({ spec, adapter, tensors }: DrawnDecoder, capacity: number, first?: number) {
+function open(
+  { spec, adapter, tensors }: DrawnDecoder,
+  { capacity, first, isArranged }: { capacity: number; first: number; isArranged: boolean },
+) {
   const model = modelOf(adapter ? loraModel(spec, adapter) : spec);
   const all = [...model.tensors, ...(model.frozen ?? [])];
-  const feeds = all.map(({ name, shape }) => {
-    return [name, new Tensor('float32', tensors.get(name)!, shape)] as const;
-  });
+  const feeds = Object.fromEntries(
+    all.map(({ name, shape }) => [name, { elements: tensors.get(name)!, shape }]),
+  );
+  return openReader(model.decoding!, feeds, { capacity, first, isArranged });
+}
+
+function openReader(
+  decoding: Decoding,
+  feeds: Feeds,
+  { capacity, first, isArranged }: { capacity: number; first: number; isArranged: boolean },
+) {
+  const arranged = isArranged ? decoding.arrange(feeds) : { feeds };
+  const tensors = tensorsOf(nodeRuntime, arranged.feeds);
+  const rest = 'constants' in arranged ? { constants: arranged.constants } : {};
   return createTextReader({
     ort: nodeRuntime,
-    decoding: model.decoding!,
-    tensors: Object.fromEntries(feeds),
-    ...{ capacity, threads: 1, ...(first !== undefined && { first }) },
+    decoding,
+    tensors,
+    capacity,
+    first,
+    threads: 1,
+    ...rest,
   });
 }
 
@@ -59,10 +81,11 @@ async function write(
 }
 
 describe.each(texts)('$name', ({ prompt, tokens, ...model }) => {
-  it('writes the same', async () => {
+  it.each([false, true])('writes the same (arranged: %s)', async (isArranged) => {
     const longest = prompt.length + tokens.length;
     // less room at first, so that it has to grow
-    const reader = open(drawDecoder(model, longest), longest, 7);
+    const sizes = { capacity: longest, first: 7, isArranged };
+    const reader = open(drawDecoder(model, longest), sizes);
     expect(await write(reader, prompt, tokens.length)).toEqual(tokens);
     // another text through the same reader; what is left of the first is not seen
     const half = [...prompt, ...tokens.slice(0, tokens.length >> 1)];
@@ -70,6 +93,34 @@ describe.each(texts)('$name', ({ prompt, tokens, ...model }) => {
     expect(await write(reader, half, rest.length)).toEqual(rest);
     await reader.close();
   });
+});
+
+/** Limits of the difference, as a share of the largest logit: products with 8 bits round the rows to 8 bits too. */
+it.each([
+  ['q8', 0.05],
+  ['q4', 0.05],
+] as const)('quantized weights are multiplied as blocks (%s)', async (precision, most) => {
+  const spec = { ...tinyLlama, width: 64, headSize: 16, ffn: 96, deviation: 0.1 };
+  const decoder = llama(spec);
+  const params = initialParameters(spec, 3);
+  const { slots } = modelLayout(spec);
+  const tensors = frozenDecoder(decoder, precision);
+  const feeds = tensors.map((tensor) => {
+    const { offset, size } = slots.find(({ name }) => name === tensor.name)!;
+    return narrowFeeds(tensor, params.subarray(offset, offset + size));
+  });
+  const readers = [false, true].map((isArranged) => {
+    const sizes = { capacity: 12, first: 4, isArranged };
+    return openReader(decodingOf(decoder, { tensors }), Object.assign({}, ...feeds), sizes);
+  });
+  for (const tokens of [[1, 2, 3], [7], [5], [4]]) {
+    const [widened, arranged] = await Promise.all(readers.map((reader) => reader.read(tokens)));
+    const differences = widened!.map((value, i) => Math.abs(value - arranged![i]!));
+    const scale = Math.max(...widened!.map(Math.abs));
+    expect(scale).toBeGreaterThan(0);
+    expect(Math.max(...differences) / scale).toBeLessThan(most);
+  }
+  for (const reader of readers) await reader.close();
 });
 
 it.each([0, 8])('a trainer writes the same (text %i)', async (at) => {

@@ -202,6 +202,37 @@ export const widening = {
     },
     derive: 'a quantized tensor is frozen',
   },
+  blockProduct: {
+    infer: ([rows, bytes, scales], { bits }) => {
+      const [height, width] = rows!.shape;
+      const [outputs, blocks, size] = bytes!.shape;
+      const isWhole = width === BLOCK * blocks! && size === 4 * bits;
+      if (!isWhole || scales!.shape.join() !== `${outputs},${blocks}`) {
+        throw new TypeError(`[${rows!.shape}] cannot be multiplied with blocks [${bytes!.shape}]`);
+      }
+      return [{ dtype: 'f32', shape: [height!, outputs!] }];
+    },
+    emit: ({ inputs, outputs: [y], attributes: { bits }, to }) => {
+      const [outputs, blocks] = inputs[1]!.shape;
+      to.node(
+        'MatMulNBits',
+        inputs.map(({ name }) => name),
+        {
+          domain: 'com.microsoft',
+          attributes: {
+            K: { int: BLOCK * blocks! },
+            N: { int: outputs! },
+            bits: { int: bits },
+            block_size: { int: BLOCK },
+            // 8 bits are fast with rounded rows alone, 4 bits also with rows in f32
+            accuracy_level: { int: bits === 8 ? 4 : 1 },
+          },
+          outputs: [y!.name],
+        },
+      );
+    },
+    derive: 'a quantized tensor is frozen',
+  },
   piecedCrossEntropy: {
     infer: ([x, targets, ...parts]) => {
       const [rows, width] = x?.shape ?? [];
