@@ -4,9 +4,9 @@
  * MatMulNBits reads them, in programs that read one token.
  */
 import { halfToNumber } from '../tensor/dtype.ts';
-import type { FrozenTensor } from './architectures/architecture.ts';
+import type { Arranged, FrozenTensor } from './architectures/architecture.ts';
 import type { Decoder } from './architectures/decoder.ts';
-import type { Feed, Feeds } from './forms/form.ts';
+import type { Feed, Feeds } from './feeds.ts';
 import type { Graph } from './graph/builder.ts';
 import { BLOCK } from './graph/ops/widening.ts';
 import type { Recorder, Value } from './graph/rule.ts';
@@ -88,13 +88,6 @@ function blockProduct(graph: Recorder, rows: Value, weight: Weight): Value {
   if (!shifts) return product;
   const sums = reduceSum(reshape(rows, [rows.shape[0]!, -1, BLOCK]), [2]);
   return add(product, gemm(sums, shifts, { transB: true }));
-}
-
-/** Tensors for programs with arranged weights. */
-export interface Arranged {
-  readonly feeds: Feeds;
-  /** Returns the external constants of programs that read one token. */
-  constants(): Feeds;
 }
 
 /** Arranges the tensors of a decoder. Copies f32 weights. */

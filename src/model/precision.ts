@@ -8,7 +8,7 @@ import type { Precision } from '../run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf, toHalves } from '../tensor/dtype.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { FrozenTensor, Model, Weights } from './architectures/architecture.ts';
-import type { Feeds } from './forms/form.ts';
+import type { Feeds } from './feeds.ts';
 import type { Graph } from './graph/builder.ts';
 import { BLOCK } from './graph/ops/widening.ts';
 import type { Value } from './graph/rule.ts';

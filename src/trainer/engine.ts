@@ -1,7 +1,7 @@
 /** Runs the trainer threads behind one interface: a single thread, or several replicas that share the work. */
 
 import { TrainingError } from '../base/errors.ts';
-import type { Feeds } from '../model/forms/form.ts';
+import type { Feeds } from '../model/feeds.ts';
 import type {
   ArgumentOf,
   CallName,

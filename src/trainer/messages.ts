@@ -1,5 +1,6 @@
 /** Messages between the main thread and the trainer threads. */
-import type { Data, DataName, Feed, Feeds } from '../model/forms/form.ts';
+import type { Feed, Feeds } from '../model/feeds.ts';
+import type { Data, DataName } from '../model/forms/form.ts';
 import type { Half } from '../model/graph/lower.ts';
 import type { RangeUpdate } from '../model/training-program.ts';
 import type { TensorSlot } from '../tensor/params.ts';

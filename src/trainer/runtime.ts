@@ -1,7 +1,8 @@
 /** Wraps a build of onnxruntime for the trainer threads: tensors, results, rows of data, a check of half precision. */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import { type OpenStored, storeTokens } from '../model/data/tokens.ts';
-import type { Data, Feed, Feeds } from '../model/forms/form.ts';
+import type { Feed, Feeds } from '../model/feeds.ts';
+import type { Data } from '../model/forms/form.ts';
 import { createGraph } from '../model/graph/builder.ts';
 import { type Half, lower } from '../model/graph/lower.ts';
 import type { Value } from '../model/graph/rule.ts';

@@ -4,7 +4,8 @@
  */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { OpenStored } from '../model/data/tokens.ts';
-import type { DataName, Feed } from '../model/forms/form.ts';
+import type { Feed } from '../model/feeds.ts';
+import type { DataName } from '../model/forms/form.ts';
 import type {
   ArgumentOf,
   CallName,

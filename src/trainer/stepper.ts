@@ -1,6 +1,6 @@
 /** Training in one thread: many steps in one Loop; on WebGPU one step per call, with the state in GPU memory. */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
-import type { Feed, Feeds } from '../model/forms/form.ts';
+import type { Feed, Feeds } from '../model/feeds.ts';
 import { type DType, encodeModel, type OnnxGraph } from '../model/onnx.ts';
 import { halfToNumber } from '../tensor/dtype.ts';
 import type { Advance, Device, SingleTraining, TrainerCalls } from './messages.ts';

@@ -4,7 +4,7 @@ import { ConfigError } from '../base/errors.ts';
 import type { Decoding } from '../model/architectures/architecture.ts';
 import { dataFormOf, modelOf } from '../model/architectures/table.ts';
 import { cacheShape, PIECES } from '../model/decoding.ts';
-import type { Feeds } from '../model/forms/form.ts';
+import type { Feeds } from '../model/feeds.ts';
 import { createWindowReader, type TextReader } from '../model/sample.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Engine } from './engine.ts';

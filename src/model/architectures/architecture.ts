@@ -1,7 +1,6 @@
 /** The interface of a model architecture: its tensors, their initialization, predictions, and the losses of a batch. */
 import type { ModelSpec, Precision, Tiers } from '../../run/spec/model-spec.ts';
-import type { Arranged } from '../decoding-weights.ts';
-import type { Feeds } from '../forms/form.ts';
+import type { Feeds } from '../feeds.ts';
 import type { Value } from '../graph/rule.ts';
 import type { Shape } from '../onnx.ts';
 
@@ -41,6 +40,13 @@ export interface Batch {
 
 /** Returns a tensor of the model by name, as a value of the graph. */
 export type Weights = (name: string) => Value;
+
+/** Tensors for programs with arranged weights. */
+export interface Arranged {
+  readonly feeds: Feeds;
+  /** Returns the external constants of programs that read one token. */
+  constants(): Feeds;
+}
 
 /** Programs that read a text in pieces, with a cache of keys and values; see `decoding.ts`. */
 export interface Decoding {

@@ -2,26 +2,9 @@
 import { ConfigError } from '../../base/errors.ts';
 import type { Batch } from '../architectures/architecture.ts';
 import type { OpenStored, StoredTokens } from '../data/tokens.ts';
+import type { Feeds } from '../feeds.ts';
 import type { Graph } from '../graph/builder.ts';
 import type { Value, ValueType } from '../graph/rule.ts';
-
-/** Element arrays; u16 holds the bits of f16 numbers. */
-export type Elements =
-  | Float32Array
-  | Uint16Array
-  | Int32Array
-  | Int8Array
-  | Uint8Array
-  | BigInt64Array;
-
-/** A tensor for a model input. */
-export interface Feed {
-  readonly elements: Elements;
-  readonly shape: readonly number[];
-}
-
-/** Tensors by input name. */
-export type Feeds = Readonly<Record<string, Feed>>;
 
 /** The worker's training part, or the part it evaluates on. */
 export type DataName = 'shard' | 'validation';

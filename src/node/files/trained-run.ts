@@ -1,7 +1,7 @@
 /** Opens the model that a run has trained, and uses it: writes text, forecasts series, classifies pictures. */
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
-import type { Decoding } from '../../model/architectures/architecture.ts';
+import type { Arranged, Decoding } from '../../model/architectures/architecture.ts';
 import { frozenDecoder } from '../../model/architectures/decoder.ts';
 import { expertIndexOf } from '../../model/architectures/experts.ts';
 import { forecastsPerNumber, QUANTILES } from '../../model/architectures/patches.ts';
@@ -10,7 +10,6 @@ import { decoderOf, modelOf } from '../../model/architectures/table.ts';
 import { type Series, scaled, scaleOf } from '../../model/data/series.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
 import { decodingOf } from '../../model/decoding.ts';
-import type { Arranged } from '../../model/decoding-weights.ts';
 import { asNumbers } from '../../model/forms/table.ts';
 import { gptSpec, optimizerOf } from '../../model/from-settings.ts';
 import { modelLayout } from '../../model/parameters.ts';

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import type { Decoding } from '../../../src/model/architectures/architecture.ts';
 import { frozenDecoder } from '../../../src/model/architectures/decoder.ts';
 import { decodingOf } from '../../../src/model/decoding.ts';
-import type { Feeds } from '../../../src/model/forms/form.ts';
+import type { Feeds } from '../../../src/model/feeds.ts';
 import { narrowFeeds } from '../../../src/model/precision.ts';
 import { continueText } from '../../../src/model/sample.ts';
 import { tensorsOf } from '../../../src/trainer/runtime.ts';
