@@ -19,6 +19,8 @@ const TEXT = 'Once upon a time, in a village by the sea, there lived an old cloc
 
 interface Written {
   readonly seconds: number;
+  /** Processor time, in seconds. */
+  readonly cpu: number;
   readonly tokens: readonly number[];
 }
 
@@ -60,10 +62,12 @@ const writers = new Map(
 
 const ours: Write = async (threads) => {
   const tokens: number[] = [];
-  const begun = performance.now();
+  const [begun, used] = [performance.now(), process.cpuUsage()];
   const request = { prompt, length, temperature: 0, seed: 1 };
   await writers.get(String(threads))!.write(request, (token) => tokens.push(token));
-  return { seconds: (performance.now() - begun) / 1000, tokens };
+  const { user, system } = process.cpuUsage(used);
+  const seconds = (performance.now() - begun) / 1000;
+  return { seconds, cpu: (user + system) / 1e6, tokens };
 };
 
 /** The peer, loaded once. */
@@ -98,6 +102,7 @@ const peer = python === undefined ? undefined : await openPeer(python);
 console.log(`prompt of ${prompt.length} tokens, ${length} new ones, median of ${values.texts}`);
 for (const threads of values.threads.map(Number)) {
   const speeds = { ours: [] as number[], peer: [] as number[] };
+  const costs = { ours: [] as number[], peer: [] as number[] };
   // the first text of each is warm-up: programs are compiled
   for (let text = 0; text <= Number(values.texts); text++) {
     const own = await ours(threads);
@@ -106,12 +111,19 @@ for (const threads of values.threads.map(Number)) {
     if (other && !isSame && isExact) throw new Error('the texts differ');
     if (text === 0) continue;
     speeds.ours.push(own.tokens.length / own.seconds);
-    if (other) speeds.peer.push(other.tokens.length / other.seconds);
+    costs.ours.push((1000 * own.cpu) / own.tokens.length);
+    if (!other) continue;
+    speeds.peer.push(other.tokens.length / other.seconds);
+    costs.peer.push((1000 * other.cpu) / other.tokens.length);
   }
   const [own, other] = [median(speeds.ours), speeds.peer.length > 0 ? median(speeds.peer) : 0];
   const beside =
     other > 0 ? `, ${values.peer} ${other.toFixed(1)}: ${(own / other).toFixed(2)}x` : '';
   console.log(`${threads} thread(s): ${own.toFixed(1)} tokens/s${beside}`);
+  const [cost, otherCost] = [median(costs.ours), other > 0 ? median(costs.peer) : 0];
+  const ratio =
+    other > 0 ? `, ${values.peer} ${otherCost.toFixed(1)}: ${(otherCost / cost).toFixed(2)}x` : '';
+  console.log(`  processor time of a token: ${cost.toFixed(1)} ms${ratio}`);
 }
 peer?.close();
 for (const writer of writers.values()) await writer.close();

@@ -45,10 +45,10 @@ def main():
                 models[threads] = llama_cpp.Llama(target, **options)
             model = models[threads]
             model.reset()
-            started = time.perf_counter()
+            started, used = time.perf_counter(), time.process_time()
             written = model.generate(asked["prompt"], top_k=1, temp=0.0, repeat_penalty=1.0)
             tokens = list(itertools.islice(written, asked["length"]))
-            say({"seconds": time.perf_counter() - started, "tokens": tokens})
+            say({"seconds": time.perf_counter() - started, "cpu": time.process_time() - used, "tokens": tokens})
 
 
 main()

@@ -39,9 +39,10 @@ def main():
         torch.set_num_threads(asked["threads"])
         prompt = torch.tensor([asked["prompt"]])
         whole = {"input_ids": prompt, "attention_mask": torch.ones_like(prompt)}
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         written = model.generate(**whole, max_new_tokens=asked["length"], do_sample=False)
-        say({"seconds": time.perf_counter() - started, "tokens": written[0, prompt.shape[1] :].tolist()})
+        answer = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - used}
+        say({**answer, "tokens": written[0, prompt.shape[1] :].tolist()})
 
 
 main()
