@@ -93,17 +93,16 @@ function blockProduct(graph: Recorder, rows: Value, weight: Weight): Value {
 /** Arranges the tensors of a decoder. Copies f32 weights. */
 export function arrange(decoder: Decoder, stored: readonly FrozenTensor[], feeds: Feeds): Arranged {
   const weights = [...weightsOf(decoder, stored).values()];
-  const transposedFeeds = weights
-    .filter(({ bits }) => bits === 32)
-    .map(({ tensor: { name } }) => [name, transposed(feeds[name]!)]);
+  // closures keep `all` alone, so that f32 weights can be freed as they were
+  const all = withTransposed(feeds, weights);
   return {
-    feeds: { ...feeds, ...Object.fromEntries(transposedFeeds) },
+    feeds: all,
     constants: () =>
       Object.fromEntries(
         weights
           .filter(({ bits }) => bits !== 32)
           .flatMap((weight) => {
-            const parts = partsOf(weight.tensor).map(({ name }) => feeds[name]!.elements);
+            const parts = partsOf(weight.tensor).map(({ name }) => all[name]!.elements);
             const arrays = weight.bits === 8 ? arranged8(parts) : arranged4(parts);
             return constantsOf(weight).map(({ name, shape }, i) => [
               name,
@@ -112,6 +111,12 @@ export function arrange(decoder: Decoder, stored: readonly FrozenTensor[], feeds
           }),
       ),
   };
+}
+
+function withTransposed(feeds: Feeds, weights: readonly Weight[]): Feeds {
+  const wide = weights.filter(({ bits }) => bits === 32);
+  const entries = wide.map(({ tensor: { name } }) => [name, transposed(feeds[name]!)]);
+  return { ...feeds, ...Object.fromEntries(entries) };
 }
 
 function transposed({ elements, shape: [rows, columns] }: Feed): Feed {

@@ -82,7 +82,8 @@ async function decodingWith(
   const { slots } = modelLayout(model);
   const trained = new Map(
     slots.map(({ name, shape, offset, size }) => {
-      return [name, { elements: params.subarray(offset, offset + size), shape }] as const;
+      // copies, so that the vector can be freed
+      return [name, { elements: params.slice(offset, offset + size), shape }] as const;
     }),
   );
   if (adapter === undefined && spec.tiers === undefined) {
