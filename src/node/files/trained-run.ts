@@ -76,7 +76,7 @@ const FIRST_CAPACITY = 256;
 
 /** Returns the programs of a published model with trained `params`, and their tensors. */
 async function decodingWith(
-  { model, frozen, spec, adapter, precision }: BaseModel,
+  { model, frozen, spec, adapter, tier, precision }: BaseModel,
   params: Float32Array,
 ): Promise<Arranged & { readonly decoding: Decoding }> {
   const { slots } = modelLayout(model);
@@ -86,7 +86,7 @@ async function decodingWith(
       return [name, { elements: params.slice(offset, offset + size), shape }] as const;
     }),
   );
-  if (adapter === undefined && spec.tiers === undefined) {
+  if (!adapter && !tier) {
     const decoder = decoderOf(spec);
     const tensors = frozenDecoder(decoder, precision);
     const decoding = decodingOf(decoder, { tensors });
