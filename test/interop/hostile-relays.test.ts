@@ -27,6 +27,7 @@ for (const { name, version, install, isInstalled, start } of thirdParties) {
         rounds: 3,
         sync: { strategy: 'strict', workers: 3 } as const,
         waitFor: 3,
+        joinTimeoutMs: 20_000,
       };
       const members = [0, 1, 2].map((index) =>
         startMember({ index, relays: [other.url, honest.url], plan, trainMs: 200 }),
