@@ -142,7 +142,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Creates a worker's folder if there is none. Throws a ConfigError (`run/folder`) if that fails. */
+/** Creates the run folder of a worker unless it exists. Throws a ConfigError (`run/folder`) if the disk refuses it. */
 export async function makeRunFolder(dir: string): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
     throw new ConfigError('run/folder', `cannot create the run folder ${dir}`, {
