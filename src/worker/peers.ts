@@ -69,8 +69,8 @@ function noPeers(have: number, session: Session): RelayError {
 }
 
 /**
- * Waits until the cohort has reported its final state, or FAREWELL_MS; one heartbeat interval longer on rate-limited
- * relays.
+ * Waits until the cohort has reported its final state and relays have the last updates of this worker, which later
+ * workers need, or FAREWELL_MS; one heartbeat interval longer on rate-limited relays.
  */
 export async function hearPeers(
   state: WorkerState,
@@ -86,7 +86,7 @@ export async function hearPeers(
   while (plan.hearsFinalStates && silent() && clock.now() < deadlineMs) {
     await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
-  await within(published, deadlineMs - clock.now(), clock, signal);
+  await within(Promise.all([published, wire.resend()]), deadlineMs - clock.now(), clock, signal);
 }
 
 /** Returns the workers with a fresh heartbeat, ascending, always including this one. */

@@ -128,6 +128,7 @@ export function fakePorts(
     },
     open: ({ event }) => contribution(ME, JSON.parse(event.content)).delta,
     lacksWork: () => false,
+    resend: async () => undefined,
     renew: async (event) => event,
     send({ event }) {
       sent.push(event);

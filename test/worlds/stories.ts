@@ -169,6 +169,69 @@ export const stories: Readonly<Record<string, World>> = {
         { fault: 'leaves', worker: 0, at: 5.909 },
       ],
     },
+  'the only relay deleted the last updates, and members behind a partition waited for them after their authors had finished':
+    {
+      ...{ ...world, seed: 7411, workers: 5, founders: 4, relays: 1, rounds: 2 },
+      dialects: ['nostream'],
+      trainSeconds: [8.889715148601681, 10.964846208991426],
+      faults: [
+        {
+          ...{ fault: 'relay-deletes', relay: 0 },
+          ...{ at: 4.726, seconds: 42.715, strength: 36.50216729321983 },
+        },
+        { fault: 'partition', at: 14.489, seconds: 47.124, workers: [3, 4], relays: [] },
+      ],
+    },
+  'a full disk kept a member away while the only relay deleted updates of a decided round': {
+    ...{ ...world, seed: 9924, workers: 5, founders: 5, relays: 1, rounds: 3 },
+    document: { committee: { size: 5 }, contributors: 5 },
+    trainSeconds: [13.439417766872793, 18.113584013617675],
+    faults: [
+      { fault: 'disk-full', worker: 4, at: 38.619, seconds: 44.307 },
+      {
+        ...{ fault: 'relay-deletes', relay: 0 },
+        ...{ at: 23.173, seconds: 35.962, strength: 19.874216647003777 },
+      },
+    ],
+  },
+  'a killed member came back to a decided round, and the only relay had deleted its updates': {
+    ...{ ...world, seed: 7820, workers: 3, founders: 3, relays: 1, rounds: 2 },
+    dialects: ['nostream'],
+    document: {
+      ...{ committee: { size: 4 }, checkpoint: { every: 3, keep: 2 } },
+      beacon: { kind: 'block', lagSeconds: 181, chain: 'eip155:1' },
+    },
+    trainSeconds: [12.407648784574121, 16.51097435248009],
+    faults: [
+      {
+        ...{ fault: 'relay-deletes', relay: 0 },
+        ...{ at: 1.991, seconds: 28.392, strength: 52.55362955795135 },
+      },
+      {
+        ...{ fault: 'killed', worker: 0, at: 24.311 },
+        ...{ moment: 'torn-write', writes: 1, awaySeconds: 41.136 },
+      },
+      { fault: 'disk-lost', worker: 1, at: 12.214, awaySeconds: 18.864, writes: 1 },
+    ],
+  },
+  'a member lost its disk and the only relay its update, without which the round could not end': {
+    ...{ ...world, seed: 9816, workers: 3, founders: 3, relays: 2, rounds: 3 },
+    dialects: ['nostream', 'nostream'],
+    document: { sessions: true },
+    trainSeconds: [14.965828970540315, 22.99578761507088],
+    faults: [
+      { fault: 'relay-dies', relay: 0, at: 1.308, seconds: 43.733 },
+      { fault: 'disk-lost', worker: 0, at: 27.551, awaySeconds: 56.612, writes: 1 },
+      {
+        ...{ fault: 'relay-deletes', relay: 1 },
+        ...{ at: 14.424, seconds: 29.19, strength: 52.91735985141713 },
+      },
+      {
+        ...{ fault: 'relay-swallows', relay: 1 },
+        ...{ at: 0.363, seconds: 54.045, strength: 0.4362417709315196 },
+      },
+    ],
+  },
   'a worker decided a round by other votes than the next outcome lists, and its records did not prove their committee':
     {
       ...{ ...world, seed: 2890, workers: 4, founders: 3, relays: 1, rounds: 2 },

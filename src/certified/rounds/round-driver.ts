@@ -228,7 +228,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         return;
       }
       case 'resend':
-        return control.resend(effect.ids);
+        return control.resend([...effect.ids, ...this.#held()]);
       case 'compose':
         return this.#pending.attempt('compose', () =>
           this.#judge.compose(effect, this.#machine.held),
@@ -249,10 +249,16 @@ class RoundDriver implements DrivenRound, JudgeHost {
         return this.#accuse(effect.fault.events);
       case 'stalled':
         this.#archivedVotes.ask();
+        control.resend(this.#held());
         return this.#tellStall(effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
     }
+  }
+
+  /** Returns the contributions that others may lack: the round stalls, or a member comes back to it. */
+  #held(): readonly EventId[] {
+    return this.#machine.held.map(({ manifest }) => manifest);
   }
 
   /** Returns the signal that stops sending a message; undefined if others need the message after the decision. */

@@ -82,6 +82,7 @@ export function createWire(
       const bits = committedBits({ id, tags: draft.tags });
       return bits < relays.workFor(draft.kind) && isWorkable(draft);
     },
+    resend: resend.all,
     renew({ id, kind, created_at, tags, content }) {
       resend.forget(id);
       const nowSeconds = Math.floor(options.clock.now() / 1000);
@@ -323,7 +324,18 @@ function createResender(relays: RelaySet, send: (sealed: Sealed) => Sending, sig
     return settled.finally(() => underWay.get(event.id) === settled && underWay.delete(event.id));
   }
 
+  /** One check at a time per relay, so that a relay that reconnects often is not flooded. Never rejects. */
+  async function missing(relay: string): Promise<void> {
+    if (latest.length === 0 || resending.has(relay)) return;
+    resending.add(relay);
+    // rejects if closed meanwhile
+    await sendMissing(relay).catch(() => undefined);
+    resending.delete(relay);
+  }
+
   return {
+    /** Updates that are on their way are not sent again. */
+    all: async () => underWay.size === 0 && Promise.all(relays.readRelays.map(missing)),
     sent(sealed: Sealed, sending: Sending): void {
       void watch(sealed, sending);
       latest = [...latest.filter(({ event }) => event.id !== sealed.event.id), sealed].slice(
@@ -338,12 +350,7 @@ function createResender(relays: RelaySet, send: (sealed: Sealed) => Sending, sig
     connected(relay: string): void {
       const isBack = known.has(relay);
       known.add(relay);
-      // one check at a time per relay, so that a relay that reconnects often is not flooded
-      if (!isBack || latest.length === 0 || resending.has(relay)) return;
-      resending.add(relay);
-      void sendMissing(relay)
-        .catch(() => undefined) // closed meanwhile
-        .finally(() => resending.delete(relay));
+      if (isBack) void missing(relay);
     },
   };
 }

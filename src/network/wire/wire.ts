@@ -113,6 +113,8 @@ export interface Wire {
   renew(event: SignedEvent): Promise<SignedEvent>;
   /** Adds an update to the open round and sends it. */
   send(sealed: Sealed): Sending;
+  /** Sends this worker's newest updates again to relays that have lost them. Never rejects. */
+  resend(): Promise<unknown>;
   readonly relays: readonly string[];
   reachable(): readonly string[];
   /** Returns one line per relay that is at fault now, beginning with its address. */
