@@ -52,7 +52,7 @@ async function open(workBits = 0) {
     await clock.advance(0);
     return resent;
   };
-  return { clock, wire, sealed, comesBack };
+  return { clock, wire, sealed, resent, comesBack };
 }
 
 it('has the same content and tags, and a date after the one before even within a second', async () => {
@@ -86,5 +86,17 @@ it('is resent to relays that come back without it; the event before it never aga
   expect(await comesBack()).toEqual([]);
   wire.send(again);
   expect(await comesBack()).toEqual([again.event.id]);
+  await wire.close();
+});
+
+it('is resent at the end of a run, unless it is on its way', async () => {
+  const { wire, sealed, resent } = await open();
+  await wire.resend();
+  const { settled } = wire.send(sealed);
+  await wire.resend();
+  expect(resent).toEqual([]);
+  await settled;
+  await wire.resend();
+  expect(resent).toEqual([sealed.event.id]);
   await wire.close();
 });
