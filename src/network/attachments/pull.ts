@@ -189,7 +189,8 @@ export class PullJob implements Pull {
     }
     if (!isNew) return;
     this.#newestMs = this.#options.clock.now();
-    this.#eventBytes += JSON.stringify(event).length;
+    // base64 needs no escapes
+    this.#eventBytes += JSON.stringify({ ...event, content: '' }).length + event.content.length;
     const whole = this.#assemblies.filter(({ received, count }) => received === count);
     if (whole.length >= this.#need) this.#finish();
   }

@@ -16,6 +16,7 @@ import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelayInfo } from '../../network/transport/limits.ts';
 import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
 import {
+  isLoopbackRelay,
   isPublicIp,
   parseRelayUrls,
   relaysOfKey,
@@ -44,10 +45,15 @@ export const openPublicSocket: OpenSocket = (url) => open(url, { lookup: publicL
 const isEvent = (message: Buffer): boolean =>
   /^\s*\[\s*"EVENT"/.test(message.toString('latin1', 0, 64));
 
+/** Masks protect caches on the way (RFC 6455, section 10.3): inside TLS and on this machine there are none. */
+const withoutMask = (mask: Buffer): void => void mask.fill(0);
+
 const open = (url: string, how: { readonly lookup?: LookupFunction }): Socket => {
+  const isDirect = url.startsWith('wss:') || isLoopbackRelay(url);
   const ws = new WebSocket(url, {
     maxPayload: MAX_PAYLOAD_BYTES,
     perMessageDeflate: false,
+    ...(isDirect && { generateMask: withoutMask }),
     ...how,
   });
   const socket: Socket = {
