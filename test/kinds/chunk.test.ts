@@ -44,6 +44,11 @@ test.each<[string, Partial<typeof value>]>([
   ['an index beyond the count', { index: 3 }],
   ['a count that does not follow from the length', { count: 4 }],
   ['a chunk in the middle that is short', { index: 1 }],
+  ['a letter of another alphabet', { data: 'AQID-A==' }],
+  ['a letter beyond ASCII', { data: 'AQIDé\ud83d==' }],
+  ['a break of lines', { data: 'AQI\nBA==' }],
+  ['padding in the middle', { data: 'AQ==BA==' }],
+  ['padding alone', { data: '====' }],
   ['a last chunk that is long', { data: 'AQIDBAU=' }],
   ['more chunks than there can be', { count: 65_537, bytes: 65_537 * 45_056 }],
   [
