@@ -23,7 +23,7 @@ import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisi
 import type { Hashing } from './decisions/evidence.ts';
 import { groupNamed } from './decisions/groups.ts';
 import { pathOf } from './decisions/replay.ts';
-import { slicesOfRun, tierOf } from './decisions/slices.ts';
+import { tierOf } from './decisions/slices.ts';
 import { memoryStates, unknownOrigin } from './features/disclosure.ts';
 import type { FeatureMachine, RecomputationTrainers } from './features/feature.ts';
 import { statesOn } from './features/rerun.ts';
@@ -177,7 +177,6 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
     packing,
     eventBudget,
     maxContainerBytes: spec.limits.payloadBytes,
-    sliceEnds: slicesOfRun(spec)?.slices.map(({ to }) => to),
   });
   const plan = { ...planOf(settings, {}), ...options.plan };
   const ports = { clock, trainer, wire, store, report, createSha256 };

@@ -54,7 +54,7 @@ export function createCertifiedStrategy(
   const { plan, ports } = session;
   const strategy: RoundStrategy<CertifiedState> = {
     digestOf: ({ head }) => head.modelRoot,
-    sliceDigestsOf: ({ head, params }) => localSliceRoots({ ...head, params, spec: member.spec }),
+    sliceDigestsOf: ({ head, params }) => localSliceRoots({ ...head, params }),
     membersIn: ({ head }) => head.ledger.members.length,
     async prepare(state) {
       if (state.round < plan.rounds && !member.attendance.hasLeft) return { state, isOver: false };

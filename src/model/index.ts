@@ -43,6 +43,5 @@ export {
   expertRanges,
   initialParameters,
   modelLayout,
-  sliceRanges,
 } from './parameters.ts';
 export { type CompileOptions, compileTraining, type TrainingProgram } from './training-program.ts';

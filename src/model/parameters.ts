@@ -8,7 +8,10 @@ import type { HiddenMatrix } from './optimizers/optimizer.ts';
 import type { StatisticRange } from './optimizers/statistics.ts';
 
 /** Lays out all tensors end to end: by slice, if the model has tiers, then by code point of their names. */
-export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
+export function modelLayout(spec: AnyModel): Layout {
+  const layout = createLayout(sorted(spec));
+  return tiersOf(spec) ? { ...layout, slices: rangesBySlice(fullModelOf(spec)) } : layout;
+}
 
 /** Returns the number of trained parameters of a model. */
 export const countParameters = (spec: AnyModel): number => modelLayout(spec).size;
@@ -38,17 +41,14 @@ const sorted = (spec: AnyModel): readonly TensorSpec[] =>
     (a, b) => (a.slice ?? 0) - (b.slice ?? 0) || compareCodePoints(a.name, b.name),
   );
 
-/** Returns the range of each slice in the parameter vector; a tier has the first ones. Empty without tiers. */
-export const sliceRanges = (spec: AnyModel): readonly Range[] =>
-  tiersOf(spec) ? rangesBySlice(spec) : [];
-
 /** Returns the range of the shared tensors, then of each expert in order. Empty for a model without experts. */
 export const expertRanges = (spec: AnyModel): readonly Range[] =>
   expertsOf(spec) ? rangesBySlice(spec) : [];
 
 function rangesBySlice(spec: AnyModel): readonly Range[] {
-  const { slots, size } = modelLayout(spec);
-  const slices = sorted(spec).map(({ slice }) => slice ?? 0);
+  const tensors = sorted(spec);
+  const { slots, size } = createLayout(tensors);
+  const slices = tensors.map(({ slice }) => slice ?? 0);
   const starts = slots.filter((_, i) => i === 0 || slices[i] !== slices[i - 1]);
   return starts.map(({ offset }, i) => ({ from: offset, to: starts[i + 1]?.offset ?? size }));
 }

@@ -4,9 +4,9 @@ import { systemClock, withScope } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
 import { measuringReporter, whileSlow } from '../base/slow.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
-import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
+import { tiersOf } from '../model/architectures/table.ts';
 import type { Tokenizer } from '../model/data/tokens.ts';
-import { fullModelOf, initialParameters, modelLayout, sliceRanges } from '../model/parameters.ts';
+import { fullModelOf, initialParameters, modelLayout } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -183,21 +183,15 @@ function sendingOf(
   { model }: Task,
   { maxPayloadBytes }: Pick<Protocol, 'maxPayloadBytes'>,
 ) {
-  const full = fullModelOf(model);
-  const modelTiers = tiersOf(model);
-  const helpers = modelTiers?.even && {
-    count: modelTiers.count,
-    rotation: helperRotation,
-    tier: modelTiers.tier,
-  };
+  const { count = 0, tier = 0, even } = tiersOf(model) ?? {};
   return {
     run,
     peers,
     packing,
     eventBudget,
-    maxContainerBytes: maxPayloadBytes ?? mostPayloadBytes(modelLayout(full)),
-    ...(tiers > 0 && { sliceEnds: sliceRanges(full).map(({ to }) => to), features: tierFeatures }),
-    ...(helpers && { helpers, features: helperFeatures }),
+    maxContainerBytes: maxPayloadBytes ?? mostPayloadBytes(modelLayout(fullModelOf(model))),
+    ...(tiers > 0 && { features: tierFeatures }),
+    ...(even && { helpers: { count, rotation: helperRotation, tier }, features: helperFeatures }),
   };
 }
 
@@ -265,20 +259,12 @@ function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array 
   );
 }
 
-/** Returns the slices that a worker stores of a model with tiers; a helper stores all of them. */
-function localTiers(model: AnyModel): NonNullable<Plan['tiers']> {
-  const { tier, even } = tiersOf(model)!;
-  const full = fullModelOf(model);
-  const { size } = modelLayout(full);
-  return { slices: sliceRanges(storedModel(model)), size, ...(even && { tier }) };
-}
-
 const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   runtime: task.data.kind === 'regression' ? `${settings.model}-regression` : settings.model,
   tokensPerExample: task.tokensPerExample,
   bytesPerToken: task.text?.bytesPerToken ?? 0,
   evaluate: settings.evaluate && task.data.validation !== undefined,
-  ...(settings.tiers > 0 && { tiers: localTiers(task.model) }),
+  ...(settings.helperRotation > 0 && { tier: tiersOf(task.model)?.tier }),
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,
   fingerprint: settingsFingerprint(settings, task.base ?? task.imported),

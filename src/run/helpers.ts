@@ -19,13 +19,11 @@ export const helperFeatures = featureSet(['widths'], {
   },
 });
 
-interface SliceFeature {
+/** What a contribution reports of its slices, in any run with tiers. */
+export interface SliceFeature {
   readonly rings: readonly Digest[];
   readonly tier?: number;
 }
-
-/** Returns the tier that a contribution reports. */
-export const reportedTier = (widths: SliceFeature | undefined): number | undefined => widths?.tier;
 
 /** How a run with helpers is divided: into 2^count slices of equal width. */
 export interface HelperSlicing {

@@ -3,6 +3,7 @@
 import { toHex, utf8 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { type CreateSha256, createSha256 } from '../base/hash.ts';
+import type { Range } from './partial-vector.ts';
 
 /** f32 for all models trained here; f64 for states of the Python reference. */
 export type Vector = Float32Array | Float64Array;
@@ -21,7 +22,20 @@ export interface TensorSlot {
 export interface Layout {
   readonly slots: readonly TensorSlot[];
   readonly size: number;
+  /** Slices of the full model, if it has MatFormer tiers; the layout of a smaller tier has the first ones. */
+  readonly slices?: readonly Range[];
 }
+
+/** Returns the slices of the full model; without tiers all parameters are one slice. */
+export const slicesOf = ({ slices, size }: Omit<Layout, 'slots'>): readonly Range[] =>
+  slices ?? [{ from: 0, to: size }];
+
+/** Returns the slices that a layout has. */
+export const localSlices = (layout: Omit<Layout, 'slots'>): readonly Range[] =>
+  slicesOf(layout).filter(({ to }) => to <= layout.size);
+
+/** Returns the number of parameters of the full model. */
+export const fullSize = (layout: Omit<Layout, 'slots'>): number => slicesOf(layout).at(-1)!.to;
 
 /** Parameters: one flat vector with the layout of its tensors. */
 export interface Params {

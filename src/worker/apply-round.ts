@@ -13,7 +13,13 @@ import type { CompletionReason, Sync } from '../run/aggregation.ts';
 import type { Contribution } from '../run/contribution.ts';
 import { type Digest, roundName, type WorkerId } from '../run/ids.ts';
 import { shortName } from '../run/worker-names.ts';
-import { allFinite, createLayout, type Params, type Vector } from '../tensor/params.ts';
+import {
+  allFinite,
+  createLayout,
+  localSlices,
+  type Params,
+  type Vector,
+} from '../tensor/params.ts';
 import { CHUNK_LENGTH, type Range, rangeOfPartial } from '../tensor/partial-vector.ts';
 import type { RoundSummary } from './events.ts';
 import { assertCompany, liveWorkers, RELAY_HINT, relaysAreAtFault } from './peers.ts';
@@ -219,7 +225,7 @@ export async function applyRound<S extends WorkerState>(
     params: next,
     momentum: stepped.momentum,
     norms,
-    ...(plan.tiers && { outerNorms }),
+    ...(params.layout.slices && { outerNorms }),
     residual: counts ? leftOver(state, start, mean, session) : unsent(state, start, session),
     unpacked: undefined,
     cohort: accepted,
@@ -318,10 +324,9 @@ export async function evaluate(
   };
 }
 
-/** Returns the parameters of each local slice; all parameters at once in a run without tiers. */
-export function partsOf(params: Params, { tiers }: Pick<Plan, 'tiers'>): readonly Params[] {
-  return tiers ? tiers.slices.map((slice) => partOf(params, slice)) : [params];
-}
+/** Returns the parameters of each local slice. */
+export const partsOf = (params: Params): readonly Params[] =>
+  localSlices(params.layout).map((slice) => partOf(params, slice));
 
 function partOf({ layout, values }: Params, { from, to }: Range): Params {
   const slots = layout.slots.filter(({ offset }) => from <= offset && offset < to);
@@ -330,7 +335,12 @@ function partOf({ layout, values }: Params, { from, to }: Range): Params {
 
 type RulesOfRows = Pick<Plan, 'normBound' | 'normalize' | 'aggregation'>;
 
-type Means = { readonly meanOf?: MeanRule; readonly seed?: string };
+type Means = {
+  readonly meanOf?: MeanRule;
+  readonly seed?: string;
+  /** Ranges that are bounded and averaged on their own; default the local slices of a model with tiers. */
+  readonly parts?: readonly Range[] | undefined;
+};
 
 /**
  * Returns the mean of the contributions, each bounded by the typical norms of recent rounds, slice by slice; `typical`
@@ -339,15 +349,15 @@ type Means = { readonly meanOf?: MeanRule; readonly seed?: string };
 export function boundedMean(
   rows: readonly UnboundedRow[],
   last: { readonly params: Params; readonly histories: readonly (readonly number[])[] },
-  plan: Pick<Plan, 'tiers'> & RulesOfRows,
-  means: Means,
+  plan: RulesOfRows,
+  { parts, ...means }: Means,
 ): { readonly mean: Aggregate; readonly typical: readonly number[] } {
   const { params, histories } = last;
-  if (!plan.tiers) {
+  const slices = parts ?? (params.layout.slices && localSlices(params.layout));
+  if (!slices) {
     const part = meanOfPart(rows, params, histories[0] ?? [], plan, means);
     return { mean: part.mean, typical: [part.typical] };
   }
-  const { slices } = plan.tiers;
   const mean = new Float64Array(params.layout.size);
   const moved: number[] = [];
   const typical = slices.map((slice, i) => {

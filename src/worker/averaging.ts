@@ -9,7 +9,7 @@ import type { RoundInbox } from '../network/wire/wire.ts';
 import { ruleForms } from '../run/aggregation.ts';
 import type { Digest } from '../run/ids.ts';
 import { fullName } from '../run/worker-names.ts';
-import { type Params, stateDigest } from '../tensor/params.ts';
+import { fullSize, type Params, stateDigest } from '../tensor/params.ts';
 import { applyRound, collect, partsOf } from './apply-round.ts';
 import { assignChunks } from './chunk-assignment.ts';
 import { assertNotLate } from './peers.ts';
@@ -43,13 +43,13 @@ export function createAveraging<S extends WorkerState = WorkerState>(
   /** Cached, since heartbeats, the next round and its summary need the digest of the same parameters. */
   const digestsOf = ({ params }: Pick<S, 'params'>): readonly Digest[] => {
     const digests =
-      known.get(params) ??
-      partsOf(params, plan).map((part) => stateDigest(part, ports.createSha256));
+      known.get(params) ?? partsOf(params).map((part) => stateDigest(part, ports.createSha256));
     known.set(params, digests);
     return digests;
   };
   const digestOf = (state: Pick<S, 'params'>): Digest => digestsOf(state)[0]!;
-  const sliceDigestsOf = (state: Pick<S, 'params'>) => (plan.tiers ? digestsOf(state) : undefined);
+  const sliceDigestsOf = (state: Pick<S, 'params'>) =>
+    state.params.layout.slices && digestsOf(state);
   return {
     digestOf,
     sliceDigestsOf,
@@ -104,7 +104,7 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
   const { round, params, sent, cohort } = state;
   const roster = sent?.roster ?? cohort ?? peers;
   const owners = roster.length === 0 ? 0 : plan.owners;
-  const { size } = plan.tiers ?? params.layout;
+  const size = fullSize(params.layout);
   return {
     base,
     roster,

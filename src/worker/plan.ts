@@ -7,7 +7,6 @@ import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
 import { assertPlayable } from '../run/removed.ts';
 import { aggregationOf, fixedLocalSteps, type LocalSteps, type Settings } from '../run/settings.ts';
 import { type SettingsFingerprint, settingsFingerprint } from '../run/settings-fingerprint.ts';
-import type { Range } from '../tensor/partial-vector.ts';
 
 /** Settings that a plan takes over unchanged. */
 const taken = [
@@ -37,15 +36,8 @@ export interface Plan extends Pick<Settings, (typeof taken)[number]> {
   readonly fingerprint?: SettingsFingerprint | undefined;
   readonly localSteps: LocalSteps;
   readonly outer: OuterSettings;
-  /** In a run with tiers: the slices that this worker has, and how many values the full model has. */
-  readonly tiers:
-    | {
-        readonly slices: readonly Range[];
-        readonly size: number;
-        /** Tier that this worker trains, if the run has helpers. */
-        readonly tier?: number;
-      }
-    | undefined;
+  /** Tier that this worker trains, if the run has helpers. */
+  readonly tier?: number | undefined;
   /** Maximum weight of a contribution, in examples. */
   readonly weightCap: number;
   readonly aggregation: Aggregation;
@@ -89,7 +81,6 @@ const usual = {
   residual: 'feedback',
   owners: 0,
   fragments: 1,
-  tiers: undefined,
   weights: 'equal',
   weightCap: 1,
   normalize: 'workers',

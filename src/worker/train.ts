@@ -154,11 +154,11 @@ async function trainAndSeal<S extends WorkerState>(
   report({ type: 'trained', round, loss, tokens, seconds });
 
   const fields = { round, base, assignment, parent, steps, examples };
-  const tier = plan.tiers?.tier;
+  const { tier } = plan;
   const features = {
     ...manifestTelemetry(loss, trainer.device, measuredBefore(state)),
     ...(sliceDigests && {
-      widths: { rings: sliceDigests, ...(tier !== undefined && { tier: tier }) },
+      widths: { rings: sliceDigests, ...(tier !== undefined && { tier }) },
     }),
     ...(await commit?.({ delta, moments: trained.moments })),
   };

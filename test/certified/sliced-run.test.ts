@@ -10,12 +10,12 @@ import {
   startOf,
   withoutModel,
 } from 'nostrain/certified/parts';
+import { layoutOfRun } from 'nostrain/model';
 import { nativeCrypto as crypto } from 'nostrain/node';
 import type { Outcome } from 'nostrain/run';
 import { createLayout } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import { openingOf } from '../../src/certified/decisions/chain.ts';
-import { slicesOfRun } from '../../src/certified/decisions/slices.ts';
 import { recordRun } from '../../src/certified/records/replay-run.ts';
 import { certifiedSpec, generateRun } from '../support/certified-run.ts';
 import { evidenceOf, runOnce } from '../support/eventful-run.ts';
@@ -55,7 +55,7 @@ describe('a run with tiers', () => {
       },
     );
     expect(report).toMatchObject({ ok: true, rounds: 3, modelRoot: made.state.modelRoot });
-    const slices = slicesOfRun(spec)!.slices;
+    const slices = layoutOfRun(spec).slices!;
     const roots = made.state.sliceRoots!;
     expect(slices).toHaveLength(TIERS + 1);
     expect(stored).toEqual(slices.map(({ from, to }, i) => `${i} ${roots[i]} ${8 * (to - from)}`));
@@ -100,7 +100,7 @@ describe('a run with tiers', () => {
   });
 
   it('is checked by a worker of a small tier in the slices that it has', async () => {
-    const [first] = slicesOfRun(spec)!.slices;
+    const [first] = layoutOfRun(spec).slices!;
     const tier = TIERS;
     const part = startOf(spec, undefined, tier);
     expect(part.values).toHaveLength(first!.to);

@@ -10,7 +10,7 @@ import {
   membershipOf,
 } from 'nostrain/certified/parts';
 import { chooseJoins, firstLedger, modelRoot } from 'nostrain/consensus';
-import { modelOfRun, sliceRanges } from 'nostrain/model';
+import { layoutOfRun } from 'nostrain/model';
 import { createRelaySet, type OpenSocket, type SignedEvent, type Socket } from 'nostrain/network';
 import { runIdOf } from 'nostrain/run';
 import { expect, it } from 'vitest';
@@ -65,7 +65,7 @@ it.each(kinds)(
       },
     ] = ends as [(typeof ends)[0]];
     expect(sliceRoots).toHaveLength(3);
-    const bounds = sliceRanges(modelOfRun(spec));
+    const bounds = layoutOfRun(spec).slices!;
     ends.forEach(({ params, momentum }, i) => {
       const held = bounds.slice(0, 3 - tiers[i]!);
       expect(params.values).toHaveLength(held.at(-1)!.to);

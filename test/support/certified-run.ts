@@ -50,7 +50,6 @@ import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import type { Draft } from '../../src/certified/decisions/chain.ts';
 import type { Ruling } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
-import { slicesOfRun } from '../../src/certified/decisions/slices.ts';
 import { bodyOfMessage } from '../../src/certified/wire/certified-events.ts';
 import type { Lifetime } from '../../src/network/chunks/payload.ts';
 import { type ListedVotes, MOST_UNLISTED } from '../../src/run/listed.ts';
@@ -399,9 +398,8 @@ function manifestOf(
   const roundParameters = value(roundParametersOf(state, gather(at.events, at, at)));
   const assignment = assignmentOf(roundParameters);
   const { packing, eventBudget } = spec.training;
-  const sliceEnds = slicesOfRun(spec)?.slices.map(({ to }) => to);
   const packer = createPacker({
-    ...{ run, layout: params.layout, packing, eventBudget, sha256, sliceEnds },
+    ...{ run, layout: params.layout, packing, eventBudget, sha256 },
   });
   const { size } = params.layout;
   const factor = empty?.includes(number) ? 0 : hostile?.includes(number) ? -1e6 : 1;

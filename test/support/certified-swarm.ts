@@ -39,7 +39,7 @@ import {
 import type { Layout, Vector } from 'nostrain/tensor';
 import { genesis, type Plan, runWorker, type Trainer } from 'nostrain/worker';
 
-import { slicesOfRun, tierOf } from '../../src/certified/decisions/slices.ts';
+import { tierOf } from '../../src/certified/decisions/slices.ts';
 import type { FeatureMachine } from '../../src/certified/features/feature.ts';
 import { createHistory } from '../../src/certified/history/branches.ts';
 import { createMember, type MemberOptions } from '../../src/certified/member.ts';
@@ -212,10 +212,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const wire = createWire({
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
-    ...{
-      features: featureSet(spec.features),
-      sliceEnds: slicesOfRun(spec)?.slices.map(({ to }) => to),
-    },
+    features: featureSet(spec.features),
   });
   const abort = new AbortController();
   const { signal } = abort;

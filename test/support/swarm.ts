@@ -27,6 +27,7 @@ import {
 } from 'nostrain/worker';
 import type { ErasureCode } from '../../src/network/chunks/reed-solomon.ts';
 import { runPythonWorker } from '../../src/python/worker/strategy.ts';
+import { fullSize } from '../../src/tensor/params.ts';
 import { plan } from './fake-ports.ts';
 
 export const smallLayout = createLayout([
@@ -120,8 +121,6 @@ export interface MemberOptions {
   /** Payloads in zstd, of profile `nostrain/0`. */
   readonly zstd?: Zstd;
   readonly layout?: Layout;
-  /** In a run with tiers, where the slices of the full model end. */
-  readonly sliceEnds?: readonly number[];
   /** Default: the system clock. */
   readonly clock?: Clock;
   /** Limit of events per minute to a relay, like `--set relayRate`. */
@@ -149,9 +148,9 @@ export function startMember(options: MemberOptions): Member {
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing: options.packing, erasure: options.erasure, peers: options.plan.peers },
     ...{ mine: options.mine, onNotice },
-    ...(options.sliceEnds && { sliceEnds: options.sliceEnds, features: tierFeatures }),
+    ...(layout.slices && { features: tierFeatures }),
     ratio: 0.5,
-    maxContainerBytes: 10_000 + 6 * (options.sliceEnds?.at(-1) ?? layout.size),
+    maxContainerBytes: 10_000 + 6 * fullSize(layout),
   };
   const zstd = { zstd: options.zstd, codec: options.zstd && ('zstd' as const) };
   const python =

@@ -17,12 +17,12 @@ const slices = [
   { from: 0, to: CHUNK_LENGTH },
   { from: CHUNK_LENGTH, to: size },
 ];
-const layout = createLayout([
+const plain = createLayout([
   { name: 'inner', shape: [CHUNK_LENGTH] },
   { name: 'outer', shape: [2 * CHUNK_LENGTH] },
 ]);
+const layout = { ...plain, slices };
 const plan = {
-  tiers: { slices, size },
   normBound: 0,
   normalize: 'workers',
   aggregation: usualAggregation,
@@ -66,11 +66,11 @@ describe('the mean of a round of tiers', () => {
     ];
     const bounded = { ...plan, normBound: 1.5 };
     const whole = boundedMean(rows, state, bounded, {});
-    const own = createLayout(layout.slots.slice(0, 1));
+    const own = { ...createLayout(layout.slots.slice(0, 1)), slices };
     const narrow = boundedMean(
       rows.map((one) => ({ ...one, delta: prefixOfPartial(one.delta, own.size) })),
       { params: { layout: own, values: new Float32Array(own.size) }, histories: [] },
-      { ...bounded, tiers: { slices: slices.slice(0, 1), size } },
+      bounded,
       {},
     );
     expect(narrow.mean.mean).toEqual(whole.mean.mean.subarray(0, CHUNK_LENGTH));
@@ -96,7 +96,7 @@ describe('the mean of a round of tiers', () => {
       { ...contribution(worker, []), eventId: `${i}`, round, delta },
     ]);
     const session = {
-      plan: completePlan({ ...{ run: 'r', rounds: 9, innerSteps: 1 }, tiers: plan.tiers }),
+      plan: completePlan({ run: 'r', rounds: 9, innerSteps: 1 }),
       ...{ ports: fakePorts(createManualClock()), signal: new AbortController().signal },
     };
     const start = { base: 'b', roster: [], assignment: everything };
@@ -115,11 +115,12 @@ describe('the mean of a round of tiers', () => {
   });
 
   it('large contributions with little stake do not set the bound, and buckets are drawn by the seed', () => {
-    const whole = { ...plan, tiers: undefined, normBound: 1 };
+    const whole = { ...plan, normBound: 1 };
+    const untiered = { ...state, params: { ...state.params, layout: plain } };
     const rows = [1, 100, 100, 100].map((value, i) => ({
       ...{ ...row(`${i}`, value, size, 1), stake: i === 0 ? 10 : 1 },
     }));
-    expect(boundedMean(rows, state, whole, {}).typical).toEqual([1]);
+    expect(boundedMean(rows, untiered, whole, {}).typical).toEqual([1]);
     const six = [1, 2, 4, 8, 16, 32].map((value, i) => row(`${i}`, value, size, 1));
     const aggregation = {
       ...usualAggregation,
@@ -127,7 +128,7 @@ describe('the mean of a round of tiers', () => {
       before: 'bucketing',
     } as const;
     const drawn = (seed: string) =>
-      boundedMean(six, state, { ...whole, normBound: 0, aggregation }, { seed }).mean.mean[0];
+      boundedMean(six, untiered, { ...whole, normBound: 0, aggregation }, { seed }).mean.mean[0];
     const seeds = Array.from({ length: 8 }, (_, i) => `${i}`.repeat(64));
     expect(new Set(seeds.map(drawn)).size).toBeGreaterThan(1);
   });
@@ -154,7 +155,7 @@ describe('the mean of a round of tiers', () => {
         ...{ trainingLoss: 1, secondsTraining: 0, residualShare: 0 },
       };
       const unpacked = new Float64Array(size).fill(100);
-      const before = { ...genesis({ layout, values }, 1), sent, unpacked };
+      const before = { ...genesis({ layout: plain, values }, 1), sent, unpacked };
       const { state: after } = await applyRound(
         before as unknown as SealedState<WorkerState>,
         { contributions: new Map(contributions as never), rejections: [] } as never,
@@ -182,13 +183,13 @@ describe('the mean of a round of tiers', () => {
 
   it('parts are the slices, each with the tensors in it', () => {
     const values = Float32Array.from({ length: size }, (_, i) => i);
-    const parts = partsOf({ layout, values }, plan);
+    const parts = partsOf({ layout, values });
     expect(parts.map(({ layout: of }) => of.slots.map(({ name }) => name))).toEqual([
       ['inner'],
       ['outer'],
     ]);
     expect(parts[1]!.values[0]).toBe(CHUNK_LENGTH);
-    expect(partsOf({ layout, values }, { tiers: undefined })).toHaveLength(1);
+    expect(partsOf({ layout: plain, values })).toHaveLength(1);
   });
 
   it('a range of a delta is a delta of that range', () => {

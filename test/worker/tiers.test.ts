@@ -15,15 +15,16 @@ const slices = [
   { from: 8192, to: 12_288 },
   { from: 12_288, to: 15_000 },
 ];
-const sliceEnds = slices.map(({ to }) => to);
 const tensors = [
   { name: 'a', shape: [100] },
   { name: 'b', shape: [8092] },
   { name: 'b.ring1', shape: [4096] },
   { name: 'b.ring2', shape: [2712] },
 ];
-const layoutOf = (tier: number): Layout => createLayout(tensors.slice(0, 4 - tier));
-const tiersOf = (tier: number) => ({ slices: slices.slice(0, 3 - tier), size: 15_000 });
+const layoutOf = (tier: number): Layout => ({
+  ...createLayout(tensors.slice(0, 4 - tier)),
+  slices,
+});
 
 /** Every value of its delta is 1. */
 const constantTrainer = (layout: Layout, examples: number): Trainer => ({
@@ -53,11 +54,11 @@ async function play({ tiers, rounds = 3, trainer, packing = 'int8', plan = {} }:
   const members = tiers.map((tier, index) => {
     const layout = layoutOf(tier);
     return start({
-      ...{ index, layout, sliceEnds, relays: [url] },
+      ...{ index, layout, relays: [url] },
       packing,
       ...(trainer && { trainer: trainer(layout, index) }),
       plan: {
-        ...{ rounds, waitFor: tiers.length, tiers: tiersOf(tier) },
+        ...{ rounds, waitFor: tiers.length },
         sync: { strategy: 'strict', workers: tiers.length },
         ...plan,
       },
@@ -124,7 +125,7 @@ describe('a run with workers of several tiers', () => {
 
   it('a worker with other bits in an outer slice counts only for the slices before it, on all workers', async () => {
     const { url } = relay();
-    const common = { sliceEnds, relays: [url], packing: 'int8' as const };
+    const common = { relays: [url], packing: 'int8' as const };
     const rest = { rounds: 1, waitFor: 3, sync: { strategy: 'timeout' as const } };
     const member = (index: number, tier: number, shift: number) => {
       const layout = layoutOf(tier);
@@ -132,7 +133,7 @@ describe('a run with workers of several tiers', () => {
       return start({
         ...{ ...common, index, layout },
         start: { ...genesis({ layout, values }, 1) },
-        plan: { ...rest, tiers: tiersOf(tier), roundTimeoutMs: 3000 },
+        plan: { ...rest, roundTimeoutMs: 3000 },
       });
     };
     const [whole, other, quarter] = [member(0, 0, 0), member(1, 1, 0.5), member(2, 2, 0)];

@@ -28,7 +28,7 @@ import {
 import { type Departure, nextDepartures } from '../../consensus/round/roster-change.ts';
 import type { Certificate } from '../../consensus/round/round-state.ts';
 import { entitled, seatable, withFounderQuorum } from '../../consensus/round/seats.ts';
-import { modelOfRun } from '../../model/from-settings.ts';
+import { layoutOfRun, modelOfRun } from '../../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../model/parameters.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import { seatNames } from '../../run/founder-seats.ts';
@@ -342,7 +342,7 @@ export function openingOf(
 ): Chain | Certified {
   const specRoots = declaredRoots(spec);
   if (specRoots !== undefined && first === undefined) return firstChain(spec, specRoots);
-  const tier = first && tierOf(spec, { size: first.length });
+  const tier = first && tierOf(spec, { ...layoutOfRun(spec), size: first.length });
   return genesisOf(spec, startOf(spec, first, tier), sha256);
 }
 

@@ -14,7 +14,7 @@ import { type Ledger, lateOf } from '../../run/ledger.ts';
 import type { AcceptedContribution, RejectedContribution } from '../../run/outcome.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Signed } from '../../run/vote.ts';
-import type { Layout } from '../../tensor/params.ts';
+import { fullSize, type Layout } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 import { assignChunks } from '../../worker/chunk-assignment.ts';
 import type { ProtocolMessage, Submission } from '../wire/certified-events.ts';
@@ -28,7 +28,7 @@ import {
 } from './chain.ts';
 import { type Evidence, invalid, lacking, type Ruling, valid } from './evidence.ts';
 import { assignGroups } from './groups.ts';
-import { sliceCountOf, slicesOfRun } from './slices.ts';
+import { sliceCountOf } from './slices.ts';
 
 /** What a contribution to a round is checked against. */
 export interface RoundParameters extends Situation {
@@ -96,7 +96,7 @@ export function assignmentOf(
   roundParameters: Omit<RoundParameters, 'base' | 'parent'>,
 ): ChunkAssignment {
   const { spec, run, round, ledger, layout, stakes } = roundParameters;
-  const { size } = slicesOfRun(spec) ?? layout;
+  const size = fullSize(layout);
   const before = divided.get(ledger);
   if (before?.size === size && before.stakes === stakes) return before.assignment;
   const { owners, fragments } = spec.training;
@@ -114,9 +114,9 @@ export function assignmentOf(
     beside,
     names: seatNames(ledger),
     size,
-    slices: slicesOfRun(spec)?.slices.map((slice, i) => ({
+    slices: layout.slices?.map((slice, i) => ({
       ...slice,
-      beside: beside.filter((key) => sliceCountOf(spec, tiers.get(key)!)! > i),
+      beside: beside.filter((key) => sliceCountOf(spec, tiers.get(key)!) > i),
     })),
   });
   const assignment = assignGroups(all, spec, ledger);
@@ -310,7 +310,7 @@ function refuseSlices(
   if (sliceRoots === undefined) return undefined;
   const claimed = features?.widths?.rings ?? [];
   const tier = tierOfMember(ledger.members.find(({ key }) => key === worker)!);
-  const expected = sliceCountOf(spec, tier)!;
+  const expected = sliceCountOf(spec, tier);
   if (claimed.length !== expected) {
     return refusal(
       worker,
@@ -369,7 +369,6 @@ function judgePayloadOf(
     layout: roundParameters.layout,
     packing,
     eventBudget,
-    sliceEnds: slicesOfRun(roundParameters.spec)?.slices.map(({ to }) => to),
     sha256: hash,
   });
   return openContribution(manifest, payload, packer, assignment);

@@ -11,7 +11,6 @@ import { groupsOf, partsInRound } from '../../run/groups.ts';
 import type { Ledger } from '../../run/ledger.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { CHUNK_LENGTH, chunksIn, type Range } from '../../tensor/partial-vector.ts';
-import type { Plan } from '../../worker/plan.ts';
 
 /**
  * Returns the index of a group by its name; -1 in a run without groups. Throws a ConfigError (`run/group`) if the run
@@ -30,18 +29,15 @@ export function groupNamed({ mixture }: Pick<RunSpec, 'mixture'>, name: string):
   );
 }
 
-const laidOut = new WeakMap<RunSpec, NonNullable<Plan['tiers']>>();
+const laidOut = new WeakMap<RunSpec, readonly Range[]>();
 
 /**
  * Returns the parts of the model whose contributions are bounded and averaged on their own: the shared tensors, then
  * each expert; undefined without experts.
  */
-export function expertParts(spec: RunSpec): Plan['tiers'] {
+export function expertParts(spec: RunSpec): readonly Range[] | undefined {
   if (spec.mixture.experts === 0) return undefined;
-  const known = laidOut.get(spec);
-  if (known) return known;
-  const slices = expertRanges(modelOfRun(spec));
-  const parts = { slices, size: slices.at(-1)!.to };
+  const parts = laidOut.get(spec) ?? expertRanges(modelOfRun(spec));
   laidOut.set(spec, parts);
   return parts;
 }
@@ -54,7 +50,7 @@ export function assignGroups(
 ): ChunkAssignment {
   const parts = partsInRound(spec.mixture, round);
   if (parts === 'all') return all;
-  const [shared, ...experts] = expertParts(spec)!.slices.map(chunksIn);
+  const [shared, ...experts] = expertParts(spec)!.map(chunksIn);
   const common = parts === 'shared' ? shared! : [];
   const sent = groupsOf(spec.mixture).map((group) =>
     Uint32Array.from([...common, ...group.experts.flatMap((expert) => experts[expert]!)]).sort(),

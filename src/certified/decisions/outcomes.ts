@@ -12,7 +12,7 @@ import { guestTest } from '../../consensus/round/seats.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import { allFinite } from '../../tensor/params.ts';
+import { allFinite, fullSize, localSlices } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { boundedMean } from '../../worker/apply-round.ts';
 import {
@@ -35,7 +35,7 @@ import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
 import { seatFounders } from './founders.ts';
 import { expertParts } from './groups.ts';
 import { rosterChange } from './roster-change.ts';
-import { isPart, localSlicesOf, type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
+import { type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
 
 /** Computes the roots of a proposer's draft and the state it leads to. */
 export function completeOutcome(
@@ -81,7 +81,8 @@ export function applyOutcome(
   evidence: Evidence,
   hash?: Sha256,
 ): Ruling<Certified> {
-  if (isPart(state.spec, state.params.layout)) return applyToPart(state, outcome, evidence, hash);
+  const { layout } = state.params;
+  if (layout.size < fullSize(layout)) return applyToPart(state, outcome, evidence, hash);
   const completed = completeOutcome(state, outcome, evidence, hash);
   if (!completed.ok) return completed;
   const wrong =
@@ -255,9 +256,8 @@ export function stepModel(
   { hash, outer }: { readonly hash?: Sha256 | undefined; readonly outer?: readonly Digest[] } = {},
 ): ModelStep {
   const { spec, params, momentum, ledger } = state;
-  const tiers = localSlicesOf(spec, params.layout);
   if (rows.length === 0) {
-    const typical = Array.from({ length: tiers?.slices.length ?? 1 }, () => 0);
+    const typical = localSlices(params.layout).map(() => 0);
     return { model: { params, momentum }, roots: state, typical, taken: undefined };
   }
   const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;
@@ -274,8 +274,8 @@ export function stepModel(
       weight: weightOf(examples, { weights, cap: weightCap }) * stakeOf(worker),
     })),
     { params, histories: [ledger.rowSizes, ...(ledger.features.widths?.sizes ?? [])] },
-    { tiers: tiers ?? expertParts(spec), normBound, normalize, aggregation: spec.aggregation },
-    { seed: ledger.entropy ?? '' },
+    { normBound, normalize, aggregation: spec.aggregation },
+    { seed: ledger.entropy ?? '', parts: expertParts(spec) },
   );
   const step = { learningRate: outerLearningRate * aggregate.rate, momentum: kept };
   const stepped = nesterovStep(params.values, momentum, aggregate, step);
@@ -285,6 +285,6 @@ export function stepModel(
   };
   const moved = ({ from, to }: { readonly from: number; readonly to: number }) =>
     aggregate.moved.some((chunk) => from <= chunk * CHUNK_LENGTH && chunk * CHUNK_LENGTH < to);
-  const roots = rootsAfter(spec, model, { before: state, moved, outer, hash });
+  const roots = rootsAfter(model, { before: state, moved, outer, hash });
   return { model, roots, typical, taken: aggregate };
 }

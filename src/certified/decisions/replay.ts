@@ -140,7 +140,7 @@ function stepOver(
  */
 function withModel(state: Chain | Certified, events: Gathered, layout: Layout): Chain | Certified {
   if (hasModel(state)) return state;
-  const slices = payloadsOf(state.spec, state, layout).map((slice) => events.bytesOf(slice));
+  const slices = payloadsOf(state, layout).map((slice) => events.bytesOf(slice));
   const cached = slices.filter((bytes) => bytes !== undefined);
   return cached.length === slices.length ? { ...state, ...readSlices(cached, layout) } : state;
 }

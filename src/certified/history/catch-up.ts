@@ -111,7 +111,7 @@ async function fetchSlices(
   const whole = await fetchModel(chain, claims, layout, options);
   if (whole) return [whole];
   const slices: Uint8Array[] = [];
-  for (const payload of payloadsOf(chain.spec, chain, layout)) {
+  for (const payload of payloadsOf(chain, layout)) {
     const bytes = await pullModel(payload, author, options);
     if (bytes === undefined) return undefined;
     slices.push(bytes);
@@ -130,7 +130,7 @@ export async function checkpointChunks(
   options: ReadOptions,
 ): Promise<readonly SignedEvent[]> {
   for (const [{ outcome }] of await soundClaims(spec, path.stops, options)) {
-    const payloads = payloadsOf(spec, path.stops.get(outcome)!.chain, layout);
+    const payloads = payloadsOf(path.stops.get(outcome)!.chain, layout);
     const chunkEvents: SignedEvent[] = [];
     await collectChunks(payloads, options, (event) => chunkEvents.push(event));
     const isComplete = (one: PayloadRoot) => heapChunks(chunkEvents, one.bytes)(one) !== undefined;
@@ -219,7 +219,7 @@ async function fetchModel(
   layout: Layout,
   { chunks, signal, onNotice, relays, ...options }: ReadOptions,
 ): Promise<Uint8Array | undefined> {
-  const [payload, ...others] = payloadsOf(spec, roots, layout);
+  const [payload, ...others] = payloadsOf(roots, layout);
   // slices are separate payloads and available on relays only
   if (chunks === undefined || payload === undefined || others.length > 0) return undefined;
   const { clock = systemClock, sha256 = pureSha256 } = options;

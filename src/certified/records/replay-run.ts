@@ -238,8 +238,8 @@ export async function recordRun(
   const states: RecordedState[] = [];
   const kept: Promise<void>[] = [];
   const save = (certified: Certified): void => {
-    const { spec, round: rounds, sliceRoots } = certified;
-    for (const [slice, part] of sliceStates(spec, certified).entries()) {
+    const { round: rounds, sliceRoots } = certified;
+    for (const [slice, part] of sliceStates(certified).entries()) {
       const bytes = stateBytes(part);
       const modelRoot = sliceRoots?.[slice] ?? certified.modelRoot;
       const state = { rounds, ...(sliceRoots && { ring: slice }), modelRoot, bytes: bytes.length };

@@ -2,6 +2,7 @@
  * What members store and publish so that a run outlives its events on relays: archived votes, spec, stake tables,
  * checkpoints, and a backfill of finished rounds from each worker's own records.
  */
+
 import type { Clock } from '../../base/async.ts';
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 import { stateBytes } from '../../consensus/roots.ts';
@@ -10,9 +11,10 @@ import { actingFor } from '../../run/founder-seats.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { ledgerBytes, snapshotOf } from '../../run/ledger.ts';
 import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-snapshot.ts';
+import { fullSize } from '../../tensor/params.ts';
 import type { Certified, Decision, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
-import { isPart, sliceStates } from '../decisions/slices.ts';
+import { sliceStates } from '../decisions/slices.ts';
 import type { FeatureHost } from '../features/feature.ts';
 import type { Refresh } from '../features/stakes.ts';
 import type { Bundle } from '../wire/archived-votes.ts';
@@ -308,8 +310,8 @@ export class Backfill {
     await control.publishSpec(state.spec);
     // no checkpoint follows
     const isLast = isStalled || state.round >= state.spec.training.rounds;
-    if (isLast && !isPart(state.spec, state.params.layout))
-      await publishState(state, [me], this.#ports);
+    const isFull = state.params.layout.size === fullSize(state.params.layout);
+    if (isLast && isFull) await publishState(state, [me], this.#ports);
     if (lost > 0) reporter.republished(state.round - 1, lost);
   }
 
@@ -344,7 +346,7 @@ async function publishState(
         outcome: state.parent,
         modelRoot: state.modelRoot,
         ledgerRoot: state.ledgerRoot,
-        model: sliceStates(state.spec, state).map(stateBytes),
+        model: sliceStates(state).map(stateBytes),
         ledger: ledgerBytes(state.ledger),
       },
       keepers,

@@ -5,7 +5,7 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
-import { reportedTier, trainedSlices } from '../../run/helpers.ts';
+import { type SliceFeature, trainedSlices } from '../../run/helpers.ts';
 import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
@@ -200,7 +200,7 @@ export function openReader(
   options: ProfileOptions,
   { packer, attachments, localUpdate }: ReaderParts,
 ): RoundReader {
-  const { run, clock, sha256, maxContainerBytes, features, sliceEnds, helpers } = options;
+  const { run, clock, sha256, maxContainerBytes, features } = options;
   const { assignment } = request;
   const over = new AbortController();
 
@@ -248,22 +248,10 @@ export function openReader(
           `made for roster ${received.roster}, ours is ${ours}`,
         );
       }
-      const agreed = sliceEnds && agreedSliceCount(received, request, sliceEnds.length);
-      if (agreed && !agreed.ok) return agreed;
-      const sliceCount = received.features?.widths?.rings.length ?? 0;
-      const tier = reportedTier(received.features?.widths) ?? 0;
-      if (
-        helpers &&
-        !trainedSlices(helpers, { tier, sliceCount: sliceCount, round: received.round })
-      ) {
-        return refusal(
-          received.worker,
-          'malformed',
-          `${sliceCount} slices, but tier ${tier} does not have that many`,
-        );
-      }
+      const agreed = agreedSliceCount(received, request, options);
+      if (!agreed.ok) return agreed;
       const open: Open = (opened, payload) =>
-        openContribution(opened, payload, packer, assignment, agreed?.value);
+        openContribution(opened, payload, packer, assignment, agreed.value);
       const beside = local?.sealed.payload;
       const all = local && beside ? { ...received, eventBytes: local.sealed.eventBytes } : received;
       if (local?.sent) return accept(contributionOf(all, local.sent, received.bytes));
@@ -276,18 +264,30 @@ export function openReader(
   };
 }
 
-/** Returns how many slices, from the first on, both workers have alike; refuses if it lists more than there are. */
+/**
+ * Returns how many slices, from the first on, both workers have alike; undefined without tiers. Refuses a number of
+ * slices that the model or the worker's tier does not have.
+ */
 function agreedSliceCount(
-  { worker, features }: Manifest,
+  { worker, round, features }: Manifest,
   { sliceDigests = [], anyBase }: RoundRequest,
-  most: number,
-): Judged<number> {
-  const theirs = features?.widths?.rings ?? [];
-  if (theirs.length === 0 || theirs.length > most) {
-    return refusal(worker, 'malformed', `${theirs.length} slices, but the model has ${most}`);
+  { layout: { slices }, helpers }: ProfileOptions,
+): Judged<number | undefined> {
+  if (!slices) return accept(undefined);
+  const { rings: theirs, tier = 0 }: SliceFeature = features?.widths ?? { rings: [] };
+  const sliceCount = theirs.length;
+  if (sliceCount === 0 || sliceCount > slices.length) {
+    return refusal(worker, 'malformed', `${sliceCount} slices, but the model has ${slices.length}`);
+  }
+  if (helpers && !trainedSlices(helpers, { tier, sliceCount, round })) {
+    return refusal(
+      worker,
+      'malformed',
+      `${sliceCount} slices, but tier ${tier} does not have that many`,
+    );
   }
   const at = sliceDigests.findIndex((digest, i) => theirs[i] !== undefined && theirs[i] !== digest);
-  return accept(anyBase || at < 0 ? theirs.length : at);
+  return accept(anyBase || at < 0 ? sliceCount : at);
 }
 
 /** Returns the round that an event names; undefined if it is not a manifest. */

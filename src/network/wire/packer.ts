@@ -10,9 +10,10 @@ import { atOnce, inTurns } from '../../base/async.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { ChunkAssignment } from '../../run/contribution.ts';
-import { reportedTier, trainedSlices } from '../../run/helpers.ts';
+import { type SliceFeature, trainedSlices } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { assertPlayable, removedPackings, replayedWith } from '../../run/removed.ts';
+import { fullSize, localSlices, slicesOf } from '../../tensor/params.ts';
 import { chunkCount, type PartialVector, prefixOfPartial } from '../../tensor/partial-vector.ts';
 import { codecs, type Packing, trellisWithin } from '../codec/codecs.ts';
 import type { PayloadScope } from '../codec/header.ts';
@@ -31,7 +32,7 @@ export interface PayloadContext {
   readonly worker: WorkerId;
   readonly assignment: ChunkAssignment;
   /** Slices that the worker's manifest lists, in a run with tiers; absent for this worker's own payloads. */
-  readonly widths?: Parameters<typeof reportedTier>[0];
+  readonly widths?: SliceFeature | undefined;
   /**
    * Number of slices, from the first on, that started from the same state as this worker's; the others are ignored.
    */
@@ -42,7 +43,7 @@ export interface PayloadContext {
 export type Packer = ReturnType<typeof createPacker>;
 
 export type PackerOptions = Pick<WireOptions, Taken> & { readonly sha256: Sha256 };
-type Taken = 'run' | 'layout' | 'sliceEnds' | 'helpers' | 'packing' | 'eventBudget';
+type Taken = 'run' | 'layout' | 'helpers' | 'packing' | 'eventBudget';
 
 const ONE_EVENT = 65_536;
 /** Bytes of a manifest around its payload, with names of any length. */
@@ -59,33 +60,29 @@ const NO_ROSTER = '0'.repeat(64);
 
 /** Creates a packer. Each worker may choose its packing; the chunks that it sends follow from the roster. */
 export function createPacker(options: PackerOptions) {
-  const { run, layout, sha256, sliceEnds = [layout.size], helpers } = options;
+  const { run, layout, sha256, helpers } = options;
   const runDigest = sha256(utf8(run));
-  const size = sliceEnds.at(-1)!;
-  const sliceOf = (chunk: number) => sliceEnds.findIndex((end) => chunk < chunkCount(end));
+  const size = fullSize(layout);
+  const ends = slicesOf(layout).map(({ to }) => to);
+  const sliceOf = (chunk: number) => ends.findIndex((end) => chunk < chunkCount(end));
   const scopeOf = ({ round, worker, assignment, widths }: PayloadContext): PayloadScope => {
-    const end = widths === undefined ? layout.size : sliceEnds[widths.rings.length - 1]!;
-    const tier = reportedTier(widths);
-    const sliceCount = sliceEnds.indexOf(end) + 1;
-    const trained =
-      helpers &&
-      trainedSlices(helpers, { tier: tier ?? helpers.tier, sliceCount: sliceCount, round });
-    const isSent = (chunk: number) => !trained || trained.includes(sliceOf(chunk));
-    const chunks = assignment.chunksOf(worker);
+    const sliceCount = (widths?.rings ?? localSlices(layout)).length;
+    const until = chunkCount(ends[sliceCount - 1]!);
+    const tier = widths?.tier ?? helpers?.tier ?? 0;
+    const trained = helpers && trainedSlices(helpers, { tier, sliceCount, round });
+    const isSent = (chunk: number) =>
+      chunk < until && (!trained || trained.includes(sliceOf(chunk)));
     return {
       run: runDigest,
       round,
       size,
       sender: fromHex(worker)!,
       roster: fromHex(assignment.digest ?? NO_ROSTER)!,
-      chunks:
-        end === size && !trained
-          ? chunks
-          : chunks.filter((chunk) => chunk < chunkCount(end) && isSent(chunk)),
+      chunks: assignment.chunksOf(worker).filter(isSent),
     };
   };
   const within = (delta: PartialVector, { agreed }: PayloadContext): PartialVector => {
-    const until = agreed === undefined ? layout.size : sliceEnds[agreed - 1]!;
+    const until = agreed === undefined ? layout.size : ends[agreed - 1]!;
     const isWhole = layout.size === size && until === size;
     return isWhole ? delta : prefixOfPartial(delta, layout.size, until);
   };

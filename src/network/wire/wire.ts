@@ -132,8 +132,6 @@ export interface WireOptions {
   /** Features of a certified run; absent in other runs. */
   readonly features?: FeatureSet | undefined;
   readonly layout: Layout;
-  /** In a run with tiers: end of each slice of the full model. The layout is one of its prefixes. */
-  readonly sliceEnds?: readonly number[] | undefined;
   /** In a run with helpers: the slicing, and this worker's tier. */
   readonly helpers?: (HelperSlicing & { readonly tier: number }) | undefined;
   readonly relays: RelaySet;

@@ -1,13 +1,14 @@
 /** Opens the trainer of a worker, and trainers that recompute the steps of other workers. */
 import type { RecomputationTrainers } from '../../certified/features/feature.ts';
 import { type AnyModel, tiersOf } from '../../model/architectures/table.ts';
-import { fullModelOf, modelLayout, sliceRanges } from '../../model/parameters.ts';
+import { fullModelOf, modelLayout } from '../../model/parameters.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import { formatShard, parseShard } from '../../run/field.ts';
 import { helperSlice } from '../../run/helpers.ts';
 import type { Settings } from '../../run/settings.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { slicesOf } from '../../tensor/params.ts';
 import { helperTrainer } from '../../trainer/helper.ts';
 import type { TrainerSetup } from '../../trainer/setup.ts';
 import type { EngineTrainer } from '../../trainer/trainer.ts';
@@ -55,11 +56,11 @@ function asHelper(
 ): EngineTrainer {
   const { count, tier, helps } = tiersOf(model) ?? {};
   if (count === undefined || tier === undefined || !helps) return trainer;
-  const full = fullModelOf(model);
-  const slices = sliceRanges(full);
+  const layout = modelLayout(fullModelOf(model));
+  const slices = slicesOf(layout);
   const run = { count, rotation: helperRotation };
   return helperTrainer(trainer, {
-    layout: modelLayout(full),
+    layout,
     tierEnd: slices[2 ** (count - tier) - 1]!.to,
     sliceRange: (round) => slices[helperSlice(run, tier, round)]!,
   });

@@ -9,7 +9,7 @@ import type { LoraSpec } from '../../model/adapters/lora.ts';
 import { sliceTensor } from '../../model/architectures/slices.ts';
 import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
 import { adapterOf, trainedOf } from '../../model/from-settings.ts';
-import { initialParameters, modelLayout, sliceRanges } from '../../model/parameters.ts';
+import { initialParameters, modelLayout } from '../../model/parameters.ts';
 import { assertSameShape, frozenReaders, hashTokenizer } from '../../pretrained/base-parts.ts';
 import { isHubReference, parseHubReference } from '../../pretrained/hub-reference.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
@@ -152,8 +152,8 @@ export async function startFrom(
 /** Returns the model root of round 0; for a model in slices the root of each slice. */
 function rootsOf(trained: DecoderSpec, values: Float32Array): Digest | readonly Digest[] {
   const layout = modelLayout(trained);
-  if (!trained.tiers) return rootOf({ layout, values });
-  return sliceRanges(trained).map(({ from, to }) =>
+  if (!layout.slices) return rootOf({ layout, values });
+  return layout.slices.map(({ from, to }) =>
     rootOf({ layout: { slots: [], size: to - from }, values: values.subarray(from, to) }),
   );
 }

@@ -1,9 +1,10 @@
 /** MatFormer tiers: a tier is a prefix of the full model's vector, and its program is that of the full model with its outer slices at zero. */
 
-import { compileTraining, initialParameters, modelLayout, sliceRanges } from 'nostrain/model';
+import { compileTraining, initialParameters, modelLayout } from 'nostrain/model';
 import { CHUNK_LENGTH } from 'nostrain/tensor';
 import { describe, expect, test } from 'vitest';
 import type { TieredSpec } from '../../../src/model/architectures/table.ts';
+import { localSlices } from '../../../src/tensor/params.ts';
 import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';
 
@@ -40,13 +41,13 @@ describe.each(models)('tiers of $architecture', (spec) => {
   });
 
   test('slices follow each other, and a tier has all but the last ones', () => {
-    const slices = sliceRanges(at(spec, 0));
+    const { slices = [] } = modelLayout(at(spec, 0));
     expect(slices).toHaveLength(3);
     expect(slices[0]!.from).toBe(0);
     expect(slices.slice(1).map(({ from }) => from)).toEqual(slices.slice(0, 2).map(({ to }) => to));
     expect(slices[2]!.to).toBe(modelLayout(at(spec, 0)).size);
-    expect(sliceRanges(at(spec, 1))).toEqual(slices.slice(0, 2));
-    expect(sliceRanges(spec)).toEqual([]);
+    expect(localSlices(modelLayout(at(spec, 1)))).toEqual(slices.slice(0, 2));
+    expect(modelLayout(spec).slices).toBeUndefined();
   });
 
   test('E-02: a tier computes what the full model does whose outer slices are zero', async () => {

@@ -3,6 +3,7 @@
 import { sha256Hex } from 'nostrain/base';
 import { buildManifest } from 'nostrain/network';
 import { type Contribution, tierFeatures } from 'nostrain/run';
+import type { Layout } from 'nostrain/tensor';
 import { describe, expect, it } from 'vitest';
 import type { Judged } from '../../../src/network/wire/judged.ts';
 import { type LocalManifest, openReader } from '../../../src/network/wire/manifests.ts';
@@ -22,7 +23,7 @@ interface Given {
   /** Other members of the content, in canonical JSON. */
   readonly content?: object;
   readonly request?: Partial<RoundRequest>;
-  readonly sliceEnds?: readonly number[];
+  readonly slices?: Layout['slices'];
   /** The payload that its chunks make up; undefined if they are not there. */
   readonly pulled?: Uint8Array | undefined;
 }
@@ -33,7 +34,7 @@ async function read({
   payload = large,
   content,
   request = {},
-  sliceEnds,
+  slices,
   ...rest
 }: Given) {
   const { draft } = buildManifest({ ...own, ...manifest }, payload, { createdAt, expiresAt: createdAt + 60 }); // biome-ignore format: one line
@@ -53,7 +54,7 @@ async function read({
   });
   const reader = openReader(
     { round: 3, base, assignment: { digest: undefined }, ...request } as RoundRequest,
-    { run: 'r', clock, maxContainerBytes: 60_000, ...(sliceEnds && { sliceEnds, features: tierFeatures }) } as never, // biome-ignore format: one line
+    { run: 'r', clock, maxContainerBytes: 60_000, layout: { slices }, ...(slices && { features: tierFeatures }) } as never, // biome-ignore format: one line
     { packer: packer as never, attachments: { pull } as never, localUpdate: () => undefined },
   );
   const reading = reader.read(event, 3);
@@ -86,7 +87,13 @@ describe('the payload of a manifest', () => {
 });
 
 describe('a manifest of a run with tiers', () => {
-  const tiers = { sliceEnds: [4096, 8192], request: { sliceDigests: [base, outer] } };
+  const tiers = {
+    slices: [
+      { from: 0, to: 4096 },
+      { from: 4096, to: 8192 },
+    ],
+    request: { sliceDigests: [base, outer] },
+  };
   const withSlices = (...rings: string[]) => ({ features: { widths: { rings } } });
 
   it('counts for the slices from which both started alike', async () => {

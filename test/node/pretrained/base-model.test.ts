@@ -1,13 +1,7 @@
 /** The published model that training starts from: what is trained of it, from where, and what is refused before anything trains. */
 import { join } from 'node:path';
 import { modelRoot } from 'nostrain/consensus';
-import {
-  countParameters,
-  initialParameters,
-  modelLayout,
-  readModelConfig,
-  sliceRanges,
-} from 'nostrain/model';
+import { countParameters, initialParameters, modelLayout, readModelConfig } from 'nostrain/model';
 import { createTrainer } from 'nostrain/node';
 import { exportTiers, tierFolder } from 'nostrain/node/parts';
 import { completeSettings, hashBase, type Precision, presets } from 'nostrain/run';
@@ -209,7 +203,7 @@ describe('the base of a run with tiers', () => {
     const start = await startOf({ rank: 0 });
     const base = await bring(start, { rank: 0 });
     const values = await base.first(3);
-    const roots = sliceRanges(base.model).map(({ from, to }) =>
+    const roots = modelLayout(base.model).slices!.map(({ from, to }) =>
       modelRoot({
         params: { layout: { slots: [], size: to - from }, values: values.slice(from, to) },
         momentum: new Float32Array(to - from),
