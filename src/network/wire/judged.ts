@@ -1,6 +1,6 @@
 /** Result of judging one event from a relay, and which of two events counts. */
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
-import type { WorkerId } from '../../run/ids.ts';
+import { type Digest, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import { shortName } from '../../run/worker-names.ts';
 import type { SignedEvent } from '../event.ts';
 
@@ -45,17 +45,26 @@ export const codecReason = (code: string): RejectReason => REASONS[code] ?? 'mal
 interface Claim {
   readonly run: string;
   readonly worker: string;
+  readonly round?: number;
+  readonly base?: Digest;
 }
 
-/** The run, clock and identity rule that an event is checked against. */
+/** What an event is checked against. */
 export interface ClaimContext {
   readonly run: string;
   readonly nowSeconds: number;
+  /** The only round of contributions that counts; undefined accepts every round. */
+  readonly round?: number | undefined;
+  /** Digest of the state that contributions must start from; undefined accepts every state. */
+  readonly base?: Digest | undefined;
   /** Accepts worker names that are not the signing key, as the Python reference does. */
   readonly anyKey?: boolean | undefined;
 }
 
-/** Checks what every event of a run must satisfy: signed by its worker, of this run, and not dated in the future. */
+/**
+ * Checks what every event of a run must satisfy: signed by its worker, of this run, not dated in the future, and a
+ * contribution of this round and start state.
+ */
 export function judgeClaim(
   event: SignedEvent,
   claim: Claim,
@@ -73,7 +82,13 @@ export function judgeClaim(
   if (ahead > MAX_AHEAD_SECONDS) {
     return reject(event, 'from-the-future', `dated ${ahead} s ahead of our clock`);
   }
-  return undefined;
+  const { round = claim.round, base = claim.base } = ours;
+  if (claim.round !== round) {
+    const words = `${roundName(claim.round!)}, not ${roundNumber(round!)}`;
+    return reject(event, 'wrong-round', words);
+  }
+  if (claim.base === base) return undefined;
+  return reject(event, 'base-mismatch', `started from ${claim.base}, we from ${base}`);
 }
 
 /** When an event was signed, and its id, which decides between two of one date. */

@@ -6,7 +6,7 @@ import { toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
 import { type SliceFeature, trainedSlices } from '../../run/helpers.ts';
-import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
+import type { Digest } from '../../run/ids.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Attachments } from '../attachments/attachments.ts';
@@ -15,7 +15,15 @@ import { type ErasureCoded, isPayload } from '../chunks/payload.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { payloadInside } from './dense-text.ts';
-import { accept, codecReason, type Judged, judgeClaim, refusal, reject } from './judged.ts';
+import {
+  accept,
+  type ClaimContext,
+  codecReason,
+  type Judged,
+  judgeClaim,
+  refusal,
+  reject,
+} from './judged.ts';
 import type { Packer } from './packer.ts';
 import {
   contextOf,
@@ -48,16 +56,8 @@ export interface Manifest
   readonly payload: Uint8Array | undefined;
 }
 
-export interface ManifestContext {
-  readonly run: string;
-  /** The only round that counts; undefined accepts every round. */
-  readonly round: number | undefined;
-  /** Digest of the state from which this worker starts the round. */
-  readonly base: Digest;
-  /** Whether others must start from the same state. */
-  readonly checkBase: boolean;
+export interface ManifestContext extends ClaimContext {
   readonly maxPayloadBytes: number;
-  readonly nowSeconds: number;
   readonly features?: FeatureSet;
 }
 
@@ -90,23 +90,10 @@ function judgeManifest(
   received: Pick<Manifest, 'run' | 'round' | 'base' | 'bytes'>,
   context: ManifestContext,
 ): Extract<Judged<Manifest>, { readonly ok: false }> | undefined {
-  const rejected = judgeClaim(event, { run: received.run, worker: event.pubkey }, context);
-  if (rejected !== undefined) return rejected;
-  if (context.round !== undefined && received.round !== context.round) {
-    return reject(
-      event,
-      'wrong-round',
-      `${roundName(received.round)}, not ${roundNumber(context.round)}`,
-    );
-  }
-  if (context.checkBase && received.base !== context.base) {
-    return reject(event, 'base-mismatch', `started from ${received.base}, we from ${context.base}`);
-  }
-  if (received.bytes > context.maxPayloadBytes) {
-    const limit = context.maxPayloadBytes;
-    return reject(event, 'too-large', `a payload of ${received.bytes} bytes, over ${limit}`);
-  }
-  return undefined;
+  const rejected = judgeClaim(event, { ...received, worker: event.pubkey }, context);
+  const limit = context.maxPayloadBytes;
+  if (rejected !== undefined || received.bytes <= limit) return rejected;
+  return reject(event, 'too-large', `a payload of ${received.bytes} bytes, over ${limit}`);
 }
 
 /** Reads a manifest by form alone, without checking it against a round. */

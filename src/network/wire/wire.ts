@@ -19,7 +19,7 @@ import type { Mine, SignWorked } from '../proof-of-work.ts';
 import type { Progress, Sending } from '../transport/delivery.ts';
 import type { Filter } from '../transport/frames.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import type { Judged } from './judged.ts';
+import type { ClaimContext, Judged } from './judged.ts';
 
 export type LocalHeartbeat = Omit<Heartbeat, 'worker' | 'createdAt' | 'relays' | 'capabilities'>;
 
@@ -214,10 +214,9 @@ export const contextOf = (
   { base, anyBase }: RoundRequest,
   round: number,
   nowMs: number,
-): { round: number; base: Digest; checkBase: boolean; nowSeconds: number } => ({
+): Pick<ClaimContext, 'round' | 'base' | 'nowSeconds'> => ({
   round,
-  base,
-  checkBase: anyBase === undefined,
+  base: anyBase ? undefined : base,
   nowSeconds: nowMs / 1000,
 });
 

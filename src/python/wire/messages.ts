@@ -15,7 +15,7 @@ import {
   reject,
 } from '../../network/wire/judged.ts';
 import type { Contribution, Heartbeat } from '../../run/contribution.ts';
-import { type Digest, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Layout, Params, Vector } from '../../tensor/params.ts';
 import { type PartialVector, partialOf } from '../../tensor/partial-vector.ts';
 import type { ContainerLimits } from '../codec/container.ts';
@@ -28,18 +28,8 @@ export function flipped(values: Vector): Vector {
 }
 
 /** What a gradient event must agree with to count. */
-export interface GradientContext extends ContainerLimits {
-  readonly run: string;
-  /** The only round that counts; undefined accepts every round. */
-  readonly round: number | undefined;
-  /** Digest of the state from which this worker starts the round. */
-  readonly base: Digest;
-  /** Whether other workers must have started from the same state. */
-  readonly checkBase: boolean;
+export interface GradientContext extends ClaimContext, ContainerLimits {
   readonly layout: Layout;
-  readonly nowSeconds: number;
-  /** Whether the name of a worker may differ from its key. */
-  readonly anyKey?: boolean | undefined;
 }
 
 /** Reads the contribution from a verified event, or returns why it does not count. The payload is decoded last. */
@@ -47,18 +37,8 @@ export function toContribution(event: SignedEvent, context: GradientContext): Ju
   const parsed = gradient.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const tags = parsed.value;
-  const rejected = judgeClaim(event, tags, context);
+  const rejected = judgeClaim(event, { ...tags, base: tags.model }, context);
   if (rejected !== undefined) return rejected;
-  if (context.round !== undefined && tags.round !== context.round) {
-    return reject(
-      event,
-      'wrong-round',
-      `${roundName(tags.round)}, not ${roundNumber(context.round)}`,
-    );
-  }
-  if (context.checkBase && tags.model !== context.base) {
-    return reject(event, 'base-mismatch', `started from ${tags.model}, we from ${context.base}`);
-  }
   const decoded = decodeNstr(tags.payload, context);
   if (!decoded.ok) {
     const { code, at, message } = decoded.issue;

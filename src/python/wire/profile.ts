@@ -137,7 +137,7 @@ function createReferenceProfile(
       return { event: signer.sign(draft), payload: undefined, sent, payloadBytes, eventBytes };
     },
     open({ event }, { round }) {
-      const any = { base: '', checkBase: false, nowSeconds: event.created_at, anyKey };
+      const any = { nowSeconds: event.created_at, anyKey };
       const judged = toContribution(event, { ...options, round, ...any });
       if (!judged.ok) throw new TypeError(`not our own gradient: ${judged.rejection.detail}`);
       return judged.value.delta;
@@ -153,8 +153,8 @@ function createReferenceProfile(
       concerns: (event) => !anyKey || isOfRound(event, run, request.round),
       read(event, round) {
         const context = contextOf(request, round, clock.now());
-        const checkBase = context.checkBase && !anyKey;
-        return toContribution(event, { ...options, ...context, checkBase, anyKey });
+        const base = anyKey ? undefined : context.base;
+        return toContribution(event, { ...options, ...context, base, anyKey });
       },
       close: () => undefined,
     }),

@@ -80,7 +80,7 @@ async function send(url: string, payload: Uint8Array, lifetime: Lifetime): Promi
 function manifestOf(payload: Uint8Array, lifetime: Lifetime): Manifest {
   const own = { run: 'r', round: 0, base: 'ab'.repeat(32), codec: 'nstr', examples: 1, steps: 1 };
   const { draft } = buildManifest(own, payload, lifetime, nativeSha256);
-  const context = { run: 'r', round: 0, base: own.base, checkBase: true };
+  const context = { run: 'r', round: 0, base: own.base };
   const limits = { maxPayloadBytes: 1e9, nowSeconds: lifetime.createdAt };
   const judged = toManifest(me.sign(draft), { ...context, ...limits });
   if (!judged.ok) throw new Error(judged.rejection.detail);

@@ -53,7 +53,7 @@ async function connect(relays: readonly Relay[], read?: number): Promise<RelaySe
 function manifestOf(bytes = payload, erasure?: { data: number; parity: number }): Manifest {
   const own = { run: 'r', round: 0, base: 'ab'.repeat(32), codec: 'nstr', examples: 1, steps: 1 };
   const { draft } = buildManifest(own, bytes, { ...lifetime, erasure });
-  const context = { run: 'r', round: 0, base: own.base, checkBase: true };
+  const context = { run: 'r', round: 0, base: own.base };
   const limits = { maxPayloadBytes: 1e9, nowSeconds: createdAt };
   const judged = toManifest(me.sign(draft), { ...context, ...limits });
   if (!judged.ok) throw new Error(judged.rejection.detail);

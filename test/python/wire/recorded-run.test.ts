@@ -39,7 +39,6 @@ function contributionsOf(round: number): Contribution[] {
       run: config.run_name,
       round,
       base: rounds[round]!.model_hash_before,
-      checkBase: true,
       layout,
       maxContainerBytes: 4096,
       nowSeconds,

@@ -96,9 +96,6 @@ function judge(json: unknown): string {
       ? toHeartbeat(event, context)
       : toContribution(event, {
           ...context,
-          round: undefined,
-          base: '',
-          checkBase: false,
           layout,
           maxContainerBytes: 1 << 16,
         });
