@@ -44,11 +44,11 @@ const countNames = [
 /** Counters since the relay started. */
 export type Counts = Record<(typeof countNames)[number], number>;
 
-export interface Core {
-  readonly name: string;
+type Taken = 'name' | 'auth' | 'policies' | 'faults' | 'seed' | 'setTimer' | 'nowMs';
+
+export interface Core extends Required<Pick<CoreOptions, Taken>> {
   readonly limits: Limits;
   readonly profile: Profile;
-  readonly auth: AuthMode;
   /** Public URL of the relay, if it differs from the address it listens on. */
   readonly publicUrl: string | undefined;
   /** Messages per address. */
@@ -58,9 +58,6 @@ export interface Core {
   /** Messages and their bytes per public address. */
   readonly publicMessages: Buckets;
   readonly publicBytes: Buckets;
-  readonly policies: readonly Policy[];
-  readonly faults: FaultSettings;
-  readonly seed: number;
   readonly store: Store;
   /** The log on disk, if events are stored there. */
   readonly log: EventLog | undefined;
@@ -72,8 +69,6 @@ export interface Core {
   /** Scheduler of work between connections. */
   readonly turns: Turns;
   readonly counts: Counts;
-  readonly setTimer: SetTimer;
-  nowMs(): number;
 }
 
 /** An open sync (NIP-77), and when it was last used. */

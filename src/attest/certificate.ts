@@ -44,11 +44,7 @@ export interface X509 {
 }
 
 /** A list of revoked certificates. */
-interface RevocationList {
-  readonly body: Uint8Array;
-  readonly signature: Uint8Array;
-  readonly algorithm: SignatureAlgorithm;
-  readonly issuer: string;
+interface RevocationList extends Pick<X509, 'body' | 'signature' | 'algorithm' | 'issuer'> {
   readonly thisUpdate: number;
   readonly nextUpdate: number;
   /** Serial numbers, hex. */

@@ -2,6 +2,7 @@
  * `RunPicture`: a certified run as plain data, for the run page and `nostrain watch` to display; `picture-of.ts`
  * computes it.
  */
+import type { RoundReport } from '../certified/records/replay-run.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 
 /** A contribution as its author announced it; the loss is what the author reports. */
@@ -15,30 +16,18 @@ export interface SentPicture {
   readonly loss?: number | undefined;
 }
 
-export interface RoundPicture {
-  readonly round: number;
-  readonly result: 'final' | 'void';
+export interface RoundPicture
+  extends Required<Omit<RoundReport, 'checked' | 'signers' | 'seats' | 'problem' | 'missing'>> {
   /** Unix seconds by the clock of its proposer. */
   readonly time: number;
-  readonly outcome: Digest;
   readonly proposer: WorkerId;
-  readonly attempt: number;
-  readonly view: number;
   readonly roster: readonly WorkerId[];
   /** Members by rank. */
   readonly committee: readonly WorkerId[];
   readonly quorum: number;
   /** Keys whose commits certify the round. */
   readonly signers: readonly WorkerId[];
-  readonly accepted: readonly { readonly worker: WorkerId; readonly late: boolean }[];
-  readonly rejected: readonly { readonly worker: WorkerId; readonly reason: string }[];
   readonly sent: readonly SentPicture[];
-  readonly joined: readonly WorkerId[];
-  readonly left: readonly WorkerId[];
-  readonly faults: readonly { readonly worker: WorkerId; readonly kind: string }[];
-  readonly forks: readonly Digest[];
-  readonly modelRoot: Digest;
-  readonly ledgerRoot: Digest;
   /** Mean of the training losses that contributors report. */
   readonly trainingLoss?: number | undefined;
   /** Median of the losses of the shared parameters after the round, as workers report them. */

@@ -1,6 +1,7 @@
 /** State of the live view: a pure fold over the events of a run's workers. src/terminal renders it. */
 
 import type { CertifiedRound, RunEvent } from '../certified/rounds/events.ts';
+import type { SharedMeasure } from '../run/contribution.ts';
 import { type Digest, roundName, roundNumber, type WorkerId } from '../run/ids.ts';
 import { shortName, withNames } from '../run/worker-names.ts';
 import {
@@ -185,7 +186,7 @@ function playedBy({ phase, round, step, steps }: WorkerView): number {
   return phase === 'sending' || phase === 'collecting' ? round + 1 : round;
 }
 
-export interface RoundView {
+export interface RoundView extends SharedMeasure {
   readonly index: number;
   /** State digest of each worker that finished it. */
   readonly digests: ReadonlyMap<string, Digest>;
@@ -193,9 +194,6 @@ export interface RoundView {
   readonly peers: ReadonlyMap<WorkerId, Digest>;
   /** Mean over the workers that finished it. */
   readonly trainingLoss: number;
-  readonly validationLoss?: number | undefined;
-  readonly bitsPerByte?: number | undefined;
-  readonly accuracy?: number | undefined;
   /** Contributions counted, the minimum over workers. */
   readonly accepted: number;
   /** Events refused, the maximum over workers. */
@@ -205,7 +203,6 @@ export interface RoundView {
   /** Largest event of any worker. */
   readonly eventBytes: number;
   readonly seconds: number;
-  readonly sample?: string | undefined;
   /** The certificate of the round, in a certified run. */
   readonly certified?: CertifiedRound | undefined;
 }

@@ -22,24 +22,16 @@ import {
   weightFiles,
 } from './weights.ts';
 
-export interface Pretrained {
+export interface Pretrained extends Omit<ModelParts, 'template'> {
   /** Name for messages. */
   readonly name: string;
-  /** Names of its files, in order. The same bytes of all of them are the same model. */
-  readonly files: readonly string[];
   /** Architecture and sizes, for the context it was opened with. */
   readonly spec: DecoderSpec;
   /** Longest context of the model, in tokens. */
   readonly longestContext: number;
-  /** The contents of `config.json`. */
-  readonly config: Readonly<Record<string, unknown>>;
-  /** Tensors by name, checked against the model's shapes. */
-  readonly tensors: StoredTensors;
   readonly tokenizer: PublishedTokenizer;
   /** The chat template in Jinja, if the model has one. */
   readonly chatTemplate: string | undefined;
-  /** The contents of `tokenizer.json` and `tokenizer_config.json`. */
-  readonly tokenizerFiles: TokenizerFiles;
 }
 
 export interface OpenPretrained {
@@ -82,9 +74,13 @@ export async function openPretrained(
 }
 
 interface ModelParts {
+  /** Names of its files, in order. The same bytes of all of them are the same model. */
   readonly files: readonly string[];
+  /** The contents of `config.json`. */
   readonly config: Readonly<Record<string, unknown>>;
+  /** Tensors by name; those of a `Pretrained` are checked against the model's shapes. */
   readonly tensors: StoredTensors;
+  /** The contents of `tokenizer.json` and `tokenizer_config.json`. */
   readonly tokenizerFiles: TokenizerFiles;
   readonly template: string | undefined;
 }

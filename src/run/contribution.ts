@@ -109,11 +109,15 @@ export const isStale = (
 ): boolean =>
   heartbeat.leaving || heartbeat.createdAt + heartbeat.intervalSeconds * maxMissed < nowSeconds;
 
-/** Measurements of the shared parameters at the start of a round. */
+/** Measurements of the shared parameters between two rounds. */
 export interface SharedMeasure {
+  /** Loss of the shared parameters on a slice that no worker trains on; absent if not evaluated. */
   readonly validationLoss?: number | undefined;
+  /** The same loss in bits per byte of text, comparable between tokenizers. */
   readonly bitsPerByte?: number | undefined;
+  /** Accuracy of the shared parameters on that slice; only for classifiers. */
   readonly accuracy?: number | undefined;
+  /** Text written by the shared parameters; absent for other models. */
   readonly sample?: string | undefined;
 }
 

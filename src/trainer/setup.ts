@@ -9,8 +9,8 @@ import { holdData, type TrainerData } from '../model/forms/table.ts';
 import type { Half } from '../model/graph/lower.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { narrowFeeds } from '../model/precision.ts';
-import type { TrainingProgram } from '../model/training-program.ts';
-import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
+import type { CompileOptions, TrainingProgram } from '../model/training-program.ts';
+import type { OptimizerSpec } from '../run/spec/model-spec.ts';
 import { type Engine, openReplicas, openSingle, type StartThread } from './engine.ts';
 import type { Device } from './messages.ts';
 
@@ -18,7 +18,8 @@ import type { Device } from './messages.ts';
 export type FrozenNumbers = Float32Array | (() => Promise<Float32Array>);
 
 /** Options of `createTrainer`: model, optimizer, data and device. */
-export interface TrainerSetup {
+export interface TrainerSetup
+  extends Pick<CompileOptions, 'recompute' | 'accumulate' | 'precision'> {
   readonly model: AnyModel;
   readonly optimizer: OptimizerSpec;
   /** Rows per step. */
@@ -31,13 +32,7 @@ export interface TrainerSetup {
    * thread.
    */
   readonly frozen?: (() => Promise<Readonly<Record<string, FrozenNumbers>>>) | undefined;
-  /** Recomputes activations in the backward pass: less memory, a third more time. */
-  readonly recompute?: boolean;
-  /** Micro-batches per step, run one after the other to save memory; replicas are not used then. */
-  readonly accumulate?: number;
-  /** Type of matrix products in training; default f32. The device must support it; replicas are not used then. */
-  readonly precision?: Arithmetic;
-  /** Default: the number of physical cores. */
+  /** Default: the number of physical cores. Replicas are not used with micro-batches or another precision than f32. */
   readonly threads?: number | undefined;
 }
 

@@ -11,13 +11,13 @@ import { TRAINED, trainedMask } from '../model/optimizers/frozen.ts';
 import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import { allFinite, type Vector } from '../tensor/params.ts';
+import type { TrainProgress } from '../worker/events.ts';
 import type {
   EvaluationOptions,
   HalfPhase,
   RowDraw,
   Trainer as TrainerPort,
   TrainingResult,
-  TrainProgress,
   TrainTask,
 } from '../worker/ports.ts';
 import type { Device } from './messages.ts';

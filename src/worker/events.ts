@@ -1,11 +1,20 @@
 /** Progress events of a worker: plain data, one line of JSON each, in order. */
 
 import type { CompletionReason } from '../run/aggregation.ts';
-import type { RejectReason } from '../run/contribution.ts';
+import type { RejectReason, SharedMeasure } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 
+/** Progress of an inner phase. */
+export interface TrainProgress {
+  readonly step: number;
+  readonly steps: number;
+  readonly loss: number;
+  /** Tokens (text) or examples (regression) per second. */
+  readonly tokensPerSecond: number;
+}
+
 /** Summary of a finished round, as stored in the run's folder and displayed. */
-export interface RoundSummary {
+export interface RoundSummary extends SharedMeasure {
   /** Round index, from 0. */
   readonly index: number;
   readonly base: Digest;
@@ -19,14 +28,6 @@ export interface RoundSummary {
   readonly completionReason: CompletionReason;
   /** Mean training loss of this worker over the round's inner steps. */
   readonly trainingLoss: number;
-  /** Loss of the shared parameters on a slice that no worker trains on; absent if not evaluated. */
-  readonly validationLoss?: number;
-  /** The same loss in bits per byte of text, comparable between tokenizers. */
-  readonly bitsPerByte?: number;
-  /** Accuracy of the shared parameters on that slice; only for classifiers. */
-  readonly accuracy?: number;
-  /** Text written by the shared parameters; absent for other models. */
-  readonly sample?: string;
   /** Largest payload of an accepted contribution, in bytes. */
   readonly payloadBytes: number;
   /** Largest event of an accepted contribution, in bytes of JSON. */
@@ -90,15 +91,7 @@ export type WorkerEvent =
       readonly want?: number;
       readonly missing: readonly WorkerId[];
     }
-  | {
-      readonly type: 'progress';
-      readonly round: number;
-      readonly step: number;
-      readonly steps: number;
-      readonly loss: number;
-      /** Tokens (text) or examples (regression) per second. */
-      readonly tokensPerSecond: number;
-    }
+  | ({ readonly type: 'progress'; readonly round: number } & TrainProgress)
   | {
       readonly type: 'trained';
       readonly round: number;
@@ -155,7 +148,7 @@ export type WorkerEvent =
       /** First worker by key that one side counted and the other did not. */
       readonly firstDiffering?: WorkerId;
     }
-  | {
+  | ({
       readonly type: 'done';
       readonly digest: Digest;
       readonly rounds: number;
@@ -168,10 +161,7 @@ export type WorkerEvent =
       readonly secondsWaiting: number;
       /** Peak memory of the process; absent if the platform does not report it. */
       readonly peakBytes?: number;
-      readonly validationLoss?: number;
-      readonly bitsPerByte?: number;
-      readonly accuracy?: number;
-    }
+    } & Omit<SharedMeasure, 'sample'>)
   | {
       readonly type: 'failed';
       readonly code: string;

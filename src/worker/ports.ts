@@ -10,7 +10,7 @@ import type { Wire } from '../network/wire/wire.ts';
 import type { Machine } from '../run/contribution.ts';
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { Range } from '../tensor/partial-vector.ts';
-import type { WorkerEvent } from './events.ts';
+import type { TrainProgress, WorkerEvent } from './events.ts';
 import type { Plan } from './plan.ts';
 import type { WorkerState } from './state.ts';
 
@@ -82,13 +82,6 @@ export interface TrainingResult {
   readonly steps?: number;
   readonly examples: number;
   readonly seconds: number;
-}
-
-export interface TrainProgress {
-  readonly step: number;
-  readonly steps: number;
-  readonly loss: number;
-  readonly tokensPerSecond: number;
 }
 
 /** How much is evaluated, and who hears how far it is. */

@@ -7,7 +7,6 @@ import { watchChanges } from '../base/async.ts';
 import { Recent } from '../base/bounded.ts';
 import { type Heartbeat, isStale } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { FeatureValues } from '../run/spec/features.ts';
 import { shortName } from '../run/worker-names.ts';
 import type { WorkerEvent } from './events.ts';
 import { differencesOfPeers, hasDifferentSettings } from './peers.ts';
@@ -121,11 +120,8 @@ export function reportPeers(session: Session) {
   };
 }
 
-export interface KnownState {
-  readonly round: number;
+export interface KnownState extends Pick<Heartbeat, 'round' | 'cohort' | 'features'> {
   readonly digest: Digest;
-  readonly cohort: readonly WorkerId[] | undefined;
-  readonly features?: FeatureValues<'heartbeat'>;
 }
 
 type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;

@@ -2,7 +2,6 @@
  * What members store and publish so that a run outlives its events on relays: archived votes, spec, stake tables,
  * checkpoints, and a backfill of finished rounds from each worker's own records.
  */
-
 import type { Clock } from '../../base/async.ts';
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 import { stateBytes } from '../../consensus/roots.ts';

@@ -13,6 +13,7 @@ import type { SignedEvent } from '../../network/event.ts';
 import type { EventCrypto } from '../../network/event-crypto.ts';
 import { type Sending, watchOutcomes } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/frames.ts';
+import type { Subscription } from '../../network/transport/relay-set.ts';
 import type { WireOptions } from '../../network/wire/wire.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -42,7 +43,7 @@ import {
 } from './certified-events.ts';
 import { type CheckpointedState, publishCheckpoint } from './checkpoints.ts';
 import { buildFault, proofBody } from './faults.ts';
-import { answering, type Hearing, type Listening, type RoundListening } from './hearing.ts';
+import { answering, type Hearing, type RoundListening } from './hearing.ts';
 import { KeptEvents, Resending } from './kept-events.ts';
 import { buildRun, isServable, specLifetime } from './runs.ts';
 
@@ -113,16 +114,16 @@ export class Control {
     };
   }
 
-  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing): Listening {
+  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing): Subscription {
     return this.#hear(manifestsFilter(this.#options.run, round, by), hearing, this.#keep);
   }
 
-  listenToFaults(hearing: Hearing): Listening {
+  listenToFaults(hearing: Hearing): Subscription {
     return this.#hearForAll(faultsFilter(this.#options.run), hearing);
   }
 
   /** Subscribes to joins and leaves of the whole run, and to verdicts if it has a jury. */
-  listenToMembers(hearing: Hearing): Listening {
+  listenToMembers(hearing: Hearing): Subscription {
     return this.#hearForAll(membersFilter(this.#options.run), hearing);
   }
 
@@ -324,12 +325,12 @@ export class Control {
     return message;
   }
 
-  #hearForAll(filter: Filter, hearing: Hearing): Listening {
+  #hearForAll(filter: Filter, hearing: Hearing): Subscription {
     return this.#hear(filter, hearing, (event) => this.#kept.keepForAll(event));
   }
 
   /** Opens a subscription that can be renewed. */
-  #hear(filter: Filter, hearing: Hearing, keep: Hear['keep']): Listening {
+  #hear(filter: Filter, hearing: Hearing, keep: Hear['keep']): Subscription {
     const { relays } = this.#options;
     const handlers = {
       ...this.#handlersOf({ hearing, keep, wasRequested: false }),

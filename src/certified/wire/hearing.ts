@@ -1,4 +1,5 @@
 /** What a member listens to in the events of a run, and for which rounds. */
+import type { Subscription } from '../../network/transport/relay-set.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId } from '../../run/ids.ts';
@@ -14,16 +15,7 @@ export interface Hearing {
   onCaughtUp?(): void;
 }
 
-export interface Listening {
-  /** True once every reachable relay has sent its stored events. */
-  readonly caughtUp: boolean;
-  /** Requests everything again, also on connections that stayed open; only new messages are taken. */
-  renew(): void;
-  /** Ends the subscription and its downloads. */
-  close(): void;
-}
-
-export interface RoundListening extends Listening {
+export interface RoundListening extends Subscription {
   /** Downloads the payload of a manifest; undefined if its hash is wrong or the round closes first. */
   pull(manifest: Manifest): Promise<Uint8Array | undefined>;
 }

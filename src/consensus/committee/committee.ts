@@ -139,7 +139,7 @@ export interface ElectionRules {
 
 /** Who may have a seat in a round, and the committee of each attempt. */
 export interface Election {
-  /** Keys that may have a seat, in the order given. */
+  /** Keys that may have a seat, in the order given. Only their view-change votes count. */
   readonly eligible: readonly WorkerId[];
   /** Whether there are more eligible keys than seats. */
   readonly isSampled: boolean;
@@ -152,7 +152,7 @@ export interface Election {
    * alone; otherwise it consists of these keys, and its quorum is also more than half of all eligible keys.
    */
   draw(attempt: number, keys: readonly WorkerId[]): Committee;
-  /** Reports whether view-change votes of these keys are enough for a recovery. */
+  /** Reports whether view-change votes of these keys are enough for a recovery; repeated keys count once. */
   isFloor(keys: readonly WorkerId[]): boolean;
   /**
    * Reports whether these keys include a member of every quorum of every earlier epoch, whose view-change vote reports

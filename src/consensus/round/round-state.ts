@@ -7,6 +7,7 @@ import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { FeatureValues } from '../../run/spec/features.ts';
 import type { Message, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
+import type { Election } from '../committee/committee.ts';
 
 /** Timing settings of a run, in milliseconds. */
 export interface RoundTiming {
@@ -26,7 +27,7 @@ export interface RoundTiming {
 }
 
 /** Everything a round takes from the run spec and certified history; equal for all workers except `me` and `delays`. */
-export interface RoundContext {
+export interface RoundContext extends Election {
   readonly me: WorkerId;
   readonly run: Digest;
   readonly round: number;
@@ -37,25 +38,8 @@ export interface RoundContext {
   readonly roster: readonly WorkerId[];
   /** Workers whose contributions are waited for. */
   readonly live: readonly WorkerId[];
-  /** The committee of recovery epoch 0. */
-  readonly committee: Committee;
   /** How long contributions took to arrive in earlier rounds, in milliseconds. */
   readonly delays: readonly number[];
-  /** Keys that may have a seat in this round. Only their view-change votes count. */
-  readonly eligible: readonly WorkerId[];
-  /** Whether there are more eligible keys than seats, so that each recovery epoch draws a new committee. */
-  readonly isSampled: boolean;
-  /** Returns the proposers of a recovery epoch: its committee if seats are sampled, else all eligible keys by rank. */
-  proposers(attempt: number): readonly WorkerId[];
-  /**
-   * Returns the committee of a recovery epoch. If seats are not sampled it consists of these keys, the authors of the
-   * listed view-change votes.
-   */
-  draw(attempt: number, keys: readonly WorkerId[]): Committee;
-  /** Reports whether view-change votes of these keys reach the recovery floor; repeated keys count once. */
-  isFloor(keys: readonly WorkerId[]): boolean;
-  /** Reports whether these keys include a member of every possible quorum of every earlier epoch. */
-  covers(attempt: number, keys: readonly WorkerId[]): boolean;
   /** Reports whether these signers are a quorum by seats and by stake; keys outside the committee are not counted. */
   hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean;
 }

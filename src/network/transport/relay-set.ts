@@ -36,6 +36,7 @@ export interface RelaySetOptions
 
 /** An open subscription to a relay set. */
 export interface Subscription {
+  /** True once every reachable relay has sent its stored events. */
   readonly caughtUp: boolean;
   /** Requests everything again, also on connections that stayed open; hands over only events that are new. */
   renew(): void;

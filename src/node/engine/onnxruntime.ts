@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { TrainingError } from '../../base/errors.ts';
-import type { Arithmetic } from '../../run/spec/model-spec.ts';
+import type { CompileOptions } from '../../model/training-program.ts';
 
 /** Returns the path of the module. Throws a TrainingError (`training/no-engine`) if it is not installed. */
 export function requireEngine(): string {
@@ -122,12 +122,10 @@ export async function cudaProblem(folder = providerFolder()): Promise<string | u
 const VECTORS = ['avx512f', 'avx2', 'avx', 'sse4_2'];
 
 /** Settings of a worker that change the order of its additions, and so the exact bits. */
-export interface Computing {
+export interface Computing
+  extends Required<Pick<CompileOptions, 'recompute' | 'accumulate' | 'precision'>> {
   readonly device: string;
   readonly threads: number;
-  readonly accumulate: number;
-  readonly recompute: boolean;
-  readonly precision: Arithmetic;
 }
 
 /** Returns the build name of this machine and settings: ASCII, at most 128 characters. */

@@ -2,7 +2,7 @@
 import { defaultRetry, systemClock, withScope } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { readModel } from '../../formats/regression-state.ts';
-import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
+import type { RegressionTask } from '../../model/data/regression.ts';
 import { mostPayloadBytes } from '../../network/codec/codecs.ts';
 import { createSigner } from '../../network/event.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
@@ -27,7 +27,7 @@ import type { Store } from '../../worker/ports.ts';
 import { flipped } from '../wire/messages.ts';
 import { createPythonWire } from '../wire/profile.ts';
 import { type History, noHistory, type PythonState, type Reference } from '../worker/session.ts';
-import { startingState } from '../worker/start.ts';
+import { type StartingOptions, startingState } from '../worker/start.ts';
 import { runPythonWorker } from '../worker/strategy.ts';
 import { createRegressionTrainer, type RegressionBackend } from './train-on-backend.ts';
 import { openZstd } from './zstd.ts';
@@ -60,11 +60,8 @@ const same = [
  */
 export interface TrainingWorkerConfig
   extends Partial<Connection>,
+    Omit<StartingOptions, 'momentumName'>,
     Pick<PartialSettings, (typeof same)[number]> {
-  /** A linear or mlp regression; trained in f64. */
-  readonly initialState: Params;
-  /** Training data of this worker. */
-  readonly dataset: RegressionDataset;
   readonly relays: readonly string[];
   /** Workers with the same name and relays train together. */
   readonly run: string;
@@ -76,10 +73,6 @@ export interface TrainingWorkerConfig
   readonly runtime?: RegressionTask | undefined;
   /** Backend of the inner steps; default `python`, the plain loop. */
   readonly backend?: RegressionBackend | undefined;
-  /** First round to play; default 0, or the next round of the resumed state. */
-  readonly startRound?: number | undefined;
-  /** Initial outer momentum, as a session or `nesterovOuterStep` returns it; default zeros. */
-  readonly momentumState?: Params | undefined;
   /** How long a round collects after publishing; default 2000. */
   readonly roundTimeoutMs?: number;
   /** How long to wait for `waitFor` workers; default 600000. */

@@ -18,30 +18,28 @@ import { type Authorship, type LooseEvent, withAuthor } from './reference-event.
 /** A signer; or a public key, optionally with id and signature from another signer; or nothing, for no author yet. */
 export type EventAuthor = Signer | Authorship;
 
-/** Fields of a gradient event other than its payload. */
-export interface GradientEventMetadata {
+interface RoundEventMetadata {
   readonly run: string;
-  /** From 0. */
+  /** Current round of the worker, from 0. */
   readonly round: number;
   /** Name of the worker; peers refuse it unless it is the public key of the signer. */
   readonly worker: string;
+  /** Unix seconds. */
+  readonly createdAt: number;
+}
+
+/** Fields of a gradient event other than its payload. */
+export interface GradientEventMetadata extends RoundEventMetadata {
   /** Digest of the state from which the round started. */
   readonly model: string;
   /** Number of inner steps taken. */
   readonly steps: number;
   /** Number of examples seen, the weight in a weighted mean; default weight 1. */
   readonly examples?: number | undefined;
-  /** Unix seconds. */
-  readonly createdAt: number;
 }
 
 /** Fields of a heartbeat event. */
-export interface HeartbeatEventMetadata {
-  readonly run: string;
-  /** Current round of the worker, from 0. */
-  readonly round: number;
-  /** Name of the worker; peers refuse it unless it is the public key of the signer. */
-  readonly worker: string;
+export interface HeartbeatEventMetadata extends RoundEventMetadata {
   /** Seconds until the next heartbeat is due. */
   readonly interval: number;
   /** Number of examples the worker has. */
@@ -50,8 +48,6 @@ export interface HeartbeatEventMetadata {
   readonly capabilities?: readonly string[] | undefined;
   /** Other relays of the worker. */
   readonly relays?: readonly string[] | undefined;
-  /** Unix seconds. */
-  readonly createdAt: number;
 }
 
 /** Fields of a checkpoint event other than the checkpoint. */

@@ -62,10 +62,13 @@ function readAll<J, T>(items: readonly J[], read: (item: J) => Result<T>): Resul
 }
 
 export interface StartingOptions {
+  /** A linear or mlp regression; trained in f64. */
   readonly initialState: Params;
+  /** Training data of this worker. */
   readonly dataset: RegressionDataset;
+  /** First round to play; default 0, or the next round of the resumed state. */
   readonly startRound?: number | undefined;
-  /** Outer momentum in the Python reference's sign, that of after - before; default zeros. */
+  /** Outer momentum in the Python reference's sign, as a session or `nesterovOuterStep` returns it; default zeros. */
   readonly momentumState?: Params | undefined;
   /** Name of the momentum in errors. */
   readonly momentumName?: string;

@@ -24,13 +24,7 @@ import {
   readPlacementFiles,
 } from './input.ts';
 
-interface ShownHolder {
-  readonly key: WorkerId;
-  readonly region: string;
-  readonly tier: string;
-  readonly weight: number;
-  /** The attestor of each attribute; an attribute without one is self-reported. */
-  readonly attested: Readonly<Partial<Record<Attribute, WorkerId>>>;
+interface ShownHolder extends Omit<Holder, 'classes' | 'capacity'> {
   /** Number of the objects that it keeps. */
   readonly objects: number;
 }

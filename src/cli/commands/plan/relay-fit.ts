@@ -35,14 +35,11 @@ export interface RelayFacts {
   readonly rateBasis: Basis;
 }
 
-export interface RelayFit {
-  readonly url: string;
+export interface RelayFit
+  extends Pick<RelayFacts, 'url' | 'sizeBasis' | 'perMinute' | 'rateBasis'> {
   readonly manifests: boolean;
   /** Undefined if the payload needs no chunks. */
   readonly chunks?: boolean;
-  readonly sizeBasis: Basis;
-  readonly rateBasis: Basis;
-  readonly perMinute: number;
   /** Shortest round that it can keep up with, in seconds; Infinity if none is long enough. */
   readonly floorSeconds: number;
   readonly carries: boolean;

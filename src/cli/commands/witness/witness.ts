@@ -7,9 +7,8 @@ import { sha256Hex } from '../../../base/hash.ts';
 import { formatCount } from '../../../base/numbers.ts';
 import { committeeInRun } from '../../../certified/history/catch-up.ts';
 import { drawCommittee } from '../../../consensus/committee/committee.ts';
-import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import { firstRandomness } from '../../../consensus/committee/randomness.ts';
-import { type Odds, type Risk, riskOf } from '../../../consensus/committee/risk.ts';
+import { type Odds, type Risk, type RiskInput, riskOf } from '../../../consensus/committee/risk.ts';
 import type { Committee } from '../../../run/committee.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
@@ -267,14 +266,9 @@ const committeeOf = ({ founders, committee, training }: RunSpec) => ({
   rounds: training.rounds,
 });
 
-interface OddsInput {
-  /** Keys that may sit. */
-  readonly keys: number;
+interface OddsInput extends Omit<RiskInput, 'hostile' | 'seats'> {
   readonly hostile: readonly number[];
   readonly seats: readonly number[];
-  readonly rule: QuorumRule;
-  readonly differ: number;
-  readonly rounds: number;
 }
 
 interface OddsRow extends Risk {
