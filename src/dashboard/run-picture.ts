@@ -41,17 +41,12 @@ export interface RoundPicture
   readonly problem?: string | undefined;
 }
 
-export interface OpenRoundPicture {
-  readonly round: number;
+export interface OpenRoundPicture
+  extends Pick<RoundPicture, 'round' | 'attempt' | 'view' | 'roster' | 'quorum' | 'sent'> {
   /** Unix seconds of the previous outcome; 0 in the first round. */
   readonly since: number;
-  readonly attempt: number;
-  readonly view: number;
-  readonly roster: readonly WorkerId[];
   /** Members by rank; empty while the draw is not known. */
   readonly committee: readonly WorkerId[];
-  readonly quorum: number;
-  readonly sent: readonly SentPicture[];
   readonly proposed: readonly { readonly worker: WorkerId; readonly view: number }[];
   readonly prepared: readonly WorkerId[];
   readonly committed: readonly WorkerId[];

@@ -1,15 +1,16 @@
 /** Messages between the validators of a run: signs, sends, receives and checks them, and pulls their payloads. */
 import { merge } from '../../kinds/merge.ts';
-import { anySignal, type Clock, within } from '../base/async.ts';
+import { anySignal, within } from '../base/async.ts';
 import { utf8 } from '../base/bytes.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { Attachments } from '../network/attachments/attachments.ts';
 import { sendChunks } from '../network/attachments/publish.ts';
 import { chunkTree, expirationOf } from '../network/chunks/payload.ts';
-import type { SignedEvent, Signer } from '../network/event.ts';
+import type { SignedEvent } from '../network/event.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
-import type { RelaySet, Subscription } from '../network/transport/relay-set.ts';
+import type { Subscription } from '../network/transport/relay-set.ts';
 import { accept, type Judged, reject } from '../network/wire/judged.ts';
+import type { WireOptions } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { Gate, MOST_SKEW_SECONDS } from './decide.ts';
@@ -37,14 +38,10 @@ export type MessageFields = Pick<
 >;
 
 /** Options of a `ValidatorLink`: the run, who may send what, and the relays. */
-export interface LinkOptions {
-  readonly run: string;
+export interface LinkOptions extends Pick<WireOptions, 'run' | 'relays' | 'signer' | 'clock'> {
   readonly validators: readonly WorkerId[];
   /** Other workers, which may ask for states. */
   readonly workers?: readonly WorkerId[] | undefined;
-  readonly relays: RelaySet;
-  readonly signer: Signer;
-  readonly clock: Clock;
   readonly sha256: Sha256;
   /** Maximum bytes of a payload: those of a state. */
   readonly maxBytes: number;

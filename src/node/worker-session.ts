@@ -51,6 +51,7 @@ export interface WorkerSessionOptions<M extends object = object>
   readonly displayName?: string | undefined;
   /** Parameters to start from instead of the seeded ones. */
   readonly start?: Params | undefined;
+  /** The key as hex or nsec, or its file; by default that in `keyDir`, created if absent. */
   readonly secKey?: string | undefined;
   readonly keyFile?: string | undefined;
   /** Folder of the key if none is given; default `dir`. */

@@ -25,6 +25,25 @@ interface Cast extends RoundEpoch {
   readonly justify: number;
 }
 
+/** Returns where a vote or proposal is cast, and for which outcome. */
+export const castOf = ({
+  run,
+  round,
+  attempt,
+  parent,
+  ctx,
+  view,
+  digest,
+}: Omit<Cast, 'justify'>): Omit<Cast, 'justify'> => ({
+  run,
+  round,
+  attempt,
+  parent,
+  ctx,
+  view,
+  digest,
+});
+
 /** States that the outcome is valid, that the voter has everything it lists, and that it votes for it in this view. */
 export interface Prepare extends Cast {
   readonly type: 'vote';

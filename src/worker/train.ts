@@ -34,17 +34,13 @@ export async function trainOrResume<S extends WorkerState>(
 }
 
 /** Start of an inner phase: everything its result depends on, apart from the data. */
-export interface InnerStart {
-  readonly round: number;
-  readonly params: Vector;
+export interface InnerStart
+  extends Pick<TrainTask, 'round' | 'params' | 'moments' | 'trains' | 'without'> {
   readonly residual: Float64Array;
-  readonly moments: readonly Float32Array[];
   /** Worker whose batches are drawn. */
   readonly worker: WorkerId;
   /** Number of steps; default from the plan. */
   readonly steps?: number;
-  readonly trains?: TrainTask['trains'];
-  readonly without?: TrainTask['without'];
 }
 
 export interface InnerEnd {

@@ -7,7 +7,7 @@ import type { Ledger } from '../../run/ledger.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
-import type { Commit, Signed, ViewChangeVote } from '../../run/vote.ts';
+import { type Commit, castOf, type Signed, type ViewChangeVote } from '../../run/vote.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import { rebuildEvent } from '../wire/messages.ts';
 import {
@@ -96,25 +96,19 @@ interface RebuiltCommit {
 
 /** Rebuilds the event of each commit that an outcome lists; null if a vote's index is outside the roster. */
 function commitsOf(
-  { run, round, parent, ledger }: Situation,
+  situation: Situation,
   digest: Digest,
-  { attempt, view, ctx, rows }: ListedVotes,
+  votes: ListedVotes,
 ): readonly RebuiltCommit[] | null {
   const made: RebuiltCommit[] = [];
-  for (const { index, unlisted, features, ...signature } of rows) {
-    const key = ledger.members[index]?.key;
+  for (const { index, unlisted, features, ...signature } of votes.rows) {
+    const key = situation.ledger.members[index]?.key;
     if (key === undefined) return null;
     const commit: Commit = {
       type: 'vote',
       step: 'commit',
       justify: -1,
-      run,
-      round,
-      attempt,
-      parent,
-      ctx,
-      view,
-      digest,
+      ...castOf({ ...situation, ...votes, digest }),
       unlisted,
       ...withFeatures(features),
     };

@@ -9,7 +9,7 @@ import { judgePayload, type Manifest, openContribution } from '../../network/wir
 import { createPacker } from '../../network/wire/packer.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
 import { seatNames } from '../../run/founder-seats.ts';
-import { type Digest, type EventId, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
+import { type EventId, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import { type Ledger, lateOf } from '../../run/ledger.ts';
 import type { AcceptedContribution, RejectedContribution } from '../../run/outcome.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -21,6 +21,7 @@ import type { ProtocolMessage, Submission } from '../wire/certified-events.ts';
 import {
   type Certified,
   type Draft,
+  type FinishedRound,
   membershipOf,
   type Situation,
   type StakeEvidence,
@@ -31,11 +32,7 @@ import { assignGroups } from './groups.ts';
 import { sliceCountOf } from './slices.ts';
 
 /** What a contribution to a round is checked against. */
-export interface RoundParameters extends Situation {
-  /** Model root that the round starts from. */
-  readonly base: string;
-  /** Root of each slice; only in runs with tiers. */
-  readonly sliceRoots?: readonly Digest[] | undefined;
+export interface RoundParameters extends Situation, Pick<FinishedRound, 'base' | 'sliceRoots'> {
   readonly layout: Layout;
   /** Stakes of that round; null in a run without stakes. */
   readonly stakes: Stakes;

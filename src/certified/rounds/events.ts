@@ -111,28 +111,26 @@ export type CertifiedEvent =
       readonly expected: Digest;
       readonly got: Digest;
     }
-  | {
+  | ({
       /** Relays have another branch that is or may be better; this worker stays on its own. */
       readonly type: 'fork';
-      readonly round: number;
-      /** First round in which the branches differ, and how many rounds a switch would undo. */
-      readonly fork: number;
-      readonly depth: number;
-      /** Last outcome of each branch. */
-      readonly ours: Digest;
-      readonly theirs: Digest;
       readonly obstacle: 'too-deep' | 'ours-unseen' | 'not-whole';
-    }
-  | {
+    } & BranchPair)
+  | ({
       /** This worker switched to a better branch. */
       readonly type: 'switched';
-      /** Round that it plays next. */
-      readonly round: number;
-      readonly fork: number;
-      readonly depth: number;
-      readonly ours: Digest;
-      readonly theirs: Digest;
-    };
+    } & BranchPair);
+
+interface BranchPair {
+  /** Round that the worker plays. */
+  readonly round: number;
+  /** First round in which the branches differ, and how many rounds a switch undoes. */
+  readonly fork: number;
+  readonly depth: number;
+  /** Last outcome of each branch. */
+  readonly ours: Digest;
+  readonly theirs: Digest;
+}
 
 /** Everything that a worker of any run reports. */
 export type RunEvent = Exclude<WorkerEvent, { readonly type: 'round' }> | CertifiedEvent;

@@ -18,17 +18,18 @@ import { readNonce, type Signature } from '../../run/listed.ts';
 import { bodyDigest, outcomeBody, parseOutcome } from '../../run/outcome.ts';
 import type { Delegation } from '../../run/spec/feature-fields.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
-import type {
-  CheckVerdict,
-  Commit,
-  Join,
-  Leave,
-  Notice,
-  PreparedClaim,
-  Proposal,
-  Signed,
-  ViewChangeVote,
-  Vote,
+import {
+  type CheckVerdict,
+  type Commit,
+  castOf,
+  type Join,
+  type Leave,
+  type Notice,
+  type PreparedClaim,
+  type Proposal,
+  type Signed,
+  type ViewChangeVote,
+  type Vote,
 } from '../../run/vote.ts';
 
 /** Returns the unsigned event of a join, a leave or a view-change vote. */
@@ -108,13 +109,6 @@ function preparedOf(claim: Partial<Parameters<typeof memberKind.build>[0]>): Pre
   return { attempt, view, digest, proposal, prepares };
 }
 
-/** Returns the fields that votes and proposals share: where the vote is cast, and for which outcome. */
-function castOf({ run, round, attempt, parent, ctx, view, digest, justify }: CastFields) {
-  return { run, round, attempt, parent, ctx, view, digest, justify };
-}
-
-type CastFields = Omit<Extract<Vote, { readonly step: 'prepare' }>, 'type' | 'step'>;
-
 /** Returns the unsigned event of a vote. */
 export function buildVote(cast: Vote, lifetime: Lifetime): EventDraft {
   const { run, round, digest } = cast;
@@ -136,8 +130,8 @@ export function toVote(
 ): Judged<Signed<Vote>> {
   const parsed = vote.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const { step, unlisted = [], expiration } = parsed.value;
-  const cast = castOf(parsed.value);
+  const { step, justify, unlisted = [], expiration } = parsed.value;
+  const cast = { ...castOf(parsed.value), justify };
   const signed = { id: event.id, key: event.pubkey };
   if (step === 'prepare') return accept({ ...signed, ...cast, type: 'vote', step: 'prepare' });
   const added = features.read('vote', parsed.value.features);
@@ -216,9 +210,9 @@ function readProposed(
 ): Judged<{ readonly proposed: Signed<Proposed>; readonly carried: Carried }> {
   const parsed = proposal.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const { prepares = [], ballots = [], body, root, bytes } = parsed.value;
+  const { justify, prepares = [], ballots = [], body, root, bytes } = parsed.value;
   const signed = { id: event.id, key: event.pubkey, type: 'proposal', step: 'prepare' } as const;
-  const proposed = { ...signed, ...castOf(parsed.value), prepares, ballots };
+  const proposed = { ...signed, ...castOf(parsed.value), justify, prepares, ballots };
   return accept({ proposed, carried: { body, root, bytes } });
 }
 

@@ -2,7 +2,7 @@
 import type { EventId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
-import type { Proposal, Signed } from '../../run/vote.ts';
+import { castOf, type Proposal, type Signed } from '../../run/vote.ts';
 import {
   type Count,
   committeeOfViewChanges,
@@ -136,20 +136,8 @@ function tryPrepare(activation: Activation, proposal: Signed<Proposal>): boolean
   const check = checkOf(activation, proposal);
   if (check === undefined || !check.valid) return false;
   if (!mayPrepare(activation, proposal, justification.prepared, check)) return false;
-  const { run, round, attempt, parent, ctx, view, digest } = proposal;
   const justify = Math.max(proposal.justify, localJustification(activation, proposal));
-  return sign(activation, {
-    type: 'vote',
-    step: 'prepare',
-    run,
-    round,
-    attempt,
-    parent,
-    ctx,
-    view,
-    digest,
-    justify,
-  });
+  return sign(activation, { type: 'vote', step: 'prepare', ...castOf(proposal), justify });
 }
 
 /**
@@ -205,19 +193,12 @@ export function commit(activation: Activation): boolean {
     change(activation, {
       lock: { attempt, view, ctx, digest, proposal: proposal.id, prepares: idsOf(quorum) },
     });
-    const { run, round, parent } = context;
     const { unlisted, features } = check;
     return sign(activation, {
       type: 'vote',
       step: 'commit',
       justify: -1,
-      run,
-      round,
-      attempt,
-      parent,
-      ctx,
-      view,
-      digest,
+      ...castOf({ ...context, ...count }),
       unlisted,
       ...withFeatures(features),
     });

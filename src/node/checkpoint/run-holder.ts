@@ -8,7 +8,6 @@ import type { Placement } from '../../consensus/placement/place.ts';
 import { fetchChunks } from '../../network/chunks/fetch.ts';
 import { type FileManifest, type Piece, piecesOf } from '../../network/chunks/manifest.ts';
 import { Directory } from '../../network/directory/directory.ts';
-import type { Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { buildHolder, type HolderOffer } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -18,11 +17,12 @@ import { announce, createSearch, directoryRoute, unixSeconds } from './directory
 import { openSink } from './fetch-folder.ts';
 import { HolderChunkStore } from './holder-chunks.ts';
 import { type HolderOptions, HolderServer, type Shelf } from './holder-server.ts';
-import { askHolders, holderSources, placeChunks } from './run-chunks.ts';
+import { askHolders, holderSources, placeChunks, type RunChunksOptions } from './run-chunks.ts';
 
-export interface RunHolderOptions extends Pick<HolderOptions, 'port' | 'host' | 'rate'> {
+export interface RunHolderOptions
+  extends Pick<HolderOptions, 'port' | 'host' | 'rate'>,
+    Pick<RunChunksOptions, 'signer' | 'onNotice'> {
   readonly policy: PlacementPolicy;
-  readonly signer: Signer;
   /** Stores the chunks, in one folder per checkpoint. */
   readonly folder: string;
   /** Maximum bytes of chunks on disk. */
@@ -34,7 +34,6 @@ export interface RunHolderOptions extends Pick<HolderOptions, 'port' | 'host' | 
   readonly offer: Pick<HolderOffer, 'region' | 'tier' | 'weight'>;
   /** Allows holders at private addresses. */
   readonly allowPrivate: boolean;
-  onNotice(message: string): void;
 }
 
 /** An announcement expires after this many seconds. */

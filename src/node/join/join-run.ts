@@ -86,7 +86,7 @@ export interface JoinPorts {
 export interface JoinMachine
   extends JoinPorts,
     MachineOptions,
-    Pick<WorkerSessionOptions, 'displayName' | 'advertise' | 'threads'>,
+    Pick<WorkerSessionOptions, 'displayName' | 'advertise' | 'threads' | 'secKey' | 'keyFile'>,
     Pick<CertifiedOptions, 'branch' | 'trust' | 'wantsSeats'> {
   /** Relays to use; by default those in the address, or those that the run was joined over before. */
   readonly relays?: readonly string[] | undefined;
@@ -95,9 +95,6 @@ export interface JoinMachine
   readonly corpus?: string | undefined;
   /** The worker's folder; by default in the data folder, named after the run id. */
   readonly dir?: string | undefined;
-  /** The key as hex or nsec, or its file; by default the key in the data folder, which is created if absent. */
-  readonly secKey?: string | undefined;
-  readonly keyFile?: string | undefined;
   readonly device?: WorkerSessionOptions['device'] | undefined;
   readonly connection?: Connection | undefined;
   /** Allows relays in a private network that a stranger named. */
