@@ -1,8 +1,7 @@
 /** Stake lists written by hand, and the sources from which a stake snapshot is derived again. */
-import { decode } from 'nostr-tools/nip19';
-import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
 import { ChainError, ConfigError, ok, type Result, refuse } from '../base/errors.ts';
+import { readKey } from '../run/field.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import {
   keyListHash,
@@ -16,16 +15,6 @@ import type { ChainAccess } from './evm/blocks.ts';
 import { dataOf } from './evm/encoding.ts';
 import { createRegistrySource } from './evm/stake-sources.ts';
 import { createTokenSource } from './evm/token-source.ts';
-
-function readKey(text: string): WorkerId | undefined {
-  if (isHex32(text)) return text;
-  try {
-    const decoded = decode(text);
-    return decoded.type === 'npub' ? decoded.data : undefined;
-  } catch {
-    return undefined;
-  }
-}
 
 /** Returns the lines with content: blanks and comments after # are removed. */
 const linesOf = (text: string): readonly (readonly [line: number, words: readonly string[]])[] =>

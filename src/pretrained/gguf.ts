@@ -223,7 +223,7 @@ function publish(
   const heads = family.interleaved?.[part];
   if (heads !== undefined) return [published, separate(stored, metadata.size(heads))];
   const isTransposed = kind === 'weight' && family.transposed?.includes(part);
-  return [published, isTransposed ? transposed(stored) : stored];
+  return [published, isTransposed ? transposedTensor(stored) : stored];
 }
 
 /** Moves row 2 j + h of a head back to row h * size / 2 + j: llama.cpp rotates neighbors, published models halves. */
@@ -243,23 +243,25 @@ const separate = (stored: StoredTensor, heads: number): StoredTensor => ({
   },
 });
 
-const transposed = (stored: StoredTensor): StoredTensor => {
-  const [rows = 1, columns = 1] = stored.shape;
-  return {
-    ...stored,
-    shape: [columns, rows],
-    read: async () => {
-      const values = await stored.read();
-      const out = new Float32Array(values.length);
-      for (let row = 0; row < rows; row++) {
-        for (let column = 0; column < columns; column++) {
-          out[column * rows + row] = values[row * columns + column]!;
-        }
-      }
-      return out;
-    },
-  };
-};
+const transposedTensor = (stored: StoredTensor): StoredTensor => ({
+  ...stored,
+  shape: [...stored.shape].reverse(),
+  read: async () => transposed(await stored.read(), stored.shape),
+});
+
+/** Returns the values of a matrix column by column. */
+export function transposed(
+  values: Float32Array,
+  [rows = 1, columns = 1]: readonly number[],
+): Float32Array {
+  const out = new Float32Array(values.length);
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      out[column * rows + row] = values[row * columns + column]!;
+    }
+  }
+  return out;
+}
 
 function llamaConfig(
   type: string,

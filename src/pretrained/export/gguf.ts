@@ -3,7 +3,7 @@ import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { DecoderSpec } from '../../run/spec/model-spec.ts';
 import { numberToHalf, toHalves } from '../../tensor/dtype.ts';
-import { type Family, families } from '../gguf.ts';
+import { type Family, families, transposed } from '../gguf.ts';
 import type { Pretrained } from '../pretrained.ts';
 import { splitterOf } from '../tokenizer.ts';
 import {
@@ -223,19 +223,6 @@ function interleaved(
     const within = row % (2 * half);
     const to = row - within + 2 * (within % half) + Math.floor(within / half);
     out.set(values.subarray(row * width, (row + 1) * width), to * width);
-  }
-  return out;
-}
-
-function transposed(
-  values: Float32Array,
-  [rows = 1, columns = 1]: readonly number[],
-): Float32Array {
-  const out = new Float32Array(values.length);
-  for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      out[column * rows + row] = values[row * columns + column]!;
-    }
   }
   return out;
 }
