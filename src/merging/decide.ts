@@ -81,7 +81,7 @@ export function selectBest(
 export type Move =
   | { readonly type: 'wait'; readonly untilMs: number }
   | { readonly type: 'ask' }
-  | { readonly type: 'step'; readonly isTimeout: boolean };
+  | { readonly type: 'step' };
 
 /**
  * Returns what a validator does next in an exchange: it waits for merges, asks for missing ones after each timeout, and
@@ -93,8 +93,7 @@ export function nextMove(
   { timeoutMs, retries }: Timing,
   nowMs: number,
 ): Move {
-  if (arrived >= expected) return { type: 'step', isTimeout: false };
-  if (nowMs >= mergedMs) return { type: 'step', isTimeout: true };
+  if (arrived >= expected || nowMs >= mergedMs) return { type: 'step' };
   if (requests + 1 >= retries) return { type: 'wait', untilMs: mergedMs };
   const askMs = scoredMs + (requests + 1) * timeoutMs;
   return nowMs >= askMs ? { type: 'ask' } : { type: 'wait', untilMs: askMs };

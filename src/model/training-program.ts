@@ -42,7 +42,7 @@ import {
 import { withStatistics } from './optimizers/statistics.ts';
 import { optimizerOf } from './optimizers/table.ts';
 import { hiddenMatrices, modelLayout, statisticRanges } from './parameters.ts';
-import { openWeights, partsOf } from './precision.ts';
+import { openWeights } from './precision.ts';
 
 /** Options of `compileTraining`. */
 export interface CompileOptions {
@@ -64,8 +64,6 @@ export interface CompileOptions {
 export interface TrainingProgram {
   readonly layout: Layout;
   readonly optimizer: Optimizer;
-  /** Names of the inputs for data and frozen tensors, as opposed to state. */
-  readonly dataInputs: readonly string[];
   /** State of `loop` and `step` with initial values: parameters, moments and, in f16, the loss `scaling`. */
   readonly state: readonly { readonly name: string; readonly first: () => Float32Array }[];
   /** steps i64, params, moments, rates (H, k), rows i32 (H, B), data -> params.next, moments.next, losses (H). */
@@ -123,7 +121,6 @@ export function compileTraining(
   return {
     layout,
     optimizer,
-    dataInputs: dataInputs(plan),
     state: stateOf(plan),
     loop: () => encodeModel(lowerTraining(plan)),
     step: encode('step', (graph) => {
@@ -289,9 +286,3 @@ function buildForward(graph: Graph, plan: Plan): void {
 
 const flatInput = (graph: Graph, { layout, dtype }: Plan, name: string): Value =>
   graph.input(name, { dtype, shape: [layout.size] });
-
-/** Returns the names of the inputs for data and frozen tensors, as opposed to state. */
-const dataInputs = ({ form, model: { frozen = [] }, masked }: Plan): readonly string[] => [
-  ...rulesOf(form).inputs(masked),
-  ...frozen.flatMap((tensor) => partsOf(tensor).map(({ name }) => name)),
-];

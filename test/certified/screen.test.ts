@@ -106,8 +106,6 @@ describe('the measurements of a screen', () => {
     for (let i = 0; i < 6; i++) expect(await step()).toBeLessThanOrEqual(1);
     expect(order).toEqual(['b', 'a']);
     expect(measured).toHaveLength(4);
-    // three measurements of half a second; the losses before are not of a contribution
-    expect(screen.secondsMeasuring).toBe(1.5);
     expect(woken()).toBe(4);
     screen.want('b');
     expect(await step()).toBe(0);

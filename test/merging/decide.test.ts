@@ -141,8 +141,8 @@ describe('an exchange', () => {
     expect(at(0, 0)).toEqual({ type: 'wait', untilMs: phases.scoredMs + 60_000 });
     expect(at(60_000, 0)).toEqual({ type: 'ask' });
     expect(at(60_000, 1)).toEqual({ type: 'wait', untilMs: phases.mergedMs });
-    expect(at(120_000, 1)).toEqual({ type: 'step', isTimeout: true });
-    expect(at(10, 0, 2)).toEqual({ type: 'step', isTimeout: false });
+    expect(at(120_000, 1)).toEqual({ type: 'step' });
+    expect(at(10, 0, 2)).toEqual({ type: 'step' });
   });
 });
 

@@ -107,7 +107,6 @@ export class Screen {
   #before: Float32Array | undefined;
   #isMeasuring = false;
   #isBroken = false;
-  #secondsMeasuring = 0;
 
   constructor(options: ScreenOptions, losses: Losses, order: (worker: WorkerId) => Key) {
     this.#options = options;
@@ -117,10 +116,6 @@ export class Screen {
 
   get judgment(): Judgment {
     return new Judgment(this.#findings);
-  }
-
-  get secondsMeasuring(): number {
-    return this.#secondsMeasuring;
   }
 
   /** Queues a contribution; it is measured in the background. */
@@ -147,17 +142,15 @@ export class Screen {
   }
 
   async #measureAll(): Promise<void> {
-    const { params, signal, clock, find, wake, onFailure } = this.#options;
+    const { params, signal, find, wake, onFailure } = this.#options;
     this.#isMeasuring = true;
     try {
       this.#before ??= await this.#losses(params);
       for (let id = this.#next(); id !== undefined && !signal.aborted; id = this.#next()) {
         const contribution = find(id);
-        const begunMs = clock.now();
         if (contribution !== undefined) {
           this.#findings.set(id, await gainOf(params, contribution, this.#before, this.#losses));
         }
-        this.#secondsMeasuring += (clock.now() - begunMs) / 1000;
         this.#wanted.delete(id);
         wake();
       }

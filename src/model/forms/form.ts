@@ -57,8 +57,6 @@ export interface FormRules<D> {
   readonly tokensPerRow: number;
   /** Work of a row, in tokens, for dividing batches between threads; `tokensPerRow` where undefined. */
   readonly workPerRow?: number;
-  /** Returns the names of the data inputs. */
-  inputs(masked: boolean): readonly string[];
   /** Declares the inputs. Returns a function from row offsets to a batch. */
   open(graph: Graph, reading: Reading): (rows: Value) => Batch;
   /** Returns the type of the input for predicting one row. */

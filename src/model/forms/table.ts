@@ -34,7 +34,6 @@ const rows = ({ features }: RowForm): FormRules<RowData> => ({
   data: 'regression',
   says: `rows of ${features} features`,
   tokensPerRow: 1,
-  inputs: () => ['inputs', 'targets'],
   open: (graph, reading) => {
     refuseMasked(reading);
     const { dtype } = reading;
@@ -107,7 +106,6 @@ const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesDat
   data: 'series',
   says: `series of ${channels} channels`,
   tokensPerRow: 1,
-  inputs: () => ['series'],
   open: (graph, reading) => {
     refuseMasked(reading);
     const steps = context + horizon;
@@ -194,7 +192,6 @@ const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> 
     says: `pictures of ${pixels} x ${pixels} pixels`,
     tokensPerRow: 1,
     workPerRow: (pixels * pixels) / PIXELS_PER_TOKEN,
-    inputs: () => ['pixels', 'labels'],
     open: (graph, reading) => {
       refuseMasked(reading);
       const { dtype } = reading;

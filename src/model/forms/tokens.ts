@@ -31,7 +31,6 @@ export const tokens = (form: TokenForm): FormRules<TokenData> => ({
   data: 'tokens',
   says: 'tokens',
   tokensPerRow: form.context,
-  inputs: (masked) => ['corpus', ...(masked ? ['counted'] : [])],
   open: (graph, { dtype, masked }: Reading) => {
     const { context, vocabulary } = form;
     const corpus = graph.input('corpus', { dtype: tokenType(vocabulary), shape: [ANY] });
