@@ -41,8 +41,6 @@ export interface HttpSourceOptions {
 /** Signs authorizations of uploads. */
 export interface Uploading {
   readonly signer: Signer;
-  /** Validity of an upload authorization, in seconds. */
-  readonly lifetimeSeconds?: number;
   /** Content type of uploads, for servers that serve them to browsers; default none. */
   readonly contentType?: string;
 }
@@ -147,7 +145,7 @@ export function createBlossomSource(
 function authorize(
   base: string,
   sha256: Digest,
-  { signer, clock, contentType, lifetimeSeconds = LIFETIME_SECONDS }: Uploading & HttpSourceOptions,
+  { signer, clock, contentType }: Uploading & HttpSourceOptions,
 ): string {
   const now = Math.floor(clock.now() / 1000);
   const event = signer.sign({
@@ -158,7 +156,7 @@ function authorize(
     tags: [
       ['t', 'upload'],
       ['x', sha256],
-      ['expiration', String(now + lifetimeSeconds)],
+      ['expiration', String(now + LIFETIME_SECONDS)],
       ['server', new URL(base).hostname],
     ],
   });

@@ -33,13 +33,10 @@ export interface HolderOptions {
   readonly most?: number;
   /** Maximum concurrent responses to one IPv4 address or IPv6 /64; by default only public addresses have a limit. */
   readonly mostPerAddress?: number;
-  /** How often one chunk is sent in `windowMs`, never twice at once; undefined for no limit. */
+  /** How often one chunk is sent in a minute, never twice at once; undefined for no limit. */
   readonly servesPerWindow?: number | undefined;
-  readonly windowMs?: number;
   /** Answers requests for other paths. Returns false if the path is not its own. */
   beside?(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Called with the number of bytes sent. */
-  onSent?(bytes: number): void;
 }
 
 /** Default for `most`. */
@@ -53,7 +50,7 @@ const GRACE_MS = 10_000;
 const MOST_CONNECTIONS = 256;
 /** Maximum connections of one public address. */
 const CONNECTIONS_PER_ADDRESS = 32;
-/** Default for `windowMs`. */
+/** Window of `servesPerWindow`. */
 const WINDOW_MS = 60_000;
 /** Time limit for the headers of a request, in milliseconds. */
 const HEADERS_MS = 10_000;
@@ -324,20 +321,20 @@ export class HolderServer {
   }
 
   #mayServe(sha256: Digest): boolean {
-    const { servesPerWindow, windowMs = WINDOW_MS, clock } = this.#options;
+    const { servesPerWindow, clock } = this.#options;
     if (servesPerWindow === undefined) return true;
     if (this.#going.has(sha256)) return false;
     const now = clock.now();
     const known = this.#serves.get(sha256);
     if (known && now < known.untilMs) return known.count < servesPerWindow && ++known.count > 0;
-    this.#serves.set(sha256, { count: 1, untilMs: now + windowMs });
+    this.#serves.set(sha256, { count: 1, untilMs: now + WINDOW_MS });
     return true;
   }
 
   #send(body: Readable, response: ServerResponse, sha256: Digest | undefined): void {
     this.#active++;
     if (sha256 !== undefined) this.#going.add(sha256);
-    const { rate, onSent } = this.#options;
+    const { rate } = this.#options;
     const throttle = rate === undefined ? undefined : this.#throttle(rate);
     response.on('close', () => {
       this.#active--;
@@ -348,7 +345,6 @@ export class HolderServer {
     const fail = () => response.destroy();
     const count = (piece: Uint8Array) => {
       this.sentBytes += piece.length;
-      onSent?.(piece.length);
     };
     body.on('error', fail).on('data', count);
     throttle?.on('error', fail);
