@@ -228,7 +228,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         return;
       }
       case 'resend':
-        return control.resend([...effect.ids, ...this.#held()]);
+        return control.resend([...effect.ids, ...this.#contributionIds()]);
       case 'compose':
         return this.#pending.attempt('compose', () =>
           this.#judge.compose(effect, this.#machine.held),
@@ -249,7 +249,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         return this.#accuse(effect.fault.events);
       case 'stalled':
         this.#archivedVotes.ask();
-        control.resend(this.#held());
+        control.resend(this.#contributionIds());
         return this.#tellStall(effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
@@ -257,7 +257,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
   }
 
   /** Returns the contributions that others may lack: the round stalls, or a member comes back to it. */
-  #held(): readonly EventId[] {
+  #contributionIds(): readonly EventId[] {
     return this.#machine.held.map(({ manifest }) => manifest);
   }
 
