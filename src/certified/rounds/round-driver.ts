@@ -256,9 +256,11 @@ class RoundDriver implements DrivenRound, JudgeHost {
     }
   }
 
-  /** Returns the contributions that others may lack: the round stalls, or a member comes back to it. */
+  /** Returns other members' contributions, which some may lack: the round stalls, or a member comes back to it. */
   #contributionIds(): readonly EventId[] {
-    return this.#machine.held.map(({ manifest }) => manifest);
+    const { me } = this.#options.context;
+    // the wire may still be sending its own
+    return this.#machine.held.flatMap(({ worker, manifest }) => (worker === me ? [] : manifest));
   }
 
   /** Returns the signal that stops sending a message; undefined if others need the message after the decision. */
