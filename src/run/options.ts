@@ -364,7 +364,7 @@ export const fields = {
       many: true,
       needs: 'experts',
     }),
-    warmupRounds: row('first rounds in which all groups train everything', whole(1), {
+    warmupRounds: row('first rounds in which all groups train everything', whole(), {
       default: 1,
       needs: 'experts',
     }),

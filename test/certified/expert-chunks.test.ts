@@ -64,6 +64,15 @@ describe('the chunks of a group', () => {
     expect([...inRound(4).chunksOf(keyOf(0))]).toEqual(experts[0]);
   });
 
+  it('are those of its own experts in round 0 without a warm-up', () => {
+    const { experts, groups, sharedEvery } = spec.mixture;
+    const cold = groupedSpec([0, 1, 2], {
+      mixture: { experts, groups, warmupRounds: 0, sharedEvery },
+    });
+    expect(inRound(0, cold)).toEqual({ ...inRound(1), chunksOf: expect.any(Function) });
+    expect([...inRound(2, cold).moving]).toEqual([...inRound(3).moving]);
+  });
+
   it('are none for members without a group and for strangers', () => {
     for (const key of [keyOf(2), keyOf(7)]) expect(inRound(1).chunksOf(key)).toHaveLength(0);
   });

@@ -57,7 +57,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   expertsPerToken: fc.integer({ min: 1, max: 2 }),
   groups: fc.constantFrom([], ['a=0,1'], ['a=0', 'b=1,2']),
   group: fc.constantFrom('', 'code', 'a-1'),
-  warmupRounds: fc.integer({ min: 1, max: 100 }),
+  warmupRounds: fc.nat(100),
   sharedEvery: fc.nat(),
   tier: fc.constantFrom('auto', '0', '1', '8'),
   helperRotation: fc.nat(99),
