@@ -2,9 +2,10 @@
 import { parseRunName } from '../certified/wire/run-names.ts';
 
 export interface Address {
-  /** `naddr1…`, `nevent1…` of a checkpoint, a run id, or empty. */
+  /** `naddr1…`, `nevent1…` of a checkpoint, a run id, or empty, which lists the runs on the relays. */
   readonly run: string;
   readonly relays: readonly string[];
+  /** Endpoints of a drand chain, for runs with a beacon. */
   readonly drand: readonly string[];
   /** Name of an archive on the page's server. */
   readonly events: string;

@@ -5,13 +5,9 @@ import type { EventDraft } from '../network/event.ts';
 import type { Parent } from '../run/spec/parent.ts';
 import type { Comment } from '../social/comments.ts';
 import type { ZapVerdict } from '../social/zaps.ts';
+import type { Address } from './address.ts';
 
-export interface Source {
-  /** `naddr1…` or a run id in hex; empty lists the runs on the relays. */
-  readonly run: string;
-  readonly relays: readonly string[];
-  /** Endpoints of a drand chain, for runs with a beacon. */
-  readonly drand: readonly string[];
+export interface Source extends Pick<Address, 'run' | 'relays' | 'drand'> {
   /** Allows relays in a private network; only the user of this machine can allow them. */
   readonly mayDialPrivate: boolean;
 }

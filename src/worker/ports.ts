@@ -5,7 +5,7 @@ import type { CreateSha256 } from '../base/hash.ts';
 import type { Key } from '../base/rng.ts';
 import type { BatchProgress } from '../base/slow.ts';
 import type { Tokens } from '../model/data/tokens.ts';
-import type { Choice } from '../model/sample.ts';
+import type { Continuation } from '../model/sample.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import type { Machine } from '../run/contribution.ts';
 import type { Layout, Vector } from '../tensor/params.ts';
@@ -97,11 +97,8 @@ export interface RowDraw {
   readonly rows: number;
 }
 
-export interface SampleRequest extends Choice {
+export interface SampleRequest extends Continuation {
   readonly prompt: Tokens;
-  readonly length: number;
-  readonly ends?: ReadonlySet<number> | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** Batches of its own shard on which a worker evaluates before the first and after the last round. */

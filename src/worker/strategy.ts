@@ -2,26 +2,22 @@
  * The interface of a round strategy: what a round starts from, what counts in it, and which state it ends in. The loop
  * does not depend on the strategy (averaging.ts, src/certified, src/python).
  */
-import type { ChunkAssignment } from '../run/contribution.ts';
+
+import type { LocalGradient, RoundRequest } from '../network/wire/wire.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
 import type { Range } from '../tensor/partial-vector.ts';
 import type { SealedState, WorkerState } from './state.ts';
 
 /** What a round starts from, apart from the worker's own state. */
-export interface RoundStart {
-  /** Digest of the shared state; in a run with tiers that of its first slice. */
-  readonly base: Digest;
-  /** Digests of the local slices, in a run with tiers. */
-  readonly sliceDigests?: readonly Digest[] | undefined;
+export interface RoundStart
+  extends Pick<LocalGradient, 'parent'>,
+    Pick<RoundRequest, 'base' | 'assignment' | 'sliceDigests'> {
   readonly roster: readonly WorkerId[];
-  readonly assignment: ChunkAssignment;
   /** Ranges of the parameters that this worker trains, in a run with groups of experts; default all. */
   readonly trains?: readonly Range[] | undefined;
   /** Documents of the corpus that this round leaves out, by position, ascending; default none. */
   readonly without?: readonly number[] | undefined;
-  /** Digest of the previous outcome, in certified runs. */
-  readonly parent?: Digest | undefined;
   /** Keeps the full delta in the state until the round is over, so that chunks that did not count can return. */
   readonly keepsDelta?: boolean;
   /** The round is already decided: only finish an inner phase that an earlier session began. */

@@ -6,7 +6,14 @@ import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { FeatureValues } from '../../run/spec/features.ts';
-import type { Message, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
+import type {
+  Message,
+  PreparedClaim,
+  Proposal,
+  Signed,
+  ViewChangeVote,
+  Vote,
+} from '../../run/vote.ts';
 import type { Election } from '../committee/committee.ts';
 
 /** Timing settings of a run, in milliseconds. */
@@ -59,20 +66,12 @@ export interface ViewId {
 }
 
 /** A quorum of prepares for one outcome in one view. */
-export interface Prepared extends ViewId {
+export interface Prepared extends PreparedClaim {
   readonly ctx: Digest;
-  readonly digest: Digest;
-  /** Id of a proposal to the same committee that carries the outcome. */
-  readonly proposal: EventId;
-  /** Ascending. */
-  readonly prepares: readonly EventId[];
 }
 
 /** A quorum of commits for one outcome in one view: the round is decided. */
-export interface Certificate extends ViewId {
-  readonly ctx: Digest;
-  readonly digest: Digest;
-  readonly proposal: EventId;
+export interface Certificate extends Omit<Prepared, 'prepares'> {
   /** Ascending. */
   readonly commits: readonly EventId[];
 }

@@ -7,7 +7,9 @@ export interface PublishOutcome {
   readonly status: PublishStatus;
   /** The relay's message, or our description if it sent none. */
   readonly message: string;
+  /** Number of attempts, including the first; 0 if no attempt was made. */
   readonly attempts: number;
+  /** Waits before each retry. */
   readonly delaysMs: readonly number[];
   /** False if the relay is known to lose events and did not return this one; the event may be sent again. */
   readonly kept?: false;

@@ -56,10 +56,7 @@ export interface SealedGradient extends Sealed {
   readonly payloadBytes: number;
 }
 
-export interface RoundRequest {
-  readonly round: number;
-  readonly base: Digest;
-  readonly assignment: ChunkAssignment;
+export interface RoundRequest extends Pick<LocalGradient, 'round' | 'base' | 'assignment'> {
   /** Digest of each slice's start state, in runs with tiers; the first slice's equals `base`. */
   readonly sliceDigests?: readonly Digest[] | undefined;
   /** Under `async`: gradients of any base and of any round newer than `folded` count. */

@@ -8,13 +8,16 @@ import { type RelayAttempts, type RetryTotals, retryTotals } from '../wire/retri
 import { type CollectedEvent, type Collection, collect, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
 
-/** Which heartbeats `collectHeartbeatEvents` queries. */
-export interface WorkersQuery extends Patience {
+interface RunQuery extends Patience {
   readonly run: string;
-  /** Only workers that report this round or a later one. */
-  readonly round?: number | undefined;
   /** Date of the oldest event to query, in Unix seconds. */
   readonly since?: number | undefined;
+}
+
+/** Which heartbeats `collectHeartbeatEvents` queries. */
+export interface WorkersQuery extends RunQuery {
+  /** Only workers that report this round or a later one. */
+  readonly round?: number | undefined;
   /** A worker is gone after missing this many of its own intervals; default 3. */
   readonly maxMissed?: number | undefined;
 }
@@ -83,13 +86,10 @@ export function staleWorkersOf(collected: CollectedWorkers): readonly WorkerId[]
 export type SyncStrategy = 'timeout' | 'strict' | 'quorum' | 'async';
 
 /** Which gradients `collectGradientEvents` queries, and when it ends. */
-export interface GradientsQuery extends Patience {
-  readonly run: string;
+export interface GradientsQuery extends RunQuery {
   readonly round: number;
   /** Number of workers that are enough. */
   readonly limit?: number | undefined;
-  /** Date of the oldest event to query, in Unix seconds. */
-  readonly since?: number | undefined;
   /** Default `timeout`, which ends after silence. */
   readonly sync?: SyncStrategy | undefined;
   /** Collects heartbeats first; `strict` and `quorum` always do. */
@@ -224,12 +224,9 @@ export const invalidCount = (invalid: ReadonlyMap<RejectReason, number>): number
   [...invalid.values()].reduce((sum, count) => sum + count, 0);
 
 /** Which gradients `collectLateGradientEvents` queries. */
-export interface LateGradientsQuery extends Patience {
-  readonly run: string;
+export interface LateGradientsQuery extends RunQuery {
   /** Only gradients of rounds before this one. */
   readonly currentRound: number;
-  /** Date of the oldest event to query, in Unix seconds. */
-  readonly since?: number | undefined;
 }
 
 /** The result of `collectLateGradientEvents`. */
@@ -274,14 +271,11 @@ export async function collectLateGradients(
 }
 
 /** Which checkpoints `collectCheckpointEvents` queries. */
-export interface CheckpointsQuery extends Patience {
-  readonly run: string;
+export interface CheckpointsQuery extends RunQuery {
   /** Only checkpoints of this worker. */
   readonly worker?: string | undefined;
   /** Only checkpoints of this completed round or later ones. */
   readonly minRound?: number | undefined;
-  /** Date of the oldest event to query, in Unix seconds. */
-  readonly since?: number | undefined;
   /** Also accepts workers whose name is not their key. */
   readonly anyKey?: boolean | undefined;
 }

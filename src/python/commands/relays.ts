@@ -10,10 +10,11 @@ import { parseRelayUrls, withoutSecrets } from '../../network/transport/relay-ur
 import { judgeClaim } from '../../network/wire/judged.ts';
 import { toPresence } from '../../network/wire/native-profile.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
-import { isStale } from '../../run/contribution.ts';
+import { type Contribution, isStale } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { exactRetry } from '../../terminal/connection.ts';
 import type { Patience } from '../collect/collect.ts';
+import type { WorkersQuery } from '../collect/queries.ts';
 import { createRelayPorts, type RelayPorts, readRelay } from '../collect/read-relay.ts';
 import { openZstd } from '../node/zstd.ts';
 import type { RelayFailure } from '../wire/retries.ts';
@@ -59,21 +60,12 @@ export async function readRelays<Query, Collected extends Failures>(
 }
 
 /** A worker of a run on nostrain/1, by its newest event. */
-export interface NativeWorker {
-  readonly worker: WorkerId;
-  /** Round index, from 0. */
-  readonly round: number;
-  /** Unix seconds, as signed. */
-  readonly createdAt: number;
+export interface NativeWorker extends Pick<Contribution, 'worker' | 'round' | 'createdAt'> {
   /** Whether it left, or missed too many of its own intervals. */
   readonly isStale: boolean;
 }
 
-interface WorkerSearch extends Patience {
-  readonly run: string;
-  readonly round?: number | undefined;
-  readonly maxMissed?: number | undefined;
-}
+type WorkerSearch = Omit<WorkersQuery, 'since'>;
 
 /** Maximum number of events queried, enough to list the workers of a run. */
 const MOST_EVENTS = 500;

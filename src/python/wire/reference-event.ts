@@ -11,7 +11,13 @@ import { fromHex, isHex32, toHex } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { isObject } from '../../base/shape.ts';
 import { type PythonObject, parseJson } from '../../formats/python-json.ts';
-import { type EventDraft, eventId, parseDraft, verifyEvent } from '../../network/event.ts';
+import {
+  type EventDraft,
+  eventId,
+  parseDraft,
+  type SignedEvent,
+  verifyEvent,
+} from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 import {
   defaultPayloadLimits,
@@ -22,14 +28,10 @@ import {
 import { type CheckpointBody, readCheckpointBody } from './checkpoints.ts';
 import { mismatch } from './messages.ts';
 
-/** An event that may lack its author, id or signature. */
-export interface LooseEvent extends EventDraft {
-  /** Public key of the author; an event with an author also has an id. */
-  readonly pubkey?: string;
-  readonly id?: string;
-  /** Verified signature. */
-  readonly sig?: string;
-}
+/** An event that may lack its author, id or signature. One with an author also has an id; a signature is verified. */
+export interface LooseEvent
+  extends EventDraft,
+    Partial<Pick<SignedEvent, 'pubkey' | 'id' | 'sig'>> {}
 
 /** `signable`: the author is known but the signature is missing. */
 export type SigningState = 'signed' | 'signable' | 'unsigned';

@@ -1,14 +1,9 @@
 /** Counts attempts and retries per relay: per operation, in total, and as the Python reference's JSON members. */
 import type { PythonObject } from '../../formats/python-json.ts';
+import type { PublishOutcome } from '../../network/transport/publish-outcome.ts';
 
 /** Attempts of one operation at one relay. */
-export interface RelayAttempts {
-  readonly relay: string;
-  /** Number of attempts, including the first; 0 if no attempt was made. */
-  readonly attempts: number;
-  /** Waits before each retry. */
-  readonly delaysMs: readonly number[];
-}
+export type RelayAttempts = Pick<PublishOutcome, 'relay' | 'attempts' | 'delaysMs'>;
 
 /** Operations, as named in failures and summaries. */
 export type RelayOperation =

@@ -16,15 +16,9 @@ const SITE = /^[a-z0-9-]{0,12}[a-z0-9]$/;
 /** Length of a key in base 36, fixed by NIP-5A. */
 const KEY_LETTERS = 50;
 
-export interface Publication {
+export interface Publication extends Pick<Site, 'title' | 'servers' | 'source' | 'split'> {
   readonly site: string;
-  readonly title: string;
-  /** Blossom servers. */
-  readonly servers: readonly string[];
   readonly relays: readonly string[];
-  /** URL of the source code of the page. */
-  readonly source?: string | undefined;
-  readonly split?: Site['split'];
   readonly signer: Signer;
   readonly connection: Connection;
   readonly signal: AbortSignal;
