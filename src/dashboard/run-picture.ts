@@ -3,6 +3,7 @@
  * computes it.
  */
 import type { RoundReport } from '../certified/records/replay-run.ts';
+import type { SharedMeasure } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 
 /** A contribution as its author announced it; the loss is what the author reports. */
@@ -17,7 +18,8 @@ export interface SentPicture {
 }
 
 export interface RoundPicture
-  extends Required<Omit<RoundReport, 'checked' | 'signers' | 'seats' | 'problem' | 'missing'>> {
+  extends Required<Omit<RoundReport, 'checked' | 'signers' | 'seats' | 'problem' | 'missing'>>,
+    Omit<SharedMeasure, 'validationLoss'> {
   /** Unix seconds by the clock of its proposer. */
   readonly time: number;
   readonly proposer: WorkerId;
@@ -32,11 +34,6 @@ export interface RoundPicture
   readonly trainingLoss?: number | undefined;
   /** Median of the losses of the shared parameters after the round, as workers report them. */
   readonly sharedLoss?: number | undefined;
-  readonly bitsPerByte?: number | undefined;
-  /** Share of validation pictures that the shared parameters classify correctly, from 0 to 1. */
-  readonly accuracy?: number | undefined;
-  /** Text sample from the shared parameters, as a worker reports it. */
-  readonly sample?: string | undefined;
   /** Why the round is invalid. */
   readonly problem?: string | undefined;
 }

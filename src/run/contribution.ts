@@ -115,7 +115,7 @@ export interface SharedMeasure {
   readonly validationLoss?: number | undefined;
   /** The same loss in bits per byte of text, comparable between tokenizers. */
   readonly bitsPerByte?: number | undefined;
-  /** Accuracy of the shared parameters on that slice; only for classifiers. */
+  /** Accuracy of the shared parameters on that slice, from 0 to 1; only for classifiers. */
   readonly accuracy?: number | undefined;
   /** Text written by the shared parameters; absent for other models. */
   readonly sample?: string | undefined;

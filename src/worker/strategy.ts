@@ -6,18 +6,15 @@
 import type { LocalGradient, RoundRequest } from '../network/wire/wire.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
-import type { Range } from '../tensor/partial-vector.ts';
+import type { TrainTask } from './ports.ts';
 import type { SealedState, WorkerState } from './state.ts';
 
 /** What a round starts from, apart from the worker's own state. */
 export interface RoundStart
   extends Pick<LocalGradient, 'parent'>,
+    Pick<TrainTask, 'trains' | 'without'>,
     Pick<RoundRequest, 'base' | 'assignment' | 'sliceDigests'> {
   readonly roster: readonly WorkerId[];
-  /** Ranges of the parameters that this worker trains, in a run with groups of experts; default all. */
-  readonly trains?: readonly Range[] | undefined;
-  /** Documents of the corpus that this round leaves out, by position, ascending; default none. */
-  readonly without?: readonly number[] | undefined;
   /** Keeps the full delta in the state until the round is over, so that chunks that did not count can return. */
   readonly keepsDelta?: boolean;
   /** The round is already decided: only finish an inner phase that an earlier session began. */

@@ -18,7 +18,7 @@ import {
   slicedCrossEntropy,
   transpose,
 } from '../graph/verbs.ts';
-import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';
+import type { Decoding, FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';
 import { paddedShared } from './experts.ts';
 
 /** One linear layer: its tensors are `<name>.weight` and, with a bias, `<name>.bias`. */
@@ -66,11 +66,7 @@ export interface KvCache {
 }
 
 /** A decoder-only language model up to its logits. */
-export interface Decoder {
-  readonly vocabulary: number;
-  readonly layers: number;
-  /** Keys and values cached per layer and position: number of heads, and size of each. */
-  readonly cached: { readonly heads: number; readonly size: number };
+export interface Decoder extends Pick<Decoding, 'vocabulary' | 'layers' | 'cached'> {
   /** The tensors, with the names in files, in any order. */
   readonly tensors: readonly TensorSpec[];
   /** All linear layers between the embeddings and the last norm, in order. */

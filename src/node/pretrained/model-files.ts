@@ -97,7 +97,7 @@ const shortened = (path: string): ConfigError =>
 
 export interface WriteOptions {
   readonly onBytes?: (bytes: number) => void;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Throws a ConfigError (`export/exists`) if something is at the path; an empty folder is fine. */

@@ -38,10 +38,7 @@ const COMMON = [
   'generation_config.json',
 ];
 
-export interface ExportOptions {
-  readonly signal: AbortSignal;
-  /** Called with the progress of hashing if it takes longer than two seconds. */
-  onNotice?(message: string): void;
+export interface ExportOptions extends HashOptions {
   onFolder?(folder: string, bytes: number): void;
 }
 
@@ -149,12 +146,9 @@ export interface TierLoad {
   readonly notice?: string | undefined;
 }
 
-interface TierRequest {
+interface TierRequest extends HashOptions {
   readonly tier: number;
   readonly strategy: TierStrategy;
-  readonly signal: AbortSignal;
-  /** Called with the progress of hashing if it takes longer than two seconds. */
-  onNotice?(message: string): void;
 }
 
 /** Finds the tier to load. Throws a ConfigError (`tiers/…`) that names a missing, changed or unreadable file. */
