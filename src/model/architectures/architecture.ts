@@ -1,6 +1,5 @@
 /** The interface of a model architecture: its tensors, their initialization, predictions, and the losses of a batch. */
 import type { ModelSpec, Precision, Tiers } from '../../run/spec/model-spec.ts';
-import type { DecodingOptions } from '../decoding.ts';
 import type { Feeds } from '../feeds.ts';
 import type { Value } from '../graph/rule.ts';
 import type { Shape } from '../onnx.ts';
@@ -56,7 +55,11 @@ export interface Decoding {
   /** Keys and values cached per layer and position: number of heads, and size of each. */
   readonly cached: { readonly heads: number; readonly size: number };
   /** Compiles a program for texts of at most `capacity` tokens that reads `tokens` per call. */
-  compile(sizes: Pick<DecodingOptions, 'capacity' | 'tokens' | 'isArranged'>): Uint8Array;
+  compile(sizes: {
+    readonly capacity: number;
+    readonly tokens: number;
+    readonly isArranged?: boolean;
+  }): Uint8Array;
   /** Arranges all tensors for programs compiled with `isArranged`. */
   arrange(feeds: Feeds): Arranged;
   /** Returns the same for tensors stored in slices: the stored tensors, and how to join them. */
